@@ -1,0 +1,28 @@
+# The few commands that contributors and CI use. `make` alone lists them.
+
+PYTHON ?= python3.11
+VENV ?= .venv
+SHAPE ?= chain-200
+export PATH := $(abspath $(VENV))/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint bench ci
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## create .venv with everything for development, aiosched in editable mode
+	$(PYTHON) -m venv $(VENV)
+	pip install --editable '.[dev]'
+
+test: ## run all tests on two processes (T= selects: make test T=tests/core)
+	pytest -n 2 $(T)
+
+lint: ## ruff, mypy --strict, import contracts
+	.ci/lint
+
+bench: ## run one benchmark (SHAPE=chain-200; A= adds options: A='--executor local')
+	python -m benchmarks $(SHAPE) $(A)
+
+ci: ## what CI runs: a fresh environment, lint, all tests
+	.ci/run

@@ -1,0 +1,130 @@
+"""What authors may write: names, values and durations, with errors that name the line and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from aiosched.authoring.location import Location, author_location
+from aiosched.core.ids import ALLOWED_KEY
+from aiosched.errors import DagError
+
+RENAMED: Final = {
+    "schedule_interval": "schedule",
+    "timetable": "schedule",
+    "concurrency": "max_active_tasks",
+    "task_concurrency": "max_active_tis_per_dag",
+    "fail_stop": "fail_fast",
+    "default_arguments": "default_args",
+    "provide_context": "a parameter of the function named after what it wants, or **kwargs",
+}
+
+IGNORED: Final = {
+    "default_view": "the web UI decides what it shows",
+    "orientation": "the web UI decides what it shows",
+    "access_control": "there are no roles per DAG",
+    "sla": "there are no SLAs, use dagrun_timeout or execution_timeout",
+    "sla_miss_callback": "there are no SLAs, use dagrun_timeout or execution_timeout",
+    "email": "there are no mails, use on_failure_callback",
+    "email_on_failure": "there are no mails, use on_failure_callback",
+    "email_on_retry": "there are no mails, use on_retry_callback",
+    "run_as_user": "tasks run as the user of their worker",
+    "resources": "use executor_config",
+    "disable_bundle_versioning": "a run always stays with the version it was created with",
+}
+
+
+class AuthoringWarning(UserWarning):
+    """Something in a DAG file that works, but not as its author may think."""
+
+
+def fail(message: str, where: Location | None = None, *, kind: type[DagError] = DagError) -> DagError:
+    """The error to raise, with the author's file and line (by default that of the running call)."""
+    where = where or author_location()
+    return kind(message, file=where.file if where else None, line=where.line if where else None)
+
+
+def warn(message: str, where: Location | None = None) -> None:
+    """Show a warning at the author's line; the loader collects it for the DAG file."""
+    where = where or author_location() or Location("<unknown>", 1)
+    warnings.warn_explicit(message, AuthoringWarning, where.file, where.line)
+
+
+def known_names_only(owner: str, given: dict[str, Any], known: Collection[str], where: Location | None = None) -> None:
+    """Refuse the first name of `given` that is not `known`; drop those that Airflow has and we ignore."""
+    for name in [name for name in given if name not in known]:
+        if name in IGNORED:
+            value = given.pop(name)
+            if value:
+                warn(f"{owner}: {name!r} has no effect, {IGNORED[name]}. Remove it.", where)
+            continue
+        raise fail(f"{owner} has no parameter {name!r}. {suggestion(name, known)}", where)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What the author may have meant by `name`, as a sentence."""
+    known = sorted(known)
+    if name in RENAMED:
+        return f"Use {RENAMED[name]!r} instead." if RENAMED[name] in known else f"Use {RENAMED[name]}."
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    return f"Remove it, or use one of: {', '.join(known)}."
+
+
+def valid_key(kind: str, key: object, where: Location | None = None) -> str:
+    """`key` if it may be a DAG id, task id or group id."""
+    if isinstance(key, str) and ALLOWED_KEY.match(key):
+        return key
+    raise fail(
+        f"{key!r} cannot be a {kind}: use 1 to 250 letters, digits, dashes, dots and underscores.",
+        where,
+    )
+
+
+def one_of(name: str, value: str, allowed: Collection[str], where: Location | None = None) -> str:
+    """`value` if it is allowed for the parameter `name`."""
+    if value in allowed:
+        return str(value)
+    near = difflib.get_close_matches(str(value), sorted(allowed), n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(sorted(allowed))}."
+    raise fail(f"{name}={value!r} does not exist. {hint}", where)
+
+
+def whole_number(name: str, value: object, *, least: int | None = None, where: Location | None = None) -> int:
+    """`value` if it is an integer of at least `least`."""
+    if isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least):
+        return value
+    bound = f" of at least {least}" if least is not None else ""
+    raise fail(f"{name}={value!r} is wrong: give a whole number{bound}.", where)
+
+
+def optional_number(name: str, value: object, *, least: int, where: Location | None = None) -> int | None:
+    """As `whole_number`, but None is allowed too."""
+    return None if value is None else whole_number(name, value, least=least, where=where)
+
+
+def duration(name: str, value: object, where: Location | None = None) -> timedelta:
+    """`value` as a timedelta; plain numbers are seconds; negative is refused."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = timedelta(seconds=value)
+    if isinstance(value, timedelta) and value >= timedelta(0):
+        return value
+    raise fail(f"{name}={value!r} is wrong: give a timedelta, or seconds as a number, not below zero.", where)
+
+
+def optional_duration(name: str, value: object, where: Location | None = None) -> timedelta | None:
+    """As `duration`, but None is allowed too."""
+    return None if value is None else duration(name, value, where)
+
+
+def callbacks(name: str, value: object, where: Location | None = None) -> list[Callable[..., Any]]:
+    """One function, a list of them or None, as a list."""
+    listed: Sequence[object] = [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
+    functions = [function for function in listed if callable(function)]
+    if len(functions) != len(listed):
+        raise fail(f"{name}={value!r} is wrong: give a function, or a list of functions.", where)
+    return functions

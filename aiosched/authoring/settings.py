@@ -1,0 +1,50 @@
+"""Defaults of DAGs and tasks that an installation may change.
+
+A process that loads DAG files calls `use_defaults` once, before the first file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiosched.config import CoreSettings
+
+
+@dataclass(frozen=True, slots=True)
+class AuthoringDefaults:
+    """What holds where the author says nothing. Durations in seconds."""
+
+    timezone: str = "UTC"
+    max_active_runs: int = 16
+    max_active_tasks: int = 16
+    retries: int = 0
+    retry_delay: float = 300.0
+    weight_rule: str = "downstream"
+
+    @classmethod
+    def of(cls, core: CoreSettings) -> AuthoringDefaults:
+        """The defaults that the settings name."""
+        return cls(
+            timezone=core.default_timezone,
+            max_active_runs=core.max_active_runs_per_dag,
+            max_active_tasks=core.max_active_tasks_per_dag,
+            retries=core.default_task_retries,
+            retry_delay=core.default_task_retry_delay,
+            weight_rule=core.default_task_weight_rule,
+        )
+
+
+_current = AuthoringDefaults()
+
+
+def defaults() -> AuthoringDefaults:
+    """The defaults of this process."""
+    return _current
+
+
+def use_defaults(new: AuthoringDefaults) -> None:
+    """Make `new` the defaults of this process, for DAGs built from now on."""
+    global _current
+    _current = new

@@ -1,0 +1,97 @@
+"""The root command: which commands there are, under which names, and where they live."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Final, NoReturn
+
+import typer
+
+from aiosched import __version__
+from aiosched.cli.lazy import Entry, LazyGroup
+
+_START, _WORK, _OPERATE = "Start", "DAGs and their runs", "Operate"
+
+
+def _entry(name: str, help: str, panel: str) -> Entry:
+    return Entry(f"aiosched.cli.{name}", help, panel)
+
+
+_VISIBLE: Final = {
+    "init": _entry("init", "Create a folder with settings, a DAG and its test.", _START),
+    "serve": _entry("serve", "Run everything: database, parsing, scheduler and workers.", _START),
+    "doctor": _entry("doctor", "Check database, schema, schedulers and parsing; say what to do.", _START),
+    "version": _entry("version", "Show the versions of aiosched and of what it stands on.", _START),
+    "dags": _entry("dags", "List, trigger, pause, test and check DAGs.", _WORK),
+    "runs": _entry("runs", "List, show, watch and cancel runs.", _WORK),
+    "tasks": _entry("tasks", "List tasks, show their tries and logs.", _WORK),
+    "pools": _entry("pools", "List, set and delete pools.", _OPERATE),
+    "schedulers": _entry("schedulers", "List schedulers and check that they are alive.", _OPERATE),
+    "db": _entry("db", "Migrate, check, back up and open the database.", _OPERATE),
+    "config": _entry("config", "Show settings and where they come from.", _OPERATE),
+}
+
+
+def _hidden(name: str, *arguments: str) -> Entry:
+    entry = _VISIBLE[name]
+    return Entry(entry.module, entry.help, entry.panel, hidden=True, arguments=arguments)
+
+
+# Singular nouns, and what Airflow calls the same thing.
+_ALIASES: Final = {
+    **{name.removesuffix("s"): _hidden(name) for name in ("dags", "runs", "tasks", "pools")},
+    "scheduler": _hidden("serve", "--no-web"),
+    "dag-processor": _hidden("serve", "--role", "parser"),
+    "standalone": _hidden("serve"),
+    "jobs": _hidden("schedulers"),
+}
+
+
+class Root(LazyGroup):
+    """`aiosched`."""
+
+    entries: ClassVar[Mapping[str, Entry]] = MappingProxyType(_VISIBLE | _ALIASES)
+
+    def entry(self, args: Sequence[str]) -> Entry | None:
+        """`scheduler list` is the singular of a noun, `scheduler` alone starts one, as in Airflow."""
+        if args[0] == "scheduler" and args[1:2] in (["list"], ["check"]):
+            return self.entries["schedulers"]
+        return super().entry(args)
+
+
+app: Final = typer.Typer(
+    cls=Root,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="The Airflow scheduler, rebuilt for asyncio and PostgreSQL.",
+    epilog="First steps: aiosched init demo && cd demo && aiosched serve",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"aiosched {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options before the command."""
+    if debug:
+        os.environ["AIOSCHED_DEBUG"] = "1"
+
+
+def run(application: typer.Typer, argv: Sequence[str] | None = None) -> NoReturn:
+    """Run `argv` and exit with its code."""
+    typer.main.get_command(application)(args=argv, prog_name="aiosched")
+    sys.exit(0)

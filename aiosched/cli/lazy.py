@@ -1,0 +1,88 @@
+"""A command group that imports a command only when it is called.
+
+Help and completion of the root need only names and one line each, and those stand in a
+table; so `aiosched --help` imports no command. Here too: the one place where an error of
+ours becomes a line on stderr and an exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+from aiosched.errors import AioschedError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a command lives and what the root's help says about it."""
+
+    module: str  # has a typer application named `app`
+    help: str
+    panel: str = ""
+    hidden: bool = False
+    arguments: tuple[str, ...] = ()  # put before those that were typed: for aliases
+
+
+class LazyGroup(TyperGroup):
+    """The root. Subclasses set `entries`: each name that can be typed, in the order of the help."""
+
+    entries: ClassVar[Mapping[str, Entry]] = {}
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {
+            name: TyperGroup(name=name, help=entry.help, hidden=entry.hidden) for name, entry in self.entries.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The real command in place of its stand-in."""
+        if args and (entry := self.entry(args)):
+            command = typer.main.get_command(import_module(entry.module).app)
+            return args[0], command, [*entry.arguments, *args[1:]]
+        visible = [name for name, entry in self.entries.items() if not entry.hidden]
+        near = get_close_matches(args[0], visible, n=1) if args else []
+        if near and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def entry(self, args: Sequence[str]) -> Entry | None:
+        """The entry that the words `args` call."""
+        return self.entries.get(args[0])
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in self.entries.items():
+            if not entry.hidden:
+                panels.setdefault(entry.panel, []).append((name, entry.help))
+        width = max(len(name) for rows in panels.values() for name, _ in rows)
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows])
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """As click's, and an error of ours is one clear line on stderr and its exit code.
+
+        With `--debug` (or AIOSCHED_DEBUG=1) the traceback is shown as well.
+        """
+        try:
+            return super().main(*args, **kwargs)
+        except AioschedError as error:
+            if wants_traceback():
+                sys.excepthook(type(error), error, error.__traceback__)
+            else:
+                sys.stderr.write(f"error: {error}\n")
+            sys.exit(error.exit_code)
+
+
+def wants_traceback() -> bool:
+    """Whether `--debug` was given; it sets the variable, so that child processes know too."""
+    return os.environ.get("AIOSCHED_DEBUG", "0") not in {"", "0"}

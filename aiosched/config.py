@@ -1,0 +1,371 @@
+"""Settings, their defaults and where they come from.
+
+Lives here: the sections as pydantic models, and `load_settings`, which puts them together:
+flag over environment over file over default. The file is `aiosched.toml` in the working
+directory, or `[tool.aiosched]` of its `pyproject.toml`; folders above are not searched, so
+that relative paths always mean the directory where the command is typed.
+
+Source: the user journey, section 3; option names and defaults from the semantics reference,
+section 32, where the meaning is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from aiosched.errors import ConfigError
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _known_timezone(name: str) -> str:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("must be a time zone of the IANA database, such as UTC or Europe/Amsterdam") from None
+    return name
+
+
+def _regex(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"must be a regular expression: {error}") from None
+    return pattern
+
+
+LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
+WeightRule = Literal["downstream", "upstream", "absolute"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+
+class CoreSettings(_Section):
+    """Meanings and defaults as in Airflow where the name is the same."""
+
+    dags_folder: Path = Field(default=Path("dags"), description="where the DAG files are")
+    home: Path = Field(default=Path(".aiosched"), description="the embedded database and the logs live here")
+    default_timezone: Annotated[str, AfterValidator(_known_timezone)] = Field(
+        default="UTC", description="time zone of schedules whose DAG names none"
+    )
+    parallelism: int = Field(default=32, ge=1, description="tasks that one scheduler runs at a time")
+    max_active_tasks_per_dag: int = Field(
+        default=16, ge=1, description="running tasks of a DAG that says nothing itself"
+    )
+    max_active_runs_per_dag: int = Field(default=16, ge=1, description="running runs of a DAG that says nothing itself")
+    dags_are_paused_at_creation: bool = Field(default=False, description="new DAGs wait for an unpause")
+    default_task_retries: int = Field(default=0, ge=0, description="retries of a task that says nothing itself")
+    default_task_retry_delay: float = Field(default=300.0, ge=0, description="seconds between two tries")
+    max_task_retry_delay: float = Field(default=86400.0, ge=0, description="seconds; a growing retry delay stops here")
+    default_task_weight_rule: WeightRule = Field(default="downstream", description="how priority weights add up")
+    default_pool_task_slot_count: int = Field(
+        default=128, ge=-1, description="slots of default_pool when it is created"
+    )
+    dagbag_import_timeout: float = Field(
+        default=30.0, gt=0, description="seconds that the import of a DAG file may take"
+    )
+    dag_discovery_safe_mode: bool = Field(default=True, description="skip files that do not mention aiosched and dag")
+    killed_task_cleanup_time: float = Field(default=60.0, ge=0, description="seconds between TERM and KILL of a task")
+    max_xcom_bytes: int = Field(default=1_048_576, ge=0, description="largest XCom value, as JSON")
+    max_log_bytes: int = Field(default=104_857_600, ge=0, description="largest log of one attempt")
+
+
+class DatabaseSettings(_Section):
+    dsn: str | None = Field(default=None, description="postgresql://user:password@host:port/database; unset: embedded")
+    pool_size: int = Field(default=8, ge=2, description="connections that one process keeps at most")
+    connect_timeout: float = Field(default=10.0, gt=0, description="seconds to wait for the database at start")
+    pgbouncer: bool = Field(default=False, description="the address is a pgbouncer in transaction mode")
+
+
+class SchedulerSettings(_Section):
+    name: str | None = Field(default=None, description="unset: the host name")
+    lease: float = Field(default=15.0, gt=0, description="seconds after which a silent scheduler is taken over")
+    safety_poll: float = Field(default=10.0, gt=0, description="seconds between two looks for news that got lost")
+    max_dagruns_to_create_per_loop: int = Field(default=100, ge=1, description="runs created in one transaction")
+    allowed_run_id_pattern: Annotated[str, AfterValidator(_regex)] = Field(
+        default=r"^[A-Za-z0-9_.~:+-]+$", description="what the run ids that people give may look like"
+    )
+    max_losses: int = Field(
+        default=3, ge=1, description="attempts lost in a row with their worker before the task fails"
+    )
+    grace: float = Field(default=30.0, ge=0, description="seconds that Ctrl-C or TERM waits for running tasks")
+
+
+class ExecutorSettings(_Section):
+    kind: Literal["local", "inline"] = Field(
+        default="local", description="local: worker processes; inline: this process"
+    )
+    slots: int | None = Field(default=None, ge=1, description="plain functions at a time; unset: four for each core")
+    async_slots: int = Field(default=1000, ge=1, description="async tasks at a time")
+    isolation: Literal["warm", "fresh"] = Field(default="warm", description="fresh: a new process for each attempt")
+
+
+class ParsingSettings(_Section):
+    processes: int | None = Field(default=None, ge=1, description="unset: one for each core, at most 4")
+    min_file_process_interval: float = Field(
+        default=30.0, ge=0, description="seconds before an unchanged file is read again"
+    )
+    refresh_interval: float = Field(default=300.0, gt=0, description="seconds between two listings of the folder")
+    file_timeout: float = Field(default=50.0, gt=0, description="seconds that one file may take in all")
+    max_memory_bytes: int = Field(
+        default=1_073_741_824, ge=67_108_864, description="memory that parsing one file may take"
+    )
+    max_result_bytes: int = Field(default=67_108_864, ge=1024, description="largest serialized result of one file")
+    max_output_bytes: int = Field(default=1_048_576, ge=0, description="how much a file may print")
+    stale_dag_threshold: float = Field(default=50.0, ge=0, description="seconds before a DAG that vanished is stale")
+
+
+class LogSettings(_Section):
+    level: LogLevel = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
+    format: Literal["auto", "text", "json"] = Field(
+        default="auto", description="auto: text on a terminal, else JSON lines"
+    )
+    folder: Path | None = Field(default=None, description="logs of task attempts; unset: logs in core.home")
+
+
+class WebSettings(_Section):
+    host: str = Field(default="127.0.0.1", description="address that the web server listens on")
+    port: int = Field(default=8484, ge=0, le=65535, description="a taken port is replaced by the next free one")
+
+
+class Settings(_Section):
+    """All settings of one process. Flag over environment over file over default."""
+
+    core: CoreSettings = Field(default_factory=CoreSettings)
+    database: DatabaseSettings = Field(default_factory=DatabaseSettings)
+    scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
+    executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
+    parsing: ParsingSettings = Field(default_factory=ParsingSettings)
+    logs: LogSettings = Field(default_factory=LogSettings)
+    web: WebSettings = Field(default_factory=WebSettings)
+
+
+# ---- where values come from ----
+
+Source = Literal["flag", "environment", "file", "default"]
+
+SHORT_NAMES: Final = MappingProxyType(
+    {"AIOSCHED_DSN": "database.dsn", "AIOSCHED_HOME": "core.home", "AIOSCHED_DAGS": "core.dags_folder"}
+)
+FLAGS: Final = MappingProxyType(
+    {
+        "database.dsn": "--dsn",
+        "core.dags_folder": "--dags",
+        "core.parallelism": "--parallelism",
+        "executor.kind": "--executor",
+        "executor.slots": "--slots",
+        "scheduler.name": "--name",
+        "scheduler.grace": "--grace",
+        "logs.level": "--log-level",
+        "web.host": "--host",
+        "web.port": "--port",
+    }
+)
+SECRET_KEYS: Final = frozenset({"database.dsn"})
+
+_LONG_PREFIX: Final = "AIOSCHED__"
+_SHORT_PREFIX: Final = "AIOSCHED_"
+_FROM_FILE: Final = "__FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: the flag, the variable or the file that holds it (None for a default)."""
+
+    source: Source
+    name: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.name is not None else self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings and, for each key such as `core.parallelism`, its origin."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+
+    def values(self) -> dict[str, Any]:
+        """Every key with its value, in the order of the sections; secrets are hidden."""
+        return {key: shown(key, getattr(getattr(self.settings, s), name)) for key, s, name, _ in setting_fields()}
+
+
+class SettingField(NamedTuple):
+    """One setting: `core.parallelism`, its section, its name in it and what pydantic knows of it."""
+
+    key: str
+    section: str
+    name: str
+    info: FieldInfo
+
+
+def setting_fields() -> Iterator[SettingField]:
+    """Every setting there is, in the order of the sections."""
+    for section, info in Settings.model_fields.items():
+        model = info.annotation
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        for name, field in model.model_fields.items():
+            yield SettingField(f"{section}.{name}", section, name, field)
+
+
+def load_settings(
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Loaded:
+    """Read all sources. `overrides` are flags, by key (`{"database.dsn": …}`); None means not given.
+
+    `environ` and `folder` default to those of the process. An empty variable counts as
+    not set. Raises ConfigError naming the file or variable for a key that does not exist
+    (with the nearest one that does), for a value that is not allowed, and for one key set
+    twice in the same kind of source.
+    """
+    environ = os.environ if environ is None else environ
+    folder = Path.cwd() if folder is None else folder
+    found: dict[str, tuple[Any, Origin]] = {}
+    found.update(_from_file(folder))
+    found.update(_from_environment(environ))
+    for key, value in (overrides or {}).items():
+        if value is not None:
+            found[key] = value, Origin("flag", FLAGS.get(key, "an argument"))
+    origins = {field.key: Origin("default") for field in setting_fields()}
+    origins.update({key: origin for key, (_, origin) in found.items()})
+    return Loaded(_build(found), MappingProxyType(origins))
+
+
+def _build(found: Mapping[str, tuple[Any, Origin]]) -> Settings:
+    sections: dict[str, dict[str, Any]] = {}
+    for key, (value, _) in found.items():
+        section, name = key.split(".")
+        sections.setdefault(section, {})[name] = value
+    try:
+        return Settings.model_validate(sections)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"][:2]))
+        value, origin = found[key]
+        problem = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{key} = {shown(key, value)} (from {origin}): {problem[0].lower()}{problem[1:]}") from None
+
+
+def _from_file(folder: Path) -> dict[str, tuple[Any, Origin]]:
+    own, project = folder / "aiosched.toml", folder / "pyproject.toml"
+    table = _read_toml(own) if own.is_file() else None
+    in_project = _read_toml(project).get("tool", {}).get("aiosched") if project.is_file() else None
+    if table is not None and in_project is not None:
+        raise ConfigError(
+            "There are settings in aiosched.toml and in [tool.aiosched] of pyproject.toml. Keep them in one file."
+        )
+    if table is None and in_project is None:
+        return {}
+    where = "aiosched.toml" if table is not None else "pyproject.toml"
+    return _flatten(table if table is not None else in_project, where)
+
+
+def _flatten(table: Any, where: str) -> dict[str, tuple[Any, Origin]]:
+    known = {field.key for field in setting_fields()}
+    found: dict[str, tuple[Any, Origin]] = {}
+    for section, content in table.items():
+        if section not in Settings.model_fields:
+            raise ConfigError(f"{where} has an unknown section [{section}].{_near(section, Settings.model_fields)}")
+        if not isinstance(content, dict):
+            raise ConfigError(f"{where}: {section} is a section: write [{section}], and its settings below.")
+        for name, value in content.items():
+            key = f"{section}.{name}"
+            if key not in known:
+                raise ConfigError(f"{where} sets {key}, which does not exist.{_near(key, known)}")
+            found[key] = value, Origin("file", where)
+    return found
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path.name} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{path.name} cannot be read: {error.strerror}") from None
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, Origin]]:
+    keys = {f"{_LONG_PREFIX}{f.section}__{f.name}".upper(): f.key for f in setting_fields()} | dict(SHORT_NAMES)
+    found: dict[str, tuple[Any, Origin]] = {}
+    for variable in sorted(environ):
+        plain = variable.removesuffix(_FROM_FILE)
+        if plain not in keys:
+            _refuse_unknown_variable(variable, keys)
+            continue
+        if environ[variable] == "":
+            continue
+        key = keys[plain]
+        if key in found:
+            raise ConfigError(f"{found[key][1]} and {variable} both set {key}. Keep one of them.")
+        value = environ[variable] if variable == plain else _read_secret(variable, environ[variable])
+        found[key] = value, Origin("environment", variable)
+    return found
+
+
+def _refuse_unknown_variable(variable: str, keys: Mapping[str, str]) -> None:
+    """All that starts like a section is ours; of the rest only what looks like a mistyped short name.
+
+    Others may use the prefix too: Kubernetes sets AIOSCHED_PORT for a service of that name.
+    """
+    if variable.startswith(_LONG_PREFIX):
+        raise ConfigError(f"The environment sets {variable}, which does not exist.{_near(variable, keys)}")
+    if variable.startswith(_SHORT_PREFIX):
+        near = _near(variable.removeprefix(_SHORT_PREFIX), [n.removeprefix(_SHORT_PREFIX) for n in SHORT_NAMES], 0.65)
+        if near:
+            hint = near.replace("Did you mean ", f"Did you mean {_SHORT_PREFIX}")
+            raise ConfigError(f"The environment sets {variable}, which does not exist.{hint}")
+
+
+def _read_secret(variable: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not text"
+        raise ConfigError(f"{variable} names the file {path}, which cannot be read: {reason}.") from None
+
+
+def _near(name: str, possible: Any, cutoff: float = 0.6) -> str:
+    matches = get_close_matches(name, list(possible), n=1, cutoff=cutoff)
+    return f" Did you mean {matches[0]}?" if matches else ""
+
+
+# ---- secrets ----
+
+
+def shown(key: str, value: Any) -> Any:
+    """`value` as it may be shown to people: paths as text, the password of a DSN hidden."""
+    if key in SECRET_KEYS and isinstance(value, str):
+        return hide_password(value)
+    return str(value) if isinstance(value, Path) else value
+
+
+_USER_INFO: Final = re.compile(r"(?<=://)(?P<user>[^:/?#]*):(?P<password>.*)@(?=[^@]*$)")
+_PASSWORD_WORD: Final = re.compile(r"(?P<key>\bpassword=)(?:'[^']*'|[^&\s]*)")
+
+
+def hide_password(dsn: str) -> str:
+    """The address with `***` in the place of its password."""
+    return _PASSWORD_WORD.sub(r"\g<key>***", _USER_INFO.sub(r"\g<user>:***@", dsn))

@@ -1,0 +1,50 @@
+"""What a branch or a short circuit skips.
+
+Lives here: from a stored decision to the tasks that it excludes. The evaluation applies
+it twice: when the branch ends, and whenever a direct downstream of it is examined later
+(so that clearing a skipped task does not undo the branch).
+Source: the semantics reference, sections 7.2 to 7.4.
+"""
+
+from __future__ import annotations
+
+from aiosched.core.graph import Graph
+from aiosched.core.messages import SkipDecision
+from aiosched.errors import BranchError, DagError
+
+
+def skipped_by(graph: Graph, branch: int, decision: SkipDecision) -> frozenset[int]:
+    """The indexes of the tasks that `decision` of the task `branch` skips directly.
+
+    Of a branch: its direct downstreams, except the followed tasks and everything
+    downstream of those. Of a short circuit: the tasks it lists, except teardowns. An id
+    may name a task group, which means the group's root tasks. The caller leaves instances
+    alone that are running, success or failed; all others follow by their trigger rules.
+
+    Raises BranchError for an id that the DAG does not have.
+    """
+    if decision.followed is not None:
+        chosen = _resolve_all(graph, branch, decision.followed)
+        if not chosen:
+            return frozenset(graph.downstream[branch])
+        followed = chosen.union(*(graph.descendants(index) for index in chosen))
+        return frozenset(graph.downstream[branch]) - followed
+    listed = _resolve_all(graph, branch, decision.skipped or ())
+    return frozenset(index for index in listed if not graph.is_teardown[index])
+
+
+def excludes(graph: Graph, branch: int, decision: SkipDecision, task: int) -> bool:
+    """Whether the stored decision of `branch`, a direct upstream of `task`, says that `task` is skipped."""
+    return task in skipped_by(graph, branch, decision)
+
+
+def _resolve_all(graph: Graph, branch: int, names: tuple[str, ...]) -> set[int]:
+    found: set[int] = set()
+    for name in names:
+        if not isinstance(name, str):
+            raise BranchError(f"Task {graph.task_ids[branch]!r} returned {name!r}: return task ids, which are strings.")
+        try:
+            found.update(graph.resolve(name))
+        except DagError as error:
+            raise BranchError(f"Task {graph.task_ids[branch]!r} chose {name!r}: {error}") from None
+    return found

@@ -1,0 +1,168 @@
+"""What passes between the scheduler and those who run tasks.
+
+An attempt is one try of one task instance. The scheduler submits `Attempt`s to an
+executor after the commit that queued them; the executor answers with `Report`s: at
+most one STARTED, exactly one of the others. All structs are encoded as msgpack arrays
+when they cross a process border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+
+class AttemptKey(NamedTuple):
+    """Which try of which task instance. `run` is the bigint key of the run, not its run id."""
+
+    run: int
+    task_index: int
+    map_index: int  # -1 for a task that is not mapped
+    try_number: int  # 1 for the first try
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The run of an attempt, as the task's context shows it. Instants are aware UTC."""
+
+    key: int
+    dag_id: str
+    run_id: str
+    run_type: str
+    run_after: datetime
+    logical_date: datetime | None = None
+    interval_start: datetime | None = None
+    interval_end: datetime | None = None
+    start_date: datetime | None = None
+    conf: dict[str, Any] = {}
+    version: int = 1  # number of the DAG version it is pinned to
+    file: str | None = None  # DAG file, relative to the DAGs folder; None: registered in this process
+    file_hash: str | None = None
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a runner needs to execute one try."""
+
+    key: AttemptKey
+    run: RunInfo
+    task_id: str
+    is_async: bool
+    max_tries: int  # number of retries allowed: try n may be retried while n <= max_tries
+    priority_weight: int = 1
+    execution_timeout: float | None = None
+    first_started: datetime | None = None  # start of the try's first call, for one that was rescheduled
+    executor: str | None = None
+
+
+class Outcome(StrEnum):
+    """How far an attempt came."""
+
+    STARTED = "started"
+    SUCCESS = "success"
+    SKIPPED = "skipped"  # raised SkipTask
+    FAILED = "failed"
+    RESCHEDULED = "rescheduled"
+    LOST = "lost"  # its worker died without a fault of the task's
+
+
+class XComValue(NamedTuple):
+    """One pushed value: its key and its JSON text."""
+
+    key: str
+    value: str
+
+
+class SkipDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """What a branch (followed) or a short circuit (skipped) decided: task ids. Exactly one is set."""
+
+    followed: tuple[str, ...] | None = None
+    skipped: tuple[str, ...] | None = None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an attempt. `at` is the instant of the outcome, aware UTC.
+
+    For SKIPPED of a branch's downstream tasks see `skip`: the branch itself is SUCCESS.
+    `reason` is one line for people; `details` a traceback. `fail_now` forbids a retry.
+    """
+
+    key: AttemptKey
+    outcome: Outcome
+    at: datetime
+    started_at: datetime | None = None
+    reason: str | None = None
+    details: str | None = None
+    fail_now: bool = False
+    reschedule_at: datetime | None = None
+    xcoms: tuple[XComValue, ...] = ()
+    skip: SkipDecision | None = None
+    hostname: str | None = None
+    pid: int | None = None
+
+
+class XComRef(NamedTuple):
+    """A value that a task asks for. `map_index` None means all of them."""
+
+    task_id: str
+    key: str = "return_value"
+    map_index: int | None = None
+
+
+class TaskServices(Protocol):
+    """What a running task may ask of its scheduler.
+
+    Implemented by the scheduler (reads the database), by the local executor's worker
+    (asks over its socket) and by `dag.test()` (a dict). `run` is a run's bigint key.
+    """
+
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        """For each ref the stored (map_index, JSON text) pairs in index order; [] when there is none."""
+        ...
+
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        """As `get_xcoms` for one ref, from the newest earlier run of the DAG that has it (include_prior_dates)."""
+        ...
+
+
+class Executor(Protocol):
+    """Runs attempts. All calls and all reports happen on the scheduler's event loop."""
+
+    name: str
+
+    @property
+    def open_slots(self) -> int:
+        """How many plain-function attempts it would take now."""
+        ...
+
+    @property
+    def open_async_slots(self) -> int:
+        """How many `async def` attempts it would take now: these wait without holding a process."""
+        ...
+
+    @property
+    def slots(self) -> int:
+        """Plain-function attempts it takes when idle, for people."""
+        ...
+
+    async def start(self, report: Callable[[Report], None], services: TaskServices) -> None: ...
+
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        """Take the attempts; never blocks. Called after the commit that queued them."""
+        ...
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        """Stop an attempt: cancel or TERM, after `grace` seconds KILL. It reports FAILED or LOST as usual."""
+        ...
+
+    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
+        """Those of a dead scheduler's attempts that are still alive here."""
+        ...
+
+    async def stop(self, grace: float) -> None:
+        """Wait up to `grace` seconds for what runs, then cancel it and release everything."""
+        ...
+
+

@@ -1,0 +1,275 @@
+"""Which waiting task instances get a slot: the decision inside the critical section.
+
+Lives here: the room that is left under every limit, the test of one candidate against
+it with the reason for a refusal, and the walk over a sorted list. Does not live here:
+keeping many waiting candidates between two passes (waiting.py), locking and SQL.
+
+Two kinds of room. Pools, executors and parallelism are shared: a `Room` is made for each
+pass from what was just read. The limits of DAGs, runs and tasks are local to the owner
+of the DAG: `DagRoom`s live as long as the DAG is owned and are kept up to date by
+`occupy` and `vacate`.
+
+Source: the semantics reference, sections 17 and 18, and section 34 decision 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from aiosched.core.messages import AttemptKey
+
+
+@dataclass(slots=True, eq=False)
+class TaskRoom:
+    """The limits of one task over all versions of its DAG. Only tasks that have a limit get one."""
+
+    task_id: str
+    per_dag: int | None = None  # max_active_tis_per_dag
+    per_run: int | None = None  # max_active_tis_per_dagrun
+    active: int = 0  # queued, running and deferred
+    by_run: dict[int, int] = field(default_factory=dict)  # the same by run key; runs with none are absent
+
+    def refusal(self, run: int) -> str | None:
+        """Why no further instance of the task may start in `run`; None if one may."""
+        if self.per_dag is not None and self.active >= self.per_dag:
+            return f"task {self.task_id!r}: {self.active} of {self.per_dag} instances active (max_active_tis_per_dag)"
+        if self.per_run is not None and self.by_run.get(run, 0) >= self.per_run:
+            return (
+                f"task {self.task_id!r}: {self.by_run.get(run, 0)} of {self.per_run} instances active "
+                "in this run (max_active_tis_per_dagrun)"
+            )
+        return None
+
+    def occupy(self, run: int) -> None:
+        self.active += 1
+        self.by_run[run] = self.by_run.get(run, 0) + 1
+
+    def vacate(self, run: int) -> None:
+        self.active -= 1
+        _decrement(self.by_run, run)
+
+
+@dataclass(slots=True, eq=False)
+class DagRoom:
+    """The limits of one DAG and what is active of it, over all its runs.
+
+    `WaitingQueue` must be told when a count fell or a limit rose (`release`), and when
+    `per_run` or a limit of a task came or went (`regroup`).
+    """
+
+    dag_id: str
+    limit: int  # max_active_tasks
+    per_run: int | None = None  # max_active_tasks_per_run
+    active: int = 0  # queued and running
+    by_run: dict[int, int] = field(default_factory=dict)  # the same by run key; runs with none are absent
+    tasks: dict[str, TaskRoom] = field(default_factory=dict)  # by task id
+
+    def refusal(self, run: int, task: TaskRoom | None) -> str | None:
+        """Why nothing (or not this task) may start in `run`; None if it may."""
+        if self.active >= self.limit:
+            return f"DAG {self.dag_id!r}: {self.active} of {self.limit} tasks active (max_active_tasks)"
+        if self.per_run is not None and self.by_run.get(run, 0) >= self.per_run:
+            return (
+                f"DAG {self.dag_id!r}: {self.by_run.get(run, 0)} of {self.per_run} tasks active "
+                "in this run (max_active_tasks_per_run)"
+            )
+        return task.refusal(run) if task is not None else None
+
+    def occupy(self, run: int, task: TaskRoom | None = None) -> None:
+        """Count a task instance that becomes queued."""
+        self.active += 1
+        self.by_run[run] = self.by_run.get(run, 0) + 1
+        if task is not None:
+            task.occupy(run)
+
+    def vacate(self, run: int, task: TaskRoom | None = None) -> None:
+        """Count a task instance that left queued and running.
+
+        One that becomes deferred stays active for the limits of its task: call without
+        `task`, and `task.vacate(run)` when the deferral ends.
+        """
+        self.active -= 1
+        _decrement(self.by_run, run)
+        if task is not None:
+            task.vacate(run)
+
+
+@dataclass(slots=True, eq=False)
+class PoolRoom:
+    """A pool as it was read: all its slots (-1: infinite), and those that are open (below 0 after shrinking)."""
+
+    total: int
+    open: int
+
+    @property
+    def full(self) -> bool:
+        return self.total >= 0 and self.open <= 0
+
+
+@dataclass(slots=True, eq=False)
+class ExecutorRoom:
+    """How many attempts an executor would take: plain functions, and `async def` ones."""
+
+    name: str
+    open: int
+    open_async: int
+
+
+@dataclass(slots=True, eq=False)
+class Room:
+    """What one pass may hand out. Taking changes it.
+
+    `executors` has each executor by name, and the default one under None as well.
+    `open` is how many attempts of its `parallelism` this scheduler may still take.
+    """
+
+    pools: Mapping[str, PoolRoom]
+    executors: Mapping[str | None, ExecutorRoom]
+    open: int
+    parallelism: int
+
+    def refusal(self, pool_name: str, slots: int, executor_name: str | None, is_async: bool) -> str | None:
+        """Why nothing that needs this much of these fits; None if it does."""
+        if self.open <= 0:
+            return f"parallelism: this scheduler runs {self.parallelism} attempts, as many as it may"
+        pool = self.pools.get(pool_name)
+        if pool is None:
+            return f"pool {pool_name!r} does not exist: create it with `aiosched pools set {pool_name} {max(slots, 1)}`"
+        if slots > pool.open and pool.total >= 0:
+            return _pool_refusal(pool_name, slots, pool)
+        executor = self.executors.get(executor_name)
+        if executor is None:
+            known = ", ".join(sorted(name for name in self.executors if name is not None)) or "none"
+            return f"executor {executor_name!r} is not configured: known here is {known}"
+        if (executor.open_async if is_async else executor.open) <= 0:
+            return f"executor {executor.name!r}: 0 slots open for {'async' if is_async else 'plain'} functions, needs 1"
+        return None
+
+    def occupy(self, pool_name: str, slots: int, executor_name: str | None, is_async: bool) -> None:
+        """Hand out what `refusal` had no objection to."""
+        self.open -= 1
+        self.pools[pool_name].open -= slots
+        executor = self.executors[executor_name]
+        if is_async:
+            executor.open_async -= 1
+        else:
+            executor.open -= 1
+
+    def closed(self) -> str | None:
+        """Why nothing at all can be taken any more; None while something might."""
+        if self.open <= 0:
+            return f"parallelism: this scheduler runs {self.parallelism} attempts, as many as it may"
+        if all(pool.full for pool in self.pools.values()):
+            return "no pool has an open slot"
+        if all(executor.open <= 0 and executor.open_async <= 0 for executor in self.executors.values()):
+            return "no executor has an open slot"
+        return None
+
+
+class Candidate:
+    """A task instance in state scheduled, with what it needs. Compared by identity."""
+
+    __slots__ = ("dag", "executor", "is_async", "key", "logical_at", "pool", "pool_slots", "rank", "task", "weight")
+
+    def __init__(
+        self,
+        key: AttemptKey,
+        dag: DagRoom,
+        *,
+        pool: str = "default_pool",
+        pool_slots: int = 1,
+        weight: int = 1,
+        logical_at: float = math.inf,
+        is_async: bool = False,
+        executor: str | None = None,
+        task: TaskRoom | None = None,
+    ) -> None:
+        self.key = key
+        self.dag = dag
+        self.pool = pool
+        self.pool_slots = pool_slots
+        self.weight = weight  # effective priority weight: higher goes first
+        self.logical_at = logical_at  # logical date in seconds since 1970, infinite for none: lower goes first
+        self.is_async = is_async
+        self.executor = executor  # None: the default one
+        self.task = task  # None: the task has no limits of its own
+        self.rank: Rank | None = None  # given by the waiting queue, kept when it is put back
+
+    def __repr__(self) -> str:
+        return f"<Candidate {self.dag.dag_id} {tuple(self.key)}>"
+
+
+Rank = tuple[int, float, int, int]  # (-weight, logical_at, map_index, order of arrival)
+
+
+def precedence(candidate: Candidate) -> tuple[int, float, int]:
+    """The sort key of candidates: weight descending, logical date ascending (none last), map index ascending."""
+    return -candidate.weight, candidate.logical_at, candidate.key.map_index
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Who may be queued, in order, and why each of the others that were looked at waits."""
+
+    taken: list[Candidate]
+    refused: list[tuple[Candidate, str]]
+
+
+def refusal(candidate: Candidate, room: Room) -> str | None:
+    """Why `candidate` does not fit now, in one line; None if it does. Changes nothing."""
+    return room.refusal(
+        candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async
+    ) or candidate.dag.refusal(candidate.key.run, candidate.task)
+
+
+def allocate(candidates: Iterable[Candidate], room: Room) -> Grant:
+    """Take candidates, in the order given, while they fit; `room` and the DAGs' counts change with each.
+
+    One that does not fit is passed over, so a smaller one behind it may still be taken.
+    Once nothing can be taken any more, the rest share one reason. Each candidate ends up
+    in exactly one of the two results.
+    """
+    taken: list[Candidate] = []
+    refused: list[tuple[Candidate, str]] = []
+    closed = room.closed()
+    for candidate in candidates:
+        if closed is not None:
+            refused.append((candidate, closed))
+        elif (reason := refusal(candidate, room)) is not None:
+            refused.append((candidate, reason))
+        else:
+            occupy(candidate, room)
+            taken.append(candidate)
+            if room.open <= 0 or room.pools[candidate.pool].full or _executor_is_full(candidate, room):
+                closed = room.closed()
+    return Grant(taken, refused)
+
+
+def occupy(candidate: Candidate, room: Room) -> None:
+    """Count `candidate` as taken under every limit."""
+    room.occupy(candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async)
+    candidate.dag.occupy(candidate.key.run, candidate.task)
+
+
+def _executor_is_full(candidate: Candidate, room: Room) -> bool:
+    executor = room.executors[candidate.executor]
+    return (executor.open_async if candidate.is_async else executor.open) <= 0
+
+
+def _pool_refusal(name: str, slots: int, pool: PoolRoom) -> str:
+    need = f"pool {name!r}: needs {slots} slot{'s' if slots != 1 else ''}"
+    if slots > pool.total:
+        return (
+            f"{need}, has {pool.total} in all: enlarge it with `aiosched pools set {name} {slots}` or lower pool_slots"
+        )
+    return f"{need}, {pool.open} of {pool.total} open"
+
+
+def _decrement(counts: dict[int, int], key: int) -> None:
+    left = counts.get(key, 0) - 1
+    if left > 0:
+        counts[key] = left
+    else:
+        counts.pop(key, None)

@@ -1,0 +1,128 @@
+"""The serialized DAG: what parsing stores and the scheduler reads. No code, no callbacks.
+
+Source: the semantics reference, section 31.1. `DagSpec` says nothing about where its
+file lies, so that moving a file does not make a new version. Durations are seconds,
+instants aware UTC. Fields with their default value are left out of the JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.core.timetables import AnyTimetable, NullTimetable
+
+DEFAULT_POOL: Final = "default_pool"
+
+
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task. Its position in `DagSpec.tasks` is its task index."""
+
+    task_id: str
+    operator: str  # the class's name, for people
+    module: str = ""
+    upstream: tuple[str, ...] = ()  # direct upstream task ids, sorted
+    group_id: str | None = None  # innermost task group
+    trigger_rule: str = "all_success"
+    is_async: bool = False  # its execute is a coroutine function: many share one process
+    is_empty: bool = False  # trivial empty task: success without an executor
+    can_skip_downstream: bool = False  # branch, short circuit, latest only
+    has_retry_callback: bool = False
+    has_failure_callback: bool = False
+
+    retries: int = 0
+    retry_delay: float = 300.0
+    retry_exponential_backoff: float = 0.0  # multiplier; 0 and 1 mean constant
+    max_retry_delay: float | None = None
+    execution_timeout: float | None = None
+
+    pool: str = DEFAULT_POOL
+    pool_slots: int = 1
+    priority_weight: int = 1
+    weight_rule: str = "downstream"
+    queue: str = "default"
+    executor: str | None = None
+    max_active_tis_per_dag: int | None = None
+    max_active_tis_per_dagrun: int | None = None
+
+    depends_on_past: bool = False
+    wait_for_downstream: bool = False
+    ignore_first_depends_on_past: bool = True
+    wait_for_past_depends_before_skipping: bool = False
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+
+    is_setup: bool = False
+    is_teardown: bool = False
+    on_failure_fail_dagrun: bool = False
+
+    owner: str = ""
+    doc: str | None = None
+    template_fields: dict[str, Any] = {}  # literal values (JSON), for people
+    params: dict[str, Any] = {}
+
+
+class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A task group; `group_id` has its parents' prefixes already."""
+
+    group_id: str
+    parent_id: str | None = None
+    tooltip: str = ""
+
+
+class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A param: its default (absent when `required`) and its JSON schema."""
+
+    value: Any = None
+    required: bool = False
+    description: str | None = None
+    json_schema: dict[str, Any] = {}
+
+
+class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One DAG as the scheduler knows it."""
+
+    dag_id: str
+    timetable: AnyTimetable = NullTimetable()
+    timezone: str = "UTC"
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    catchup: bool = False
+    max_active_runs: int = 16
+    max_active_tasks: int = 16
+    max_active_tasks_per_run: int | None = None
+    max_consecutive_failed_dag_runs: int = 0
+    dagrun_timeout: float | None = None
+    fail_fast: bool = False
+    is_paused_upon_creation: bool | None = None
+    params: dict[str, ParamSpec] = {}
+    tags: tuple[str, ...] = ()  # sorted
+    owner: str = ""
+    description: str | None = None
+    doc_md: str | None = None
+    has_success_callback: bool = False
+    has_failure_callback: bool = False
+    tasks: tuple[TaskSpec, ...] = ()
+    groups: tuple[GroupSpec, ...] = ()
+    edge_labels: dict[str, str] = {}  # "up>down" -> label
+
+
+def encode_spec(spec: DagSpec) -> bytes:
+    """The canonical JSON of `spec`: keys sorted recursively, so that equal DAGs are equal bytes."""
+    return msgspec.json.encode(spec, order="sorted")
+
+
+def decode_spec(document: bytes | str) -> DagSpec:
+    """The DAG of a stored document; raises msgspec.ValidationError for one that is not ours."""
+    return _DECODER.decode(document)
+
+
+def content_hash(document: bytes) -> str:
+    """The digest by which versions are told apart."""
+    return hashlib.sha256(document).hexdigest()
+
+
+_DECODER: Final = msgspec.json.Decoder(DagSpec)

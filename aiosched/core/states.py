@@ -1,0 +1,152 @@
+"""The lives of task instances and DAG runs, as tables.
+
+Source: the semantics reference, sections 2 and 3. A task instance without a state yet
+has the state `None`; in memory it is `TaskState.NONE`, in the database SQL NULL.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from aiosched.errors import InvalidTransition
+
+
+class TaskState(StrEnum):
+    """Where a task instance is. `NONE` waits for its dependencies."""
+
+    NONE = "none"
+    SCHEDULED = "scheduled"
+    QUEUED = "queued"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    SHUTDOWN = "shutdown"
+    UP_FOR_RETRY = "up_for_retry"
+    UP_FOR_RESCHEDULE = "up_for_reschedule"
+    DEFERRED = "deferred"
+    SUCCESS = "success"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    UPSTREAM_FAILED = "upstream_failed"
+    REMOVED = "removed"
+
+    @property
+    def stored(self) -> str | None:
+        """The value in the database: SQL NULL for `NONE`."""
+        return None if self is TaskState.NONE else self.value
+
+    @classmethod
+    def of(cls, stored: str | None) -> TaskState:
+        """The state that a database value means."""
+        return cls.NONE if stored is None else cls(stored)
+
+
+class RunState(StrEnum):
+    """Where a DAG run is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+class RunType(StrEnum):
+    """What made a run; the first part of its run id."""
+
+    SCHEDULED = "scheduled"
+    MANUAL = "manual"
+    BACKFILL = "backfill"
+    ASSET_TRIGGERED = "asset_triggered"
+
+
+S = TaskState
+
+FINISHED: Final = frozenset({S.SUCCESS, S.FAILED, S.SKIPPED, S.UPSTREAM_FAILED, S.REMOVED})
+UNFINISHED: Final = frozenset(S) - FINISHED
+SUCCEEDED: Final = frozenset({S.SUCCESS, S.SKIPPED})
+FAILURES: Final = frozenset({S.FAILED, S.UPSTREAM_FAILED})
+SCHEDULABLE: Final = frozenset({S.NONE, S.UP_FOR_RETRY, S.UP_FOR_RESCHEDULE})
+HOLDING_SLOT: Final = frozenset({S.QUEUED, S.RUNNING, S.RESTARTING, S.SHUTDOWN})
+ACTIVE_FOR_TASK_LIMITS: Final = HOLDING_SLOT | {S.DEFERRED}
+RUN_FINISHED: Final = frozenset({RunState.SUCCESS, RunState.FAILED})
+
+
+class TaskEvent(StrEnum):
+    """What can happen to a task instance."""
+
+    READY = "dependencies met"
+    EMPTY = "is a trivial empty task"
+    SETTLED_SKIPPED = "its trigger rule or a branch skipped it"
+    SETTLED_UPSTREAM_FAILED = "its trigger rule can no longer hold"
+    SETTLED_REMOVED = "its task or map index does not exist any more"
+    SLOT_GRANTED = "slot granted"
+    STARTED = "started"
+    RETURNED = "returned"
+    SKIPPED_ITSELF = "raised the skip signal"
+    FAILED_RETRYABLE = "failed, tries left"
+    FAILED_FINALLY = "failed, no tries left"
+    RESCHEDULED = "asked to be called again later"
+    DEFERRED = "waits for a trigger"
+    TRIGGERED = "its trigger fired"
+    LOST = "its worker or scheduler died"
+    RUN_TIMED_OUT = "its run timed out"
+    FAIL_FAST_RUNNING = "another task failed in a fail-fast DAG"
+    FAIL_FAST_WAITING = "another task failed in a fail-fast DAG, before it started"
+    CLEARED = "cleared"
+    RESTORED = "its task came back"
+    STOP_REQUESTED = "asked to stop"
+    MARKED_SUCCESS = "marked success"
+    MARKED_FAILED = "marked failed"
+    MARKED_SKIPPED = "marked skipped"
+
+
+E = TaskEvent
+
+
+def _table() -> dict[tuple[TaskState, TaskEvent], TaskState]:
+    table: dict[tuple[TaskState, TaskEvent], TaskState] = {}
+
+    def rule(sources: frozenset[TaskState] | set[TaskState], event: TaskEvent, target: TaskState) -> None:
+        table.update({(source, event): target for source in sources})
+
+    rule(SCHEDULABLE, E.READY, S.SCHEDULED)
+    rule({S.DEFERRED}, E.TRIGGERED, S.SCHEDULED)
+    rule({S.NONE}, E.EMPTY, S.SUCCESS)
+    waiting = UNFINISHED - HOLDING_SLOT
+    rule(waiting | {S.QUEUED, S.RESTARTING}, E.SETTLED_SKIPPED, S.SKIPPED)
+    rule(SCHEDULABLE | {S.SCHEDULED}, E.SETTLED_UPSTREAM_FAILED, S.UPSTREAM_FAILED)
+    rule(frozenset(S) - {S.REMOVED}, E.SETTLED_REMOVED, S.REMOVED)
+    rule({S.SCHEDULED}, E.SLOT_GRANTED, S.QUEUED)
+    rule({S.QUEUED, S.RESTARTING}, E.STARTED, S.RUNNING)
+    executing = {S.QUEUED, S.RUNNING}  # a short attempt reports its end before its start was stored
+    rule(executing, E.RETURNED, S.SUCCESS)
+    rule(executing, E.SKIPPED_ITSELF, S.SKIPPED)
+    rule(executing | {S.RESTARTING}, E.FAILED_RETRYABLE, S.UP_FOR_RETRY)
+    rule(executing | {S.SHUTDOWN}, E.FAILED_FINALLY, S.FAILED)
+    rule(executing, E.RESCHEDULED, S.UP_FOR_RESCHEDULE)
+    rule(executing | {S.NONE}, E.DEFERRED, S.DEFERRED)
+    rule(HOLDING_SLOT, E.LOST, S.NONE)
+    rule(UNFINISHED, E.RUN_TIMED_OUT, S.SKIPPED)
+    rule({S.RUNNING}, E.FAIL_FAST_RUNNING, S.FAILED)
+    rule((UNFINISHED - {S.RUNNING}) | {S.UPSTREAM_FAILED}, E.FAIL_FAST_WAITING, S.SKIPPED)
+    rule(frozenset(S) - {S.RUNNING}, E.CLEARED, S.NONE)
+    table[S.RUNNING, E.CLEARED] = S.RESTARTING
+    rule({S.REMOVED}, E.RESTORED, S.NONE)
+    rule({S.RUNNING, S.QUEUED}, E.STOP_REQUESTED, S.SHUTDOWN)
+    rule(frozenset(S), E.MARKED_SUCCESS, S.SUCCESS)
+    rule(frozenset(S), E.MARKED_FAILED, S.FAILED)
+    rule(frozenset(S), E.MARKED_SKIPPED, S.SKIPPED)
+    return table
+
+
+TRANSITIONS: Final = MappingProxyType(_table())
+
+
+def advance(state: TaskState, event: TaskEvent) -> TaskState:
+    """The state after `event`; raises InvalidTransition naming what was possible."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        possible = ", ".join(sorted(e.name for s, e in TRANSITIONS if s is state)) or "nothing"
+        raise InvalidTransition(f"{event.name} cannot happen to a {state} task instance; possible: {possible}") from None

@@ -1,0 +1,61 @@
+"""What a timetable answers. Source: the semantics reference, section 11.1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, NamedTuple, Protocol
+
+
+class DataInterval(NamedTuple):
+    """The period whose data a run is about: start inclusive, end exclusive, aware, UTC."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """What limits a schedule. Both edges are inclusive; aware or None."""
+
+    earliest: datetime | None
+    latest: datetime | None
+    catchup: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NextRun:
+    """A run that should exist: its interval and the earliest instant at which it may start (UTC)."""
+
+    run_after: datetime
+    interval: DataInterval
+
+    @property
+    def logical_date(self) -> datetime:
+        return self.interval.start
+
+
+class Timetable(Protocol):
+    """When runs happen. Implementations are frozen msgspec structs: they are stored in the serialized DAG.
+
+    `next_run` gets the interval of the latest automated run (None before the first) and
+    returns the next run, or None for "no run". It never reads a clock: `now` is given.
+    Results are in UTC. `manual_interval` is the interval of a run triggered at `run_after`.
+    """
+
+    periodic: ClassVar[bool]  # a backfill over it makes sense
+    can_be_scheduled: ClassVar[bool]
+    active_runs_limit: ClassVar[int | None]
+
+    @property
+    def summary(self) -> str:
+        """The schedule in a few characters, as users wrote it: `0 0 * * *`, `@once`, `1 day`."""
+        ...
+
+    def validate(self) -> None:
+        """Raise TimetableError, naming the remedy, when the schedule cannot be understood."""
+        ...
+
+    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None: ...
+
+    def manual_interval(self, run_after: datetime) -> DataInterval: ...

@@ -1,0 +1,253 @@
+"""The task instances that wait for a slot, kept so that a pass costs what it takes and not what waits.
+
+Candidates that need the same shared things (pool, number of slots, executor) form a
+*bucket*: when one of them does not fit, none does, and the pass skips the bucket whole.
+Inside a bucket the candidates of one DAG form a *lane* (split by run or by task where such
+limits exist), so that all candidates of a lane are equal before the DAG's limits. A lane
+that meets a limit of its DAG is *parked*: it costs nothing until `release` says that the
+DAG has room again. Since room only shrinks during a pass, looking at the first candidate
+of each lane takes exactly what a walk over all of them, sorted, would take.
+
+Source: the semantics reference, section 17.3; the design, section 12 (no query window, no starvation).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Final
+
+from aiosched.core.messages import AttemptKey
+from aiosched.core.slots import Candidate, DagRoom, Grant, Rank, Room, occupy
+
+_SLACK: Final = 64  # dead heap entries that are tolerated before a heap is rebuilt
+
+
+class _Lane:
+    """Candidates of one DAG that stand equal before every limit, best first."""
+
+    __slots__ = ("bucket", "dag", "entries", "key", "live", "posted", "reason")
+
+    def __init__(self, bucket: _Bucket, dag: DagRoom, key: _LaneKey) -> None:
+        self.bucket, self.dag, self.key = bucket, dag, key
+        self.entries: list[tuple[Rank, Candidate]] = []  # heap; discarded candidates leave late
+        self.live = 0
+        self.posted: Rank | None = None  # rank of this lane's valid entry in the bucket
+        self.reason: str | None = None  # why it is parked; None: it is not
+
+
+class _Bucket:
+    """Lanes that need the same shared things."""
+
+    __slots__ = ("entries", "executor", "is_async", "lanes", "pool", "reason", "slots")
+
+    def __init__(self, pool: str, slots: int, executor: str | None, is_async: bool) -> None:
+        self.pool, self.slots, self.executor, self.is_async = pool, slots, executor, is_async
+        self.entries: list[tuple[Rank, _Lane]] = []  # heap; valid where lane.posted is the rank
+        self.lanes = 0
+        self.reason: str | None = None  # why the last pass took nothing more of it
+
+
+_BucketKey = tuple[str, int, str | None, bool]
+_LaneKey = tuple[_Bucket, int | None, str | None]  # bucket, run and task id where a limit asks for them
+
+
+class WaitingQueue:
+    """All candidates of one scheduler, between the passes of its critical section."""
+
+    def __init__(self) -> None:
+        self._candidates: dict[AttemptKey, tuple[Candidate, _Lane]] = {}
+        self._buckets: dict[_BucketKey, _Bucket] = {}
+        self._lanes: dict[DagRoom, dict[_LaneKey, _Lane]] = {}
+        self._parked: dict[DagRoom, list[_Lane]] = {}
+        self._arrivals = count()
+
+    def __len__(self) -> int:
+        return len(self._candidates)
+
+    def __contains__(self, key: AttemptKey) -> bool:
+        return key in self._candidates
+
+    def __iter__(self) -> Iterator[Candidate]:
+        """All candidates, in no particular order."""
+        return (candidate for candidate, _ in self._candidates.values())
+
+    def pools(self) -> list[str]:
+        """The pools that a pass needs to know of, in name order: those of candidates that are not parked."""
+        return sorted({bucket.pool for bucket in self._buckets.values() if self._peek(bucket) is not None})
+
+    def add(self, candidate: Candidate) -> None:
+        """Let `candidate` wait. One with the same key is replaced. Equals go in order of their first arrival."""
+        key = candidate.key
+        if key in self._candidates:
+            self.discard(key)
+        rank = candidate.rank
+        if rank is None:
+            rank = (-candidate.weight, candidate.logical_at, key.map_index, next(self._arrivals))
+            candidate.rank = rank
+        lane = self._lane_of(candidate)
+        heapq.heappush(lane.entries, (rank, candidate))
+        lane.live += 1
+        self._candidates[key] = (candidate, lane)
+        if lane.reason is None and (lane.posted is None or rank < lane.posted):
+            self._post(lane, rank)
+
+    def discard(self, key: AttemptKey) -> bool:
+        """Let the candidate with `key` wait no longer; whether there was one."""
+        found = self._candidates.pop(key, None)
+        if found is None:
+            return False
+        lane = found[1]
+        lane.live -= 1
+        if not lane.live:
+            self._drop(lane)
+        elif len(lane.entries) > 2 * lane.live + _SLACK:
+            lane.entries = [entry for entry in lane.entries if self._waits(entry[1])]
+            heapq.heapify(lane.entries)
+        return True
+
+    def take(self, room: Room) -> Grant:
+        """Take the best candidates that fit, in order of precedence, and count them under every limit.
+
+        What is taken no longer waits here. Refused are the candidates that stood first
+        in their lane when it was refused; `reason` knows the reason of every other one.
+        """
+        taken: list[Candidate] = []
+        refused: list[tuple[Candidate, str]] = []
+        heads: list[tuple[Rank, _Bucket]] = []
+        for bucket in self._buckets.values():
+            bucket.reason = None
+            if (rank := self._peek(bucket)) is not None:
+                heads.append((rank, bucket))
+        heapq.heapify(heads)
+        while heads:
+            bucket = heads[0][1]
+            lane = bucket.entries[0][1]
+            candidate = lane.entries[0][1]
+            bucket.reason = room.refusal(bucket.pool, bucket.slots, bucket.executor, bucket.is_async)
+            if bucket.reason is not None:
+                refused.append((candidate, bucket.reason))
+                heapq.heappop(heads)
+                continue
+            lane.reason = lane.dag.refusal(candidate.key.run, candidate.task)
+            if lane.reason is not None:
+                refused.append((candidate, lane.reason))
+                self._park(lane)
+            else:
+                occupy(candidate, room)
+                taken.append(candidate)
+                del self._candidates[candidate.key]
+                heapq.heappop(lane.entries)
+                lane.live -= 1
+                if not lane.live:
+                    self._drop(lane)
+            if (rank := self._peek(bucket)) is not None:
+                heapq.heapreplace(heads, (rank, bucket))
+            else:
+                heapq.heappop(heads)
+        self._buckets = {key: bucket for key, bucket in self._buckets.items() if bucket.lanes}
+        return Grant(taken, refused)
+
+    def give_back(self, candidates: Iterable[Candidate]) -> None:
+        """Undo `take` for those whose claim did not happen: they wait again, at their old place.
+
+        The room that they were taken from belongs to that pass and is not given back to.
+        """
+        for candidate in candidates:
+            candidate.dag.vacate(candidate.key.run, candidate.task)
+            self.add(candidate)
+            self.release(candidate.dag)
+
+    def release(self, dag: DagRoom) -> None:
+        """Look at the DAG's parked candidates again: a count of it fell, or a limit rose."""
+        for lane in self._parked.pop(dag, ()):
+            lane.reason = None
+            if lane.live:
+                self._post(lane, self._head(lane))
+
+    def release_all(self) -> None:
+        """Look at everything again: the safety net for a release that was forgotten."""
+        for dag in list(self._parked):
+            self.release(dag)
+
+    def regroup(self, dag: DagRoom) -> None:
+        """Sort the DAG's candidates anew: limits per run or per task came or went."""
+        mine = [candidate for candidate, lane in self._candidates.values() if lane.dag is dag]
+        for candidate in mine:
+            self.discard(candidate.key)
+        for candidate in mine:
+            self.add(candidate)
+
+    def reason(self, key: AttemptKey) -> str | None:
+        """Why the candidate with `key` still waits, as of the last pass; None if it does not wait or is next."""
+        found = self._candidates.get(key)
+        return None if found is None else found[1].reason or found[1].bucket.reason
+
+    def _waits(self, candidate: Candidate) -> bool:
+        found = self._candidates.get(candidate.key)
+        return found is not None and found[0] is candidate
+
+    def _lane_of(self, candidate: Candidate) -> _Lane:
+        bucket_key = (candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async)
+        bucket = self._buckets.get(bucket_key)
+        if bucket is None:
+            bucket = self._buckets[bucket_key] = _Bucket(*bucket_key)
+        dag, task = candidate.dag, candidate.task
+        by_run = dag.per_run is not None or (task is not None and task.per_run is not None)
+        key = (bucket, candidate.key.run if by_run else None, None if task is None else task.task_id)
+        lanes = self._lanes.get(dag)
+        if lanes is None:
+            lanes = self._lanes[dag] = {}
+        lane = lanes.get(key)
+        if lane is None:
+            lane = lanes[key] = _Lane(bucket, dag, key)
+            bucket.lanes += 1
+        return lane
+
+    def _head(self, lane: _Lane) -> Rank:
+        """The rank of the first candidate of a lane that has one."""
+        while not self._waits(lane.entries[0][1]):
+            heapq.heappop(lane.entries)
+        return lane.entries[0][0]
+
+    def _peek(self, bucket: _Bucket) -> Rank | None:
+        """The rank of the bucket's first candidate that is not parked; afterwards it heads bucket and lane."""
+        entries = bucket.entries
+        while entries:
+            posted, lane = entries[0]
+            if lane.posted is not posted:
+                heapq.heappop(entries)
+                continue
+            rank = self._head(lane)
+            if rank is posted:
+                return rank
+            lane.posted = rank  # its first candidate is gone: the lane stands further behind
+            heapq.heapreplace(entries, (rank, lane))
+        return None
+
+    def _post(self, lane: _Lane, rank: Rank) -> None:
+        lane.posted = rank
+        bucket = lane.bucket
+        heapq.heappush(bucket.entries, (rank, lane))
+        if len(bucket.entries) > 2 * bucket.lanes + _SLACK:
+            bucket.entries = [entry for entry in bucket.entries if entry[1].posted is entry[0]]
+            heapq.heapify(bucket.entries)
+
+    def _park(self, lane: _Lane) -> None:
+        lane.posted = None
+        self._parked.setdefault(lane.dag, []).append(lane)
+
+    def _drop(self, lane: _Lane) -> None:
+        """Forget an empty lane."""
+        lane.posted = None
+        lane.entries.clear()
+        lane.bucket.lanes -= 1
+        lanes = self._lanes[lane.dag]
+        del lanes[lane.key]
+        if not lanes:
+            del self._lanes[lane.dag]
+        if lane.reason is not None and (parked := self._parked.get(lane.dag)) is not None:
+            parked.remove(lane)
+            if not parked:
+                del self._parked[lane.dag]

@@ -1,0 +1,88 @@
+"""Database addresses: one spelling in, what people may see out. No connection is made here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
+
+from aiosched.errors import ConfigError
+
+_SCHEMES = ("postgresql", "postgres", "postgresql+asyncpg", "postgres+asyncpg")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a DSN leads, without the password. `host` is a name, an address or a socket folder."""
+
+    host: str
+    port: int
+    user: str | None
+    database: str | None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def normalize(dsn: str) -> str:
+    """`dsn` with the plain scheme `postgresql://`; raises ConfigError for anything that is no PostgreSQL address."""
+    scheme, separator, rest = dsn.strip().partition("://")
+    if not separator or scheme not in _SCHEMES:
+        shown = scheme if separator else "no scheme"
+        raise ConfigError(
+            f"The database address must look like postgresql://user:password@host:5432/name ({shown!r} was given). "
+            "Correct AIOSCHED_DSN, --dsn or [database] dsn."
+        )
+    try:
+        _ = urlsplit(f"postgresql://{rest}").port
+    except ValueError as error:
+        raise ConfigError(f"The database address cannot be read: {error}. Correct its host and port.") from None
+    return f"postgresql://{rest}"
+
+
+def address_of(dsn: str) -> Address:
+    """Host, port, user and database of `dsn`, for messages."""
+    parts = urlsplit(normalize(dsn))
+    query = parse_qs(parts.query)
+
+    def parameter(name: str) -> str | None:
+        return query[name][-1] if name in query else None
+
+    netloc_host = parts.netloc.rpartition("@")[2]
+    host = parts.hostname if "," not in netloc_host else netloc_host
+    port = (parts.port if "," not in netloc_host else None) or int((parameter("port") or "5432").split(",")[0])
+    return Address(
+        host=unquote(host) if host else parameter("host") or "localhost",
+        port=port,
+        user=unquote(parts.username) if parts.username else parameter("user"),
+        database=unquote(parts.path.lstrip("/")) or parameter("dbname") or parameter("database"),
+    )
+
+
+def password_of(dsn: str) -> str | None:
+    """The password that `dsn` carries, if any."""
+    parts = urlsplit(normalize(dsn))
+    if parts.password is not None:
+        return unquote(parts.password)
+    given = parse_qs(parts.query).get("password")
+    return given[-1] if given else None
+
+
+def without_password(dsn: str) -> str:
+    """`dsn` as it may be shown, logged and passed on a command line."""
+    parts = urlsplit(normalize(dsn))
+    credentials, at, host = parts.netloc.rpartition("@")
+    query = {name: values for name, values in parse_qs(parts.query).items() if name != "password"}
+    netloc = f"{credentials.partition(':')[0]}{at}{host}"
+    return _join(netloc, parts.path, urlencode(query, doseq=True, safe="/"))
+
+
+def with_database(dsn: str, database: str) -> str:
+    """`dsn` with another database's name."""
+    parts = urlsplit(normalize(dsn))
+    query = {name: v for name, v in parse_qs(parts.query).items() if name not in ("dbname", "database")}
+    return _join(parts.netloc, f"/{quote(database, safe='')}", urlencode(query, doseq=True, safe="/"))
+
+
+def _join(netloc: str, path: str, query: str) -> str:
+    dsn = urlunsplit(("postgresql", netloc, path, query, ""))
+    return dsn if dsn.startswith("postgresql://") else dsn.replace("postgresql:", "postgresql://", 1)

@@ -1,0 +1,437 @@
+"""A PostgreSQL 18 of our own, from a wheel: started, shared, attached to again and stopped.
+
+One server serves all processes that use one data directory. Each of them holds a shared lock
+on `<data directory>.users` while it does; the kernel drops that lock however a process ends, so
+the last one to stop knows that it is the last. Starting and stopping happen under the exclusive
+lock `<data directory>.lock`. The server is a daemon in its own session: neither Ctrl-C in the
+terminal nor the death of its starter ends it, and the next start attaches to it.
+
+It listens on a Unix socket only, in a folder that nobody else can enter. Which user it runs as,
+and where the socket stands, is in embedded_host.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any, Final
+from urllib.parse import quote
+
+from aiosched.db.embedded_host import Account, binaries, claim_folder, run_as, socket_folder
+from aiosched.errors import DatabaseError, UnsupportedDatabase
+
+log = logging.getLogger(__name__)
+
+VERSION: Final = 18
+PORT: Final = 5432  # names the socket file, no port is opened
+SUPERUSER: Final = "postgres"
+DATABASE: Final = "aiosched"
+
+OPTIONS: Final = MappingProxyType(
+    {
+        "listen_addresses": "",
+        "unix_socket_permissions": "0700",
+        "port": str(PORT),
+        "max_connections": "200",
+        "shared_buffers": "128MB",
+        "max_wal_size": "2GB",
+        "min_wal_size": "128MB",
+        "wal_compression": "on",  # pglz: the wheel is built without lz4
+        "checkpoint_timeout": "15min",
+        "random_page_cost": "1.1",
+        "jit": "off",
+        "max_parallel_workers_per_gather": "0",
+        # small hot tables: clean often, in small steps, without throttling
+        "autovacuum_naptime": "10s",
+        "autovacuum_vacuum_scale_factor": "0.05",
+        "autovacuum_vacuum_threshold": "500",
+        "autovacuum_analyze_scale_factor": "0.05",
+        "autovacuum_vacuum_cost_delay": "0",
+        "timezone": "UTC",
+        "log_timezone": "UTC",
+        "log_line_prefix": "%m [%p] %a ",
+        "log_min_messages": "warning",
+        "log_checkpoints": "off",
+        "log_autovacuum_min_duration": "-1",
+        "logging_collector": "off",
+    }
+)
+
+# For tests: what a crash of the machine may cost is everything.
+NOT_DURABLE: Final = MappingProxyType(
+    {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
+)
+
+_INITDB: Final = (
+    "--username=" + SUPERUSER,
+    "--auth=trust",  # the folder of the socket is the lock on the door
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--no-instructions",
+    "--no-sync",  # synced in one go afterwards
+)
+
+_START_SECONDS: Final = 60.0  # recovery after a crash can take a while
+_STOP_SECONDS: Final = 60.0
+_LOCK_SECONDS: Final = 120.0
+_LOG_PREFIX: Final = re.compile(r"^.*?\b(FATAL|PANIC|ERROR|HINT|DETAIL|LOG|WARNING):\s+")
+_LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is put aside at the next start
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """What `postmaster.pid` says about the server that wrote it."""
+
+    pid: int
+    socket_folder: Path
+    status: str  # starting, ready, stopping, standby
+
+    @property
+    def socket(self) -> Path:
+        return self.socket_folder / f".s.PGSQL.{PORT}"
+
+
+def embedded_data_dir(home: Path) -> Path:
+    """Where the embedded server of an aiosched home keeps its data."""
+    return home / "pg"
+
+
+def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
+    """The DSN of the running embedded server of `home`, None if it is not running. Starts nothing."""
+    found = _read_postmaster(embedded_data_dir(home).absolute())
+    return _dsn(found, database) if found is not None and _listens(found.socket) else None
+
+
+class EmbeddedPostgres:
+    """One process's use of the server on `data_dir`.
+
+    `start` makes what is missing (data directory, server, database) and returns the DSN; `stop`
+    ends the server unless another process (or another object) still uses it. Both raise
+    DatabaseError with the reason and the last lines of the server's log.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        durable: bool = True,
+        database: str = DATABASE,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data_dir = data_dir.absolute()
+        self.database = database
+        self.options = {**OPTIONS, **({} if durable else NOT_DURABLE), **(options or {})}
+        self._users: IO[Any] | None = None
+
+    async def start(self) -> str:
+        """Start the server, or join the one that runs; the DSN of its database. Blocking work is done in a thread."""
+        return await asyncio.to_thread(self.start_blocking)
+
+    async def stop(self) -> None:
+        """Leave the server; the last user ends it, in order, and waits until it is gone."""
+        await asyncio.to_thread(self.stop_blocking)
+
+    async def __aenter__(self) -> str:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def log_file(self) -> Path:
+        return self.data_dir / "server.log"
+
+    def start_blocking(self) -> str:
+        """`start` for callers without an event loop."""
+        with _told(self.data_dir):
+            self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+            with self._exclusively():
+                server = self._running() or self._launch()
+                if self._users is None:
+                    self._users = _open_lock(self._beside("users"))
+                    fcntl.flock(self._users, fcntl.LOCK_SH)
+        return _dsn(server, self.database)
+
+    def stop_blocking(self) -> None:
+        """`stop` for callers without an event loop. Does nothing if this object has not started."""
+        if self._users is None:
+            return
+        with _told(self.data_dir), self._exclusively():
+            users, self._users = self._users, None
+            with users:
+                fcntl.flock(users, fcntl.LOCK_UN)  # also lets go of what a forked child has inherited
+            if self._is_unused():
+                self._shut_down()
+
+    # -- who uses it ---------------------------------------------------------------------------
+
+    def _beside(self, suffix: str) -> Path:
+        return self.data_dir.with_name(f"{self.data_dir.name}.{suffix}")
+
+    @contextlib.contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        with _open_lock(self._beside("lock")) as lock:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while not _try_lock(lock):
+                if time.monotonic() > deadline:
+                    raise DatabaseError(
+                        f"Another process has been starting or stopping the server on {self.data_dir} "
+                        f"for {_LOCK_SECONDS:.0f} s. Look at {self.log_file}, end that process, then try again."
+                    )
+                time.sleep(0.01)
+            yield
+
+    def _is_unused(self) -> bool:
+        with _open_lock(self._beside("users")) as users:
+            return _try_lock(users)
+
+    # -- starting ------------------------------------------------------------------------------
+
+    def _running(self) -> Postmaster | None:
+        """The server that already runs on the data directory, once it is ready."""
+        found = _read_postmaster(self.data_dir)
+        if found is None or not _listens(found.socket):
+            return None
+        log.debug("attaching to the PostgreSQL that runs on %s, pid %s", self.data_dir, found.pid)
+        return self._wait_until_ready(found.pid)
+
+    def _launch(self) -> Postmaster:
+        account = Account.for_data(self.data_dir)
+        if self._needs_initdb():
+            self._initialise(account)
+        claim_folder(self.data_dir, account)
+        folder = socket_folder(self.data_dir, account)
+        self._rotate_log()
+        deadline = time.monotonic() + 10.0
+        while True:
+            log_size = self.log_file.stat().st_size if self.log_file.exists() else 0
+            pid = self._spawn(account, folder)
+            try:
+                return self._wait_until_ready(pid)
+            except DatabaseError:
+                said = _tail(self.log_file, since=log_size)
+                # backends of a server that was killed have not all noticed yet
+                if "pre-existing shared memory block" in said and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                    continue
+                raise
+
+    def _needs_initdb(self) -> bool:
+        marker = self.data_dir / "PG_VERSION"
+        if marker.exists():
+            found = marker.read_text().strip()
+            if found != str(VERSION):
+                raise UnsupportedDatabase(
+                    f"{self.data_dir} was made by PostgreSQL {found}, the embedded server is PostgreSQL {VERSION}. "
+                    f"Move the folder away for a fresh start, or carry its data over with pg_dump {found} and pg_restore."
+                )
+            return False
+        if self.data_dir.is_dir() and any(self.data_dir.iterdir()):
+            raise DatabaseError(
+                f"{self.data_dir} is not empty and not a PostgreSQL data directory. "
+                "Choose another --home, or move the folder away."
+            )
+        return True
+
+    def _initialise(self, account: Account) -> None:
+        """Make the data directory beside its place and move it there: it exists whole or not at all."""
+        fresh = self._beside("new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        claim_folder(fresh, account)
+        try:
+            # initdb reads no options of ours, so that a small /dev/shm or a low limit fails here with its own words
+            self._initdb(account, *_INITDB, "-D", str(fresh))
+            self._create_database(account, fresh)
+            if "fsync" not in self.options:
+                self._initdb(account, "--sync-only", "-D", str(fresh))
+            if self.data_dir.exists():
+                self.data_dir.rmdir()
+            fresh.rename(self.data_dir)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+
+    def _initdb(self, account: Account, *arguments: str) -> None:
+        run_as(account, [str(binaries() / "initdb"), *arguments])
+
+    def _create_database(self, account: Account, data_dir: Path) -> None:
+        """In single-user mode: no server, no socket, no race with whoever connects first."""
+        command = [str(binaries() / "postgres"), "--single", "-F", "-D", str(data_dir), "postgres"]
+        run_as(account, command, given=f'CREATE DATABASE "{self.database}" STRATEGY file_copy;\n')
+
+    def _spawn(self, account: Account, folder: Path) -> int:
+        """Start the server as a daemon: in a session of its own, adopted by init. Its pid."""
+        command = [str(binaries() / "postgres"), "-D", str(self.data_dir), "-k", str(folder)]
+        for name, value in self.options.items():
+            command += ["-c", f"{name}={value}"]
+        # A pid in a file that a dead server left may by now belong to somebody else, and PostgreSQL would take that
+        # for a live server. It ignores the pid of its "grandparent"; that no old backend lives it checks by itself.
+        stale = _read_postmaster(self.data_dir)
+        environment = {"PG_GRANDPARENT_PID": str(stale.pid)} if stale is not None else {}
+        detached = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+        answer = run_as(
+            account,
+            ["/bin/sh", "-c", detached, "sh", str(self.log_file), *command],
+            environment=environment,
+            new_session=True,
+        )
+        return int(answer)
+
+    def _wait_until_ready(self, pid: int) -> Postmaster:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            found = _read_postmaster(self.data_dir)
+            if found is not None and found.pid == pid and found.status in ("ready", "standby"):
+                return found
+            if not _is_alive(pid):
+                raise self._failed("did not start")
+            time.sleep(0.005)
+        raise self._failed(f"was not ready after {_START_SECONDS:.0f} s")
+
+    def _failed(self, what: str) -> DatabaseError:
+        return DatabaseError(
+            f"The embedded PostgreSQL on {self.data_dir} {what}: {_last_complaint(_tail(self.log_file))} "
+            f"Its log is {self.log_file}."
+        )
+
+    def _rotate_log(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if self.log_file.stat().st_size > _LOG_BYTES:
+                self.log_file.replace(self.log_file.with_suffix(".log.1"))
+
+    # -- stopping ------------------------------------------------------------------------------
+
+    def _shut_down(self) -> None:
+        found = _read_postmaster(self.data_dir)
+        if found is None or not _listens(found.socket):
+            return
+        # SIGINT is pg_ctl's "fast": roll back what is open, write a checkpoint, exit. SIGQUIT leaves recovery for later.
+        for request, patience in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, 10.0)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(found.pid, request)
+            if _wait_until_gone(self.data_dir, found.pid, patience):
+                return
+            log.warning("the embedded PostgreSQL (pid %s) did not stop on %s", found.pid, request.name)
+        raise self._failed("did not stop")
+
+
+def _dsn(server: Postmaster, database: str) -> str:
+    return f"postgresql://{SUPERUSER}@/{database}?host={quote(str(server.socket_folder))}"
+
+
+def _read_postmaster(data_dir: Path) -> Postmaster | None:
+    """The lines of `postmaster.pid`: pid, data directory, start, port, socket folder, host, shared memory, status."""
+    try:
+        lines = (data_dir / "postmaster.pid").read_text().splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not lines or not lines[0].strip().isdigit():
+        return None
+    lines += [""] * (8 - len(lines))
+    return Postmaster(pid=int(lines[0]), socket_folder=Path(lines[4]), status=lines[7].strip())
+
+
+def _listens(path: Path) -> bool:
+    """Whether somebody accepts connections at the socket; only the server can, in a folder that is its own."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(5.0)
+        try:
+            probe.connect(str(path))
+        except PermissionError:
+            raise
+        except OSError:
+            return False
+    return True
+
+
+def _is_alive(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError):  # it is our child only if we are init in a container
+        if os.waitpid(pid, os.WNOHANG)[0] == pid:
+            return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _wait_until_gone(data_dir: Path, pid: int, seconds: float) -> bool:
+    """Wait for the end of the server: of its process, or at least of its pid file (removed as the very last step)."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = _read_postmaster(data_dir)
+        if found is None or found.pid != pid or not _is_alive(pid):
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def _open_lock(path: Path) -> IO[Any]:
+    # not inherited by programs that we start; the mode keeps other users out
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+
+
+def _try_lock(file: IO[Any]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _tail(path: Path, *, since: int = 0, size: int = 4000) -> str:
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(since, end - size))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _last_complaint(text: str) -> str:
+    """The last FATAL, PANIC or ERROR of a log with its hint, else its last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    complaints = [i for i, line in enumerate(lines) if any(word in line for word in ("FATAL:", "PANIC:", "error:"))]
+    if not complaints:
+        return lines[-1] if lines else "it left no message."
+    told = lines[complaints[-1] : complaints[-1] + 3]
+    return " ".join(_LOG_PREFIX.sub("", line) for line in told)
+
+
+@contextlib.contextmanager
+def _told(data_dir: Path) -> Iterator[None]:
+    """Raise what the operating system refuses as a DatabaseError that names the folder."""
+    try:
+        yield
+    except PermissionError as error:
+        raise DatabaseError(
+            f"No permission for the embedded database in {data_dir} ({error.filename or error.strerror}). "
+            "Run as the user that owns the folder, or choose another --home."
+        ) from error
+    except OSError as error:
+        raise DatabaseError(f"The embedded database in {data_dir} cannot be used: {error}.") from error
+    except subprocess.CalledProcessError as error:
+        said: Sequence[str] = (error.stderr or error.stdout or "").strip().splitlines()
+        reason = " ".join(line.strip() for line in said[-3:]) or f"exit status {error.returncode}"
+        raise DatabaseError(
+            f"The embedded database in {data_dir} cannot be made: {reason}. Check disk space and permissions there."
+        ) from error

@@ -1,0 +1,219 @@
+"""The connections to one database: a pool for statements, single ones for special jobs, an engine for people's queries.
+
+Lives here: opening, handing out and closing connections. Does not live here: statements
+(the neighbours), migrations (migrate.py), the embedded server (embedded.py).
+
+No JSON codecs are registered on asyncpg's connections: statements take and return JSON text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import asyncpg
+
+from aiosched.config import DatabaseSettings
+from aiosched.db.dsn import address_of, normalize
+from aiosched.db.failures import check_server_version, explained
+from aiosched.db.migrate import check_schema
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+_SESSION: Final = {"timezone": "UTC", "jit": "off"}
+_POOLED_SESSION: Final = {"timezone": "UTC"}  # pgbouncer refuses parameters that it does not know
+
+
+class Connection(Protocol):
+    """What statements need of an asyncpg connection. Rows answer to `row["name"]` and `row[0]`."""
+
+    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str: ...
+    async def executemany(self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None) -> None: ...
+    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Any]: ...
+    async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Any: ...
+    async def fetchval(self, query: str, *args: Any, column: int = 0, timeout: float | None = None) -> Any: ...
+    async def copy_records_to_table(
+        self,
+        table_name: str,
+        *,
+        records: Any,
+        columns: Iterable[str] | None = None,
+        schema_name: str | None = None,
+        timeout: float | None = None,
+    ) -> str: ...
+    def transaction(
+        self, *, isolation: Any = None, readonly: bool = False, deferrable: bool = False
+    ) -> AbstractAsyncContextManager[Any]: ...
+    def cursor(self, query: str, *args: Any, prefetch: int | None = None, timeout: float | None = None) -> Any: ...
+    async def add_listener(self, channel: str, callback: Callable[..., Any]) -> None: ...
+    async def remove_listener(self, channel: str, callback: Callable[..., Any]) -> None: ...
+    def add_termination_listener(self, callback: Callable[..., Any]) -> None: ...
+    def get_server_pid(self) -> int: ...
+    def is_closed(self) -> bool: ...
+    def terminate(self) -> None: ...
+    async def close(self, *, timeout: float | None = None) -> None: ...
+
+
+@dataclass(slots=True)
+class StatementCount:
+    """How many statements went over this database's connections while counting was on."""
+
+    total: int = 0
+
+    def __call__(self, _: object) -> None:
+        self.total += 1
+
+
+class _PooledConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ships no types
+    """A connection that counts COPY too, and whose return to the pool costs no round trip.
+
+    Nothing may be left in the session of a pooled connection: advisory session locks, LISTEN
+    and SET belong on a connection of one's own (`Database.connect`).
+    """
+
+    __slots__ = ("count",)
+
+    def get_reset_query(self) -> str:
+        return ""
+
+    async def copy_records_to_table(self, *args: Any, **kwargs: Any) -> Any:
+        if (count := getattr(self, "count", None)) is not None:
+            count(None)
+        return await super().copy_records_to_table(*args, **kwargs)
+
+
+class Database:
+    """One PostgreSQL database. Belongs to the event loop that opened it; make it with `Database.open`."""
+
+    def __init__(self, dsn: str, settings: DatabaseSettings, application_name: str) -> None:
+        self.dsn = normalize(dsn)
+        self.settings = settings
+        self.application_name = application_name
+        self.statements: StatementCount | None = None
+        self._pool: Any = None
+        self._engine: AsyncEngine | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        dsn: str,
+        *,
+        settings: DatabaseSettings | None = None,
+        application_name: str = "aiosched",
+        check: bool = True,
+        count_statements: bool = False,
+    ) -> Database:
+        """Connect to `dsn` (`postgresql://…`, also with `+asyncpg`, also `?host=/socket/folder`).
+
+        With `check`, the schema must be current and the server writable. `count_statements` keeps
+        `statements.total` (BEGIN, COMMIT and COPY count), for benchmarks.
+
+        Raises ConfigError for an unreadable DSN, DatabaseUnreachable, TooManyConnections,
+        UnsupportedDatabase, DatabaseReadOnly, SchemaOutOfDate.
+        """
+        self = cls(dsn, settings or DatabaseSettings(), application_name)
+        if count_statements:
+            self.statements = StatementCount()
+        try:
+            await self._open_pool()
+            if check:
+                await check_schema(self)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aenter__(self) -> Database:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @contextlib.asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Connection]:
+        """A connection of the pool, outside any transaction. Leave nothing in its session."""
+        with explained(self.dsn):
+            conn = await self._pool.acquire()
+        try:
+            yield conn
+        finally:
+            await self._pool.release(conn)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection inside a read-committed transaction: committed at the end of the block, rolled back on error."""
+        async with self.acquire() as conn, conn.transaction():
+            yield conn
+
+    async def connect(self, *, application_name: str | None = None) -> Connection:
+        """A connection of one's own, for LISTEN, session locks or another event loop. The caller closes it.
+
+        Behind pgbouncer in transaction mode such sessions need a DSN that leads to PostgreSQL itself.
+        """
+        with explained(self.dsn):
+            conn: Connection = await asyncpg.connect(**self._options(application_name))
+        return conn
+
+    @property
+    def engine(self) -> AsyncEngine:
+        """SQLAlchemy's engine on the same database, for people's queries; imported and made at first use."""
+        if self._engine is None:
+            from sqlalchemy.ext.asyncio import create_async_engine
+
+            cache = {"prepared_statement_cache_size": 0} if self.settings.pgbouncer else {}
+            self._engine = create_async_engine(
+                "postgresql+asyncpg://",
+                async_creator=self._connect_for_engine,
+                pool_size=2,
+                max_overflow=self.settings.pool_size,
+                connect_args=cache,
+            )
+        return self._engine
+
+    @property
+    def where(self) -> str:
+        """Host and port (or socket folder), for people."""
+        return str(address_of(self.dsn))
+
+    async def close(self) -> None:
+        """Close the pool and the engine; connections of `connect` are their callers'. May be called twice."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.dispose()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def _open_pool(self) -> None:
+        with explained(self.dsn):
+            self._pool = await asyncpg.create_pool(
+                min_size=1,
+                max_size=self.settings.pool_size,
+                connection_class=_PooledConnection,
+                init=self._prepare,
+                **self._options(),
+            )
+
+    async def _prepare(self, conn: Any) -> None:
+        check_server_version(conn.get_server_version().major, self.dsn)
+        if self.statements is not None:
+            conn.count = self.statements
+            conn.add_query_logger(self.statements)
+
+    async def _connect_for_engine(self, *_: Any, **__: Any) -> Any:
+        return await self.connect(application_name=f"{self.application_name} queries")
+
+    def _options(self, application_name: str | None = None) -> dict[str, Any]:
+        session = _POOLED_SESSION if self.settings.pgbouncer else _SESSION
+        options: dict[str, Any] = {
+            "dsn": self.dsn,
+            "timeout": self.settings.connect_timeout,
+            "server_settings": {**session, "application_name": application_name or self.application_name},
+        }
+        if self.settings.pgbouncer:
+            options["statement_cache_size"] = 0
+        return options

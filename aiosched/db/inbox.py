@@ -1,0 +1,152 @@
+"""The inboxes: how everyone else asks the owner of a partition for something.
+
+A request is a row in `command` (also the audit log), a remote worker's news a row in
+`task_report`; a coalesced NOTIFY wakes the owner. The NOTIFY is sent outside the hot
+transaction and may get lost: owners also look at their inbox every `safety_poll` seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.core.ids import partition_of
+from aiosched.db.engine import Connection, Database
+
+NEWS_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
+APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: command ids, comma separated
+
+_POLL_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A request that waits. `args` depends on the verb, see `aiosched.scheduler.commands`."""
+
+    id: int
+    dag_id: str | None
+    verb: str
+    args: dict[str, Any]
+    requested_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What became of a request: `applied` with the verb's result, or `refused` with {"error": …}."""
+
+    state: str
+    result: dict[str, Any]
+
+
+async def notify(conn: Connection, kind: str, partitions: Iterable[int]) -> None:
+    """Wake the owners of `partitions` (everyone, when empty): kind is dags, commands, reports or pools."""
+    payload = f"{kind} {','.join(map(str, sorted(set(partitions))))}"
+    await conn.execute("SELECT pg_notify($1, $2)", NEWS_CHANNEL, payload)
+
+
+def read_news(payload: str) -> tuple[str, frozenset[int]]:
+    """The kind and the partitions of a NOTIFY payload; no partitions means all."""
+    kind, _, numbers = payload.partition(" ")
+    return kind, frozenset(int(n) for n in numbers.split(",") if n)
+
+
+ADD_COMMAND: Final = """
+    INSERT INTO command (partition, dag_id, verb, args, requested_by, reason)
+    VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
+"""
+
+
+async def add_command(
+    conn: Connection,
+    *,
+    verb: str,
+    dag_id: str | None,
+    args: Mapping[str, Any],
+    requested_by: str,
+    reason: str | None = None,
+) -> int:
+    """Ask the owner of `dag_id` for something and wake it; returns the request's id.
+
+    Call it outside a transaction, or commit at once: the NOTIFY leaves with the commit.
+    """
+    partition = None if dag_id is None else partition_of(dag_id)
+    document = msgspec.json.encode(args).decode()
+    command_id: int = await conn.fetchval(ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason)
+    await notify(conn, "commands", () if partition is None else (partition,))
+    return command_id
+
+
+# Index: ix_command_waiting (partial). In the order in which they were made.
+WAITING_COMMANDS: Final = """
+    SELECT id, dag_id, verb, args, requested_by
+      FROM command
+     WHERE state = 'waiting' AND partition = ANY($1::smallint[])
+     ORDER BY id LIMIT $2
+"""
+
+
+async def waiting_commands(conn: Connection, partitions: Sequence[int], *, limit: int) -> list[Command]:
+    """The oldest requests to the owner of `partitions`."""
+    rows = await conn.fetch(WAITING_COMMANDS, list(partitions), limit)
+    return [
+        Command(row["id"], row["dag_id"], row["verb"], msgspec.json.decode(row["args"]), row["requested_by"])
+        for row in rows
+    ]
+
+
+# Guard: still waiting, so that a request is answered once.
+ANSWER_COMMANDS: Final = """
+    UPDATE command AS c
+       SET state = a.state, result = a.result::json, applied_by = $4, applied_at = now()
+      FROM unnest($1::bigint[], $2::text[], $3::text[]) AS a (id, state, result)
+     WHERE c.id = a.id AND c.state = 'waiting'
+"""
+
+
+async def answer_commands(conn: Connection, answers: Sequence[tuple[int, CommandResult]], *, incarnation: int) -> None:
+    """Store what became of requests, in the transaction that applies them."""
+    await conn.execute(
+        ANSWER_COMMANDS,
+        [command_id for command_id, _ in answers],
+        [answer.state for _, answer in answers],
+        [msgspec.json.encode(answer.result).decode() for _, answer in answers],
+        incarnation,
+    )
+
+
+async def announce_applied(conn: Connection, ids: Sequence[int]) -> None:
+    """Wake those who wait for these requests; call it after the commit."""
+    for start in range(0, len(ids), 500):
+        await conn.execute("SELECT pg_notify($1, $2)", APPLIED_CHANNEL, ",".join(map(str, ids[start : start + 500])))
+
+
+READ_RESULT: Final = "SELECT state, result FROM command WHERE id = $1"
+
+
+async def wait_applied(db: Database, command_id: int, *, timeout: float) -> CommandResult | None:
+    """The answer to a request, or None when nobody answered within `timeout` seconds.
+
+    Listens, and looks once a second in case the news was lost.
+    """
+    conn = await db.connect()
+    heard = asyncio.Event()
+    try:
+        await conn.add_listener(APPLIED_CHANNEL, lambda *_: heard.set())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while True:
+                    heard.clear()
+                    row = await conn.fetchrow(READ_RESULT, command_id)
+                    if row is not None and row["state"] != "waiting":
+                        return CommandResult(row["state"], msgspec.json.decode(row["result"] or "{}"))
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_POLL_SECONDS):
+                            await heard.wait()
+        return None
+    finally:
+        await conn.close()

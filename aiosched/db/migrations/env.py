@@ -1,0 +1,20 @@
+"""How Alembic reaches the database: over the connection that `aiosched.db.migrate` hands it."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from aiosched.db.schema import metadata
+
+
+def run() -> None:
+    """Run the pending revisions inside the caller's transaction."""
+    connection = context.config.attributes.get("connection")
+    if connection is None:
+        raise RuntimeError("Migrations run through `aiosched db migrate` only: it brings the connection along.")
+    context.configure(connection=connection, target_metadata=metadata, transaction_per_migration=False)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+run()

@@ -1,0 +1,161 @@
+"""Statements on schedulers and partition leases. Source: the design, sections 4 and 7.
+
+A scheduler's life here: `register` issues its incarnation; its lease thread holds a session
+advisory lock on that number, renews the lease and looks at its peers; `take_over` fences a
+dead one and frees its partitions; `acquire` and `release` move free partitions; `leave` ends
+it in order. Leases are compared by PostgreSQL's clock alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from aiosched.db.engine import Connection
+
+LOCK_CLASS: Final = 1_634_300_755  # "aios" in ASCII: the first key of our advisory locks
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A scheduler's row as its peers see it."""
+
+    incarnation: int
+    draining: bool
+    dead: bool  # its process is gone, or its lease ran out
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look at the fleet: everybody's rows and everybody's partitions (None: free)."""
+
+    peers: tuple[Peer, ...]
+    leases: dict[int, int | None]
+
+
+REGISTER: Final = """
+    INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7)) RETURNING incarnation
+"""
+
+
+async def register(
+    conn: Connection, *, name: str, hostname: str, pid: int, version: str, executor: str, slots: int, lease: float
+) -> int:
+    """Begin a new incarnation, its lease `lease` seconds long, and lock its number on this session.
+
+    Row and lock appear together, so that no peer sees a living scheduler without its lock.
+    """
+    async with conn.transaction():
+        incarnation: int = await conn.fetchval(REGISTER, name, hostname, pid, version, executor, slots, lease)
+        await conn.execute("SELECT pg_advisory_lock($1, $2)", LOCK_CLASS, incarnation % 2**31)
+    return incarnation
+
+
+RENEW: Final = """
+    UPDATE scheduler SET renewed_at = now(), lease_expires_at = now() + make_interval(secs => $2)
+     WHERE incarnation = $1
+"""
+
+
+async def renew(conn: Connection, incarnation: int, lease: float) -> bool:
+    """Renew the lease; False when the row is gone: this scheduler was taken over."""
+    tag: str = await conn.execute(RENEW, incarnation, lease)
+    return tag == "UPDATE 1"
+
+
+# A lock that fell with a restart of PostgreSQL says nothing until its holder had time to come back.
+LOOK: Final = """
+    SELECT s.incarnation, s.draining,
+           s.lease_expires_at < now() OR s.renewed_at > pg_postmaster_start_time() AND NOT EXISTS (
+               SELECT FROM pg_locks AS l
+                WHERE l.locktype = 'advisory' AND l.granted
+                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                  AND l.classid = $1 AND l.objid = (s.incarnation % 2147483648)::bigint::oid
+           ) AS dead,
+           array(SELECT partition FROM partition_lease AS p WHERE p.incarnation = s.incarnation) AS partitions
+      FROM scheduler AS s
+    UNION ALL
+    SELECT NULL, NULL, NULL, array(SELECT partition FROM partition_lease WHERE incarnation IS NULL)
+"""
+
+
+async def look(conn: Connection) -> View:
+    """Who is there, who is dead, who has which partition: one statement."""
+    peers: list[Peer] = []
+    leases: dict[int, int | None] = {}
+    for row in await conn.fetch(LOOK, LOCK_CLASS):
+        leases.update(dict.fromkeys(row["partitions"], row["incarnation"]))
+        if row["incarnation"] is not None:
+            peers.append(Peer(row["incarnation"], row["draining"], row["dead"]))
+    return View(tuple(peers), leases)
+
+
+# Lock order: scheduler row, then partitions by number. FOR UPDATE waits for the dead one's last
+# commit and blocks any later one; SKIP LOCKED leaves the work to a peer that is at it already.
+FENCE: Final = """
+    SELECT 1 FROM scheduler
+     WHERE incarnation = $1
+       AND (lease_expires_at < now() OR $2)
+       FOR UPDATE
+"""
+FREE_PARTITIONS: Final = """
+    UPDATE partition_lease SET incarnation = NULL, since = now() WHERE incarnation = $1
+"""
+
+
+async def take_over(conn: Connection, dead: int, *, process_gone: bool) -> bool:
+    """Fence a dead scheduler and free its partitions, in one transaction; False if a peer did it.
+
+    `process_gone`: its advisory lock had fallen; else the lease must have run out, which is
+    checked again under the lock.
+    """
+    async with conn.transaction():
+        if await conn.fetchval(FENCE, dead, process_gone) is None:
+            return False
+        await conn.execute(FREE_PARTITIONS, dead)
+        await conn.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
+    return True
+
+
+ACQUIRE: Final = """
+    UPDATE partition_lease SET incarnation = $1, since = now()
+     WHERE partition IN (SELECT partition FROM partition_lease
+                          WHERE incarnation IS NULL AND partition = ANY($2::smallint[])
+                          ORDER BY partition FOR UPDATE SKIP LOCKED)
+       AND EXISTS (SELECT FROM scheduler WHERE incarnation = $1)
+    RETURNING partition
+"""
+
+
+async def acquire(conn: Connection, incarnation: int, wanted: Iterable[int]) -> set[int]:
+    """Take those of `wanted` that are free; returns the ones taken."""
+    return {row["partition"] for row in await conn.fetch(ACQUIRE, incarnation, list(wanted))}
+
+
+RELEASE: Final = """
+    UPDATE partition_lease SET incarnation = NULL, since = now()
+     WHERE incarnation = $1 AND partition = ANY($2::smallint[])
+"""
+
+
+async def release(conn: Connection, incarnation: int, partitions: Iterable[int]) -> None:
+    """Give partitions back, for others to take."""
+    await conn.execute(RELEASE, incarnation, sorted(partitions))
+
+
+SET_DRAINING: Final = "UPDATE scheduler SET draining = true WHERE incarnation = $1"
+
+
+async def set_draining(conn: Connection, incarnation: int) -> None:
+    """Tell peers that this scheduler takes no partition any more."""
+    await conn.execute(SET_DRAINING, incarnation)
+
+
+async def leave(conn: Connection, incarnation: int) -> None:
+    """End an incarnation in order: its partitions are free, its row is gone."""
+    async with conn.transaction():
+        await conn.execute("SELECT 1 FROM scheduler WHERE incarnation = $1 FOR UPDATE", incarnation)
+        await conn.execute(FREE_PARTITIONS, incarnation)
+        await conn.execute("DELETE FROM scheduler WHERE incarnation = $1", incarnation)

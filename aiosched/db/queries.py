@@ -1,0 +1,541 @@
+"""What people read: DAGs, runs, tasks, import errors, schedulers. Read only, paged, with SQLAlchemy Core.
+
+Every list takes `limit` and a key to go on from, so its cost does not depend on how much
+history there is. The scheduler reads nothing here; its statements stand in the neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any, Final
+
+from sqlalchemy import Float, Select, Text, cast, extract, func, select, true, tuple_
+
+from aiosched.core.spec import DagSpec, TaskSpec, decode_spec
+from aiosched.core.states import RunState, TaskState
+from aiosched.db.engine import Database
+from aiosched.db.schema import dag, dag_file, dag_run, dag_version, partition_lease, scheduler, task_instance, task_try
+from aiosched.errors import NotFound
+
+# ---- DAGs ----
+
+
+@dataclass(frozen=True, slots=True)
+class DagRow:
+    """A DAG in a list. `next_run_after` is the instant at which its next scheduled run is due."""
+
+    dag_id: str
+    schedule: str | None
+    is_paused: bool
+    is_stale: bool
+    has_import_errors: bool
+    file: str | None
+    description: str | None
+    owner: str | None
+    tags: tuple[str, ...]
+    max_active_runs: int
+    max_active_tasks: int
+    next_logical_date: datetime | None
+    next_run_after: datetime | None
+    last_parsed_at: datetime | None
+    version: int | None
+    last_run_id: str | None
+    last_run_state: str | None
+    active_runs: int
+
+    @property
+    def status(self) -> str:
+        """One word for people: error, stale, paused or active."""
+        if self.has_import_errors:
+            return "error"
+        if self.is_stale:
+            return "stale"
+        return "paused" if self.is_paused else "active"
+
+
+def _select_dags() -> Select[Any]:
+    newest = (
+        select(dag_run.c.run_id, dag_run.c.state)
+        .where(dag_run.c.dag_id == dag.c.dag_id)
+        .order_by(dag_run.c.id.desc())
+        .limit(1)
+        .lateral("newest")
+    )
+    active = (
+        select(func.count())
+        .where(
+            dag_run.c.partition == dag.c.partition,  # the partial index of unfinished runs starts with it
+            dag_run.c.dag_id == dag.c.dag_id,
+            dag_run.c.state.in_(["queued", "running"]),
+        )
+        .scalar_subquery()
+    )
+    return select(
+        dag.c.dag_id,
+        dag.c.schedule,
+        dag.c.is_paused,
+        dag.c.is_stale,
+        dag.c.has_import_errors,
+        dag.c.file,
+        dag.c.description,
+        dag.c.owner,
+        dag.c.tags,
+        dag.c.max_active_runs,
+        dag.c.max_active_tasks,
+        dag.c.next_dagrun.label("next_logical_date"),
+        dag.c.next_dagrun_create_after.label("next_run_after"),
+        dag.c.last_parsed_at,
+        dag_version.c.number.label("version"),
+        newest.c.run_id.label("last_run_id"),
+        newest.c.state.label("last_run_state"),
+        active.label("active_runs"),
+    ).select_from(
+        dag.outerjoin(dag_version, dag_version.c.id == dag.c.version_id).outerjoin(newest, true()),
+    )
+
+
+async def list_dags(
+    db: Database, *, pattern: str | None = None, stale: bool = False, after: str | None = None, limit: int = 100
+) -> list[DagRow]:
+    """DAGs by id, from the one behind `after` on. `pattern` is a glob; stale ones only with `stale`."""
+    query = _select_dags().order_by(dag.c.dag_id).limit(limit)
+    if pattern is not None:
+        query = query.where(dag.c.dag_id.like(_like(pattern), escape="\\"))
+    if not stale:
+        query = query.where(~dag.c.is_stale)
+    if after is not None:
+        query = query.where(dag.c.dag_id > after)
+    return [_dag_row(row) for row in await _fetch(db, query)]
+
+
+async def get_dag(db: Database, dag_id: str) -> DagRow:
+    """One DAG; raises NotFound naming near ids."""
+    rows = await _fetch(db, _select_dags().where(dag.c.dag_id == dag_id))
+    if not rows:
+        raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
+    return _dag_row(rows[0])
+
+
+async def matching_dags(db: Database, pattern: str) -> list[str]:
+    """The ids that the glob `pattern` (`*`, `?`) or the plain id names; raises NotFound when there is none."""
+    query = select(dag.c.dag_id).where(dag.c.dag_id.like(_like(pattern), escape="\\")).order_by(dag.c.dag_id)
+    found = [row.dag_id for row in await _fetch(db, query)]
+    if not found:
+        raise NotFound(f"There is no DAG {pattern!r}.{await _near_dag(db, pattern)}")
+    return found
+
+
+async def get_spec(db: Database, dag_id: str) -> DagSpec:
+    """The newest version of a DAG as parsing stored it; raises NotFound."""
+    query = (
+        select(cast(dag_version.c.spec, Text).label("spec"))
+        .join(dag, dag.c.version_id == dag_version.c.id)
+        .where(dag.c.dag_id == dag_id)
+    )
+    rows = await _fetch(db, query)
+    if not rows:
+        raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
+    return decode_spec(rows[0].spec)
+
+
+async def _near_dag(db: Database, dag_id: str) -> str:
+    ids = [row.dag_id for row in await _fetch(db, select(dag.c.dag_id).order_by(dag.c.dag_id))]
+    return near(dag_id, ids) or ("" if ids else " The database holds no DAG yet.")
+
+
+def near(name: str, possible: Sequence[str]) -> str:
+    """` Did you mean …?` with up to three of `possible`, or nothing."""
+    matches = get_close_matches(name, possible, n=3, cutoff=0.5)
+    return f" Did you mean {', '.join(matches)}?" if matches else ""
+
+
+def _dag_row(row: Any) -> DagRow:
+    return DagRow(**{**row._mapping, "tags": tuple(row.tags)})
+
+
+def _like(pattern: str) -> str:
+    escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return escaped.replace("*", "%").replace("?", "_")
+
+
+# ---- runs ----
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run. `key` is its number in the database, `reason` why it failed."""
+
+    key: int
+    dag_id: str
+    run_id: str
+    run_type: str
+    state: str
+    logical_date: datetime | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    run_after: datetime
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+    triggered_by: str
+    reason: str | None
+    note: str | None
+    conf: dict[str, Any]
+    version_key: int
+    version: int
+
+    @property
+    def finished(self) -> bool:
+        return self.state in (RunState.SUCCESS, RunState.FAILED)
+
+    @property
+    def seconds(self) -> float | None:
+        """From start to end; None while it runs or waits."""
+        return None if not (self.start_date and self.end_date) else (self.end_date - self.start_date).total_seconds()
+
+
+_RUNS: Final = select(
+    dag_run.c.id.label("key"),
+    dag_run.c.dag_id,
+    dag_run.c.run_id,
+    dag_run.c.run_type,
+    dag_run.c.state,
+    dag_run.c.logical_date,
+    dag_run.c.data_interval_start,
+    dag_run.c.data_interval_end,
+    dag_run.c.run_after,
+    dag_run.c.queued_at,
+    dag_run.c.start_date,
+    dag_run.c.end_date,
+    dag_run.c.triggered_by,
+    dag_run.c.reason,
+    dag_run.c.note,
+    dag_run.c.conf,
+    dag_run.c.version_id.label("version_key"),
+    dag_version.c.number.label("version"),
+).join(dag_version, dag_version.c.id == dag_run.c.version_id)
+
+
+async def list_runs(
+    db: Database,
+    *,
+    dag_id: str | None = None,
+    states: Collection[str] = (),
+    before: int | None = None,
+    limit: int = 25,
+) -> list[RunRow]:
+    """Runs, newest first, older than the one with the key `before`."""
+    query = _RUNS.order_by(dag_run.c.id.desc()).limit(limit)
+    if dag_id is not None:
+        query = query.where(dag_run.c.dag_id == dag_id)
+    if states:
+        query = query.where(dag_run.c.state.in_(sorted(states)))
+    if before is not None:
+        query = query.where(dag_run.c.id < before)
+    return [RunRow(**row._mapping) for row in await _fetch(db, query)]
+
+
+async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
+    """The run that a person means: `latest`, `latest-failed`, a run id or a logical date (UTC without a zone).
+
+    The latest run is the one created last. Raises NotFound naming the DAG, or the newest runs.
+    """
+    if reference in ("latest", "latest-failed"):
+        states = ("failed",) if reference == "latest-failed" else ()
+        if found := await list_runs(db, dag_id=dag_id, states=states, limit=1):
+            return found[0]
+        await get_dag(db, dag_id)
+        raise NotFound(f"DAG {dag_id!r} has no {'failed run' if states else 'run yet'}.")
+    of_dag = _RUNS.where(dag_run.c.dag_id == dag_id)
+    rows = await _fetch(db, of_dag.where(dag_run.c.run_id == reference))
+    if not rows and (instant := _instant(reference)):
+        rows = await _fetch(db, of_dag.where(dag_run.c.logical_date == instant))
+    if rows:
+        return RunRow(**rows[0]._mapping)
+    await get_dag(db, dag_id)
+    newest = [run.run_id for run in await list_runs(db, dag_id=dag_id, limit=200)]
+    hint = near(reference, newest) or (f" The newest is {newest[0]}." if newest else " It has no run yet.")
+    raise NotFound(f"DAG {dag_id!r} has no run {reference!r}.{hint}")
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+# ---- task instances ----
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task instance with the names of its DAG version; `map_index` -1 for a task that is not mapped."""
+
+    task_id: str
+    map_index: int
+    state: str
+    try_number: int
+    max_tries: int
+    operator: str
+    pool: str
+    scheduled_at: datetime | None
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+    next_at: datetime | None
+    reason: str | None
+    task_index: int
+
+    @property
+    def name(self) -> str:
+        return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
+
+    @property
+    def seconds(self) -> float | None:
+        return None if not (self.start_date and self.end_date) else (self.end_date - self.start_date).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class TryRow:
+    """One try of a task instance. `details` is the traceback, kept for tries that were followed by another."""
+
+    try_number: int
+    state: str
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+    reason: str | None
+    details: str | None
+    hostname: str | None
+    pid: int | None
+
+    @property
+    def seconds(self) -> float | None:
+        return None if not (self.start_date and self.end_date) else (self.end_date - self.start_date).total_seconds()
+
+
+async def get_version_spec(db: Database, version_key: int) -> DagSpec:
+    """The DAG version that a run is pinned to."""
+    rows = await _fetch(db, select(cast(dag_version.c.spec, Text).label("spec")).where(dag_version.c.id == version_key))
+    if not rows:
+        raise NotFound(f"There is no DAG version with the key {version_key}.")
+    return decode_spec(rows[0].spec)
+
+
+async def count_tasks(db: Database, run: RunRow) -> dict[str, int]:
+    """How many task instances of a run are in each state; `none` for those without one."""
+    query = (
+        select(task_instance.c.state, func.count().label("number"))
+        .where(task_instance.c.run_id == run.key)
+        .group_by(task_instance.c.state)
+    )
+    counts = {TaskState.of(row.state).value: row.number for row in await _fetch(db, query)}
+    return {state.value: counts[state.value] for state in TaskState if state.value in counts}
+
+
+async def list_run_tasks(
+    db: Database,
+    run: RunRow,
+    *,
+    task_id: str | None = None,
+    after: tuple[int, int] | None = None,
+    limit: int = 200,
+) -> list[TaskRow]:
+    """Task instances of a run in the order of the DAG, behind (task index, map index) `after`.
+
+    Raises NotFound for a `task_id` that the run's DAG version does not have.
+    """
+    spec = await get_version_spec(db, run.version_key)
+    query = (
+        select(task_instance)
+        .where(task_instance.c.run_id == run.key)
+        .order_by(task_instance.c.task_index, task_instance.c.map_index)
+        .limit(limit)
+    )
+    if task_id is not None:
+        query = query.where(task_instance.c.task_index == _index_of(spec, task_id))
+    if after is not None:
+        query = query.where(tuple_(task_instance.c.task_index, task_instance.c.map_index) > tuple_(*after))
+    return [_task_row(row, spec.tasks[row.task_index]) for row in await _fetch(db, query)]
+
+
+async def list_tries(db: Database, run: RunRow, task: TaskRow) -> list[TryRow]:
+    """The tries of a task instance, oldest first; the last one is the current one."""
+    columns = [task_try.c[name] for name in TryRow.__dataclass_fields__]
+    query = (
+        select(*columns)
+        .where(
+            task_try.c.run_id == run.key,
+            task_try.c.task_index == task.task_index,
+            task_try.c.map_index == task.map_index,
+        )
+        .order_by(task_try.c.try_number)
+    )
+    tries = [TryRow(**row._mapping) for row in await _fetch(db, query)]
+    if task.try_number == 0 or any(t.try_number == task.try_number for t in tries):
+        return tries
+    current = TryRow(
+        try_number=task.try_number,
+        state=task.state,
+        queued_at=task.queued_at,
+        start_date=task.start_date,
+        end_date=task.end_date,
+        reason=task.reason,
+        details=None,
+        hostname=None,
+        pid=None,
+    )
+    return [*tries, current]
+
+
+def _index_of(spec: DagSpec, task_id: str) -> int:
+    ids = [task.task_id for task in spec.tasks]
+    if task_id not in ids:
+        raise NotFound(f"DAG {spec.dag_id!r} has no task {task_id!r}.{near(task_id, ids)}")
+    return ids.index(task_id)
+
+
+def _task_row(row: Any, task: TaskSpec) -> TaskRow:
+    return TaskRow(
+        task_id=task.task_id,
+        map_index=row.map_index,
+        state=TaskState.of(row.state).value,
+        try_number=row.try_number,
+        max_tries=row.max_tries,
+        operator=task.operator,
+        pool=task.pool,
+        scheduled_at=row.scheduled_at,
+        queued_at=row.queued_at,
+        start_date=row.start_date,
+        end_date=row.end_date,
+        next_at=row.next_at,
+        reason=row.reason,
+        task_index=row.task_index,
+    )
+
+
+# ---- parsing ----
+
+
+@dataclass(frozen=True, slots=True)
+class ImportErrorRow:
+    """Why a DAG file cannot be read. `file` is relative to the DAGs folder."""
+
+    file: str
+    error: str
+    line: int | None
+    code_frame: str | None
+    traceback: str | None
+    dag_ids: tuple[str, ...]
+    parsed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsingSummary:
+    """How parsing stands: number of files, of files with errors, of DAGs that are not stale; the newest parse."""
+
+    files: int
+    errors: int
+    dags: int
+    parsed_at: datetime | None
+
+
+async def list_import_errors(db: Database, *, after: str | None = None, limit: int = 100) -> list[ImportErrorRow]:
+    """Files whose last parse failed, by name, from the one behind `after` on."""
+    query = (
+        select(
+            dag_file.c.file,
+            dag_file.c.error,
+            dag_file.c.error_line.label("line"),
+            dag_file.c.code_frame,
+            dag_file.c.traceback,
+            dag_file.c.dag_ids,
+            dag_file.c.parsed_at,
+        )
+        .where(dag_file.c.error.is_not(None))
+        .order_by(dag_file.c.file)
+        .limit(limit)
+    )
+    if after is not None:
+        query = query.where(dag_file.c.file > after)
+    return [ImportErrorRow(**{**row._mapping, "dag_ids": tuple(row.dag_ids)}) for row in await _fetch(db, query)]
+
+
+async def parsing_summary(db: Database) -> ParsingSummary:
+    """Counts over all DAG files and DAGs."""
+    dags = select(func.count()).select_from(dag).where(~dag.c.is_stale).scalar_subquery()
+    query = select(
+        func.count().label("files"),
+        func.count(dag_file.c.error).label("errors"),
+        dags.label("dags"),
+        func.max(dag_file.c.parsed_at).label("parsed_at"),
+    )
+    (row,) = await _fetch(db, query)
+    return ParsingSummary(**row._mapping)
+
+
+# ---- schedulers ----
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerRow:
+    """One incarnation. `lease_age` is seconds since its last renewal, by the database's clock.
+
+    `alive`: its lease has not run out.
+    """
+
+    incarnation: int
+    name: str
+    hostname: str
+    pid: int
+    version: str
+    executor: str
+    slots: int
+    draining: bool
+    alive: bool
+    lease_age: float
+    partitions: int
+    started_at: datetime
+
+    @property
+    def status(self) -> str:
+        """One word for people: alive, draining or dead."""
+        if not self.alive:
+            return "dead"
+        return "draining" if self.draining else "alive"
+
+
+async def list_schedulers(db: Database) -> list[SchedulerRow]:
+    """All incarnations that are known, oldest first; dead ones until somebody has taken them over."""
+    partitions = (
+        select(func.count())
+        .where(partition_lease.c.incarnation == scheduler.c.incarnation)
+        .correlate(scheduler)
+        .scalar_subquery()
+    )
+    age = cast(extract("epoch", func.clock_timestamp() - scheduler.c.renewed_at), Float)
+    query = select(
+        scheduler.c.incarnation,
+        scheduler.c.name,
+        scheduler.c.hostname,
+        scheduler.c.pid,
+        scheduler.c.version,
+        scheduler.c.executor,
+        scheduler.c.slots,
+        scheduler.c.draining,
+        (scheduler.c.lease_expires_at > func.clock_timestamp()).label("alive"),
+        age.label("lease_age"),
+        partitions.label("partitions"),
+        scheduler.c.started_at,
+    ).order_by(scheduler.c.incarnation)
+    return [SchedulerRow(**row._mapping) for row in await _fetch(db, query)]
+
+
+async def _fetch(db: Database, query: Select[Any]) -> Sequence[Any]:
+    async with db.engine.connect() as conn:
+        return (await conn.execute(query)).all()

@@ -1,0 +1,292 @@
+"""Statements on DAGs and runs outside the hot transaction: creating, loading, looking back.
+
+No decisions live here. What a statement returns are rows as the core knows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from aiosched.core.board import Instance, Run
+from aiosched.core.messages import XComRef
+from aiosched.core.spec import DagSpec, decode_spec
+from aiosched.core.states import RunState, TaskState
+from aiosched.core.timetables.base import DataInterval, NextRun
+from aiosched.db.engine import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class DagRow:
+    """What the scheduler needs of a DAG's row."""
+
+    dag_id: str
+    partition: int
+    file: str | None
+    version_id: int
+    is_paused: bool
+    is_stale: bool
+    has_import_errors: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A DAG version: its key, its number and what it says."""
+
+    id: int
+    number: int
+    spec: DagSpec
+    file: str | None
+    file_hash: str | None
+
+
+class NewRun(NamedTuple):
+    """A run to create."""
+
+    dag_id: str
+    run_id: str
+    partition: int
+    version_id: int
+    run_type: str
+    triggered_by: str
+    state: str
+    logical_date: datetime | None
+    interval_start: datetime | None
+    interval_end: datetime | None
+    run_after: datetime
+    queued_at: datetime
+    start_date: datetime | None
+    conf: str  # JSON
+    created_by: int
+
+
+_DAG_COLUMNS: Final = "dag_id, partition, file, version_id, is_paused, is_stale, has_import_errors"
+
+# Index: ix_dag_partition.
+LOAD_DAGS: Final = f"SELECT {_DAG_COLUMNS} FROM dag WHERE version_id IS NOT NULL AND partition = ANY($1::smallint[])"
+
+
+async def load_dags(conn: Connection, partitions: Iterable[int]) -> list[DagRow]:
+    """All DAGs of the partitions, stale ones too (their live runs go on)."""
+    return [DagRow(*row) for row in await conn.fetch(LOAD_DAGS, list(partitions))]
+
+
+LOAD_VERSIONS: Final = "SELECT id, number, spec, file, file_hash FROM dag_version WHERE id = ANY($1::bigint[])"
+
+
+async def load_versions(conn: Connection, ids: Iterable[int]) -> dict[int, Version]:
+    """The DAG versions with these keys."""
+    rows = await conn.fetch(LOAD_VERSIONS, list(ids))
+    return {
+        row["id"]: Version(row["id"], row["number"], decode_spec(row["spec"]), row["file"], row["file_hash"])
+        for row in rows
+    }
+
+
+_RUN_COLUMNS: Final = """id, dag_id, run_id, version_id, run_type, state, run_after, logical_date,
+    data_interval_start, data_interval_end, queued_at, start_date, end_date, conf, reason, backfill_id"""
+
+# Index: ix_dag_run_unfinished (partial), so its cost does not grow with history.
+LOAD_UNFINISHED: Final = f"""
+    SELECT {_RUN_COLUMNS} FROM dag_run
+     WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[])
+     ORDER BY id
+"""
+
+
+async def load_unfinished_runs(conn: Connection, partitions: Iterable[int]) -> list[Run]:
+    """The queued and running runs of the partitions, oldest first."""
+    return [_run(row) for row in await conn.fetch(LOAD_UNFINISHED, list(partitions))]
+
+
+def _run(row: Any) -> Run:
+    state = RunState(row["state"])
+    return Run(
+        key=row["id"],
+        dag_id=row["dag_id"],
+        run_id=row["run_id"],
+        version_id=row["version_id"],
+        run_type=row["run_type"],
+        state=state,
+        run_after=row["run_after"],
+        logical_date=row["logical_date"],
+        interval_start=row["data_interval_start"],
+        interval_end=row["data_interval_end"],
+        queued_at=row["queued_at"],
+        start_date=row["start_date"],
+        end_date=row["end_date"],
+        conf=msgspec.json.decode(row["conf"]),
+        reason=row["reason"],
+        backfill_id=row["backfill_id"],
+        stored_state=state,
+    )
+
+
+# Index: primary key.
+LOAD_INSTANCES: Final = """
+    SELECT run_id, task_index, map_index, state, try_number, max_tries, losses, queued_by, scheduled_at,
+           queued_at, start_date, end_date, next_at, reason
+      FROM task_instance WHERE run_id = ANY($1::bigint[]) ORDER BY run_id, task_index, map_index
+"""
+
+
+async def load_instances(conn: Connection, runs: Iterable[int]) -> dict[int, list[Instance]]:
+    """The task instances of the runs, by run key."""
+    keys = list(runs)
+    found: dict[int, list[Instance]] = {key: [] for key in keys}
+    for row in await conn.fetch(LOAD_INSTANCES, keys):
+        run, task, map_index, stored, *rest = row
+        instance = Instance(task, map_index, TaskState.of(stored), *rest)
+        instance.stored_state, instance.stored_try = instance.state, instance.try_number
+        found[run].append(instance)
+    return found
+
+
+# The latest automated run of each DAG, by logical date. Index: uq_dag_run_dag_id_logical_date, backwards.
+LATEST_AUTOMATED: Final = """
+    SELECT d.dag_id, r.data_interval_start, r.data_interval_end
+      FROM unnest($1::text[]) AS d (dag_id)
+     CROSS JOIN LATERAL (
+        SELECT data_interval_start, data_interval_end FROM dag_run
+         WHERE dag_id = d.dag_id AND run_type IN ('scheduled', 'backfill') AND logical_date IS NOT NULL
+         ORDER BY logical_date DESC LIMIT 1
+     ) AS r
+     WHERE r.data_interval_start IS NOT NULL
+"""
+
+
+async def latest_automated_intervals(conn: Connection, dag_ids: Sequence[str]) -> dict[str, DataInterval]:
+    """The data interval of each DAG's latest automated run; DAGs without one are absent."""
+    rows = await conn.fetch(LATEST_AUTOMATED, list(dag_ids))
+    return {row["dag_id"]: DataInterval(row["data_interval_start"], row["data_interval_end"]) for row in rows}
+
+
+# A run that exists already (same run id or same logical date) is left alone: losing that race is a shorter result.
+INSERT_RUNS: Final = """
+    INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date,
+                         data_interval_start, data_interval_end, run_after, queued_at, start_date, conf, created_by)
+    SELECT dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
+           interval_end, run_after, queued_at, start_date, conf::json, created_by
+      FROM unnest($1::text[], $2::text[], $3::smallint[], $4::bigint[], $5::text[], $6::text[], $7::text[],
+                  $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[],
+                  $13::timestamptz[], $14::text[], $15::bigint[])
+        AS n (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
+              interval_end, run_after, queued_at, start_date, conf, created_by)
+    ON CONFLICT DO NOTHING
+    RETURNING id, dag_id, run_id
+"""
+
+
+async def insert_runs(conn: Connection, runs: Sequence[NewRun]) -> dict[tuple[str, str], int]:
+    """Create runs; returns the keys of those that did not exist, by (dag_id, run_id)."""
+    rows = await conn.fetch(INSERT_RUNS, *map(list, zip(*runs, strict=True)))
+    return {(row["dag_id"], row["run_id"]): row["id"] for row in rows}
+
+
+FIND_RUN: Final = f"""
+    SELECT {_RUN_COLUMNS} FROM dag_run
+     WHERE dag_id = $1 AND (run_id = $2 OR logical_date = $3) ORDER BY id DESC LIMIT 1
+"""
+
+
+async def find_run(
+    conn: Connection, dag_id: str, *, run_id: str | None = None, logical_date: datetime | None = None
+) -> Run | None:
+    """The run of a DAG with this run id or this logical date."""
+    row = await conn.fetchrow(FIND_RUN, dag_id, run_id, logical_date)
+    return None if row is None else _run(row)
+
+
+async def copy_instances(conn: Connection, rows: Iterable[tuple[int, int, int, int]]) -> None:
+    """Materialise task instances: (run key, task index, map index, max tries), by COPY."""
+    await conn.copy_records_to_table(
+        "task_instance", records=rows, columns=["run_id", "task_index", "map_index", "max_tries"]
+    )
+
+
+SET_NEXT_RUNS: Final = """
+    UPDATE dag AS d
+       SET next_dagrun = n.logical_date, next_dagrun_data_interval_start = n.interval_start,
+           next_dagrun_data_interval_end = n.interval_end, next_dagrun_create_after = n.run_after
+      FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
+        AS n (dag_id, logical_date, interval_start, interval_end, run_after)
+     WHERE d.dag_id = n.dag_id
+       AND (d.next_dagrun, d.next_dagrun_create_after) IS DISTINCT FROM (n.logical_date, n.run_after)
+"""
+
+
+async def set_next_runs(conn: Connection, next_runs: Sequence[tuple[str, NextRun | None]]) -> None:
+    """Show people when each DAG runs next; unchanged rows are not written."""
+    rows = [
+        (dag_id, n.logical_date, n.interval.start, n.interval.end, n.run_after)
+        if n is not None
+        else (dag_id, None, None, None, None)
+        for dag_id, n in next_runs
+    ]
+    if rows:
+        await conn.execute(SET_NEXT_RUNS, *map(list, zip(*rows, strict=True)))
+
+
+SET_PAUSED: Final = "UPDATE dag SET is_paused = $2 WHERE dag_id = $1"
+
+
+async def set_paused(conn: Connection, dag_id: str, is_paused: bool) -> None:
+    await conn.execute(SET_PAUSED, dag_id, is_paused)
+
+
+DELETE_DAG: Final = (
+    """DELETE FROM xcom WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM task_try WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM task_instance WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM dag_run WHERE dag_id = $1""",
+    """DELETE FROM dag WHERE dag_id = $1""",
+    """DELETE FROM dag_version WHERE dag_id = $1""",
+)
+
+
+async def delete_dag(conn: Connection, dag_id: str) -> None:
+    """Remove every row of a DAG; the caller has made sure that nothing of it runs."""
+    for statement in DELETE_DAG:
+        await conn.execute(statement, dag_id)
+
+
+# Task ids become indexes by the run's own version.
+GET_XCOMS: Final = """
+    SELECT x.map_index, x.value
+      FROM xcom AS x
+     WHERE x.run_id = $1 AND x.task_index = $2 AND x.key = $3 AND ($4::int IS NULL OR x.map_index = $4)
+     ORDER BY x.map_index
+"""
+
+
+async def get_xcoms(conn: Connection, run: int, task_index: int, ref: XComRef) -> list[tuple[int, str]]:
+    """The stored (map index, JSON text) pairs of one reference, in index order."""
+    rows = await conn.fetch(GET_XCOMS, run, task_index, ref.key, ref.map_index)
+    return [(row["map_index"], row["value"]) for row in rows]
+
+
+# The newest earlier run that has the value. Index: uq_dag_run_dag_id_logical_date, then the key.
+PREVIOUS_XCOM_RUN: Final = """
+    SELECT r.id, v.spec
+      FROM dag_run AS this
+      JOIN dag_run AS r ON r.dag_id = this.dag_id AND r.logical_date < this.logical_date
+      JOIN dag_version AS v ON v.id = r.version_id
+      JOIN xcom AS x ON x.run_id = r.id AND x.key = $3
+     WHERE this.id = $1
+       AND x.task_index = (SELECT t.position - 1 FROM json_array_elements(v.spec -> 'tasks')
+                             WITH ORDINALITY AS t (task, position) WHERE t.task ->> 'task_id' = $2)
+     ORDER BY r.logical_date DESC LIMIT 1
+"""
+
+
+async def previous_run_with_xcom(conn: Connection, run: int, ref: XComRef) -> tuple[int, int] | None:
+    """(run key, task index) of the newest earlier run of the same DAG that has the value."""
+    row = await conn.fetchrow(PREVIOUS_XCOM_RUN, run, ref.task_id, ref.key)
+    if row is None:
+        return None
+    tasks = decode_spec(row["spec"]).tasks
+    return row["id"], next(i for i, task in enumerate(tasks) if task.task_id == ref.task_id)

@@ -1,0 +1,409 @@
+"""The tables, as SQLAlchemy metadata; Alembic migrates to exactly this.
+
+Source: the design, section 5. Two rules shape it. `task_instance` is narrow, has no
+index but its key and room in each page, so that every update is heap-only. Who may
+write what: only the owner of a partition writes `dag_run` and `task_instance`; parsing
+writes `dag_file`, `dag_version` and the definition columns of `dag`; everyone else
+appends to `command` and `task_report`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION
+
+from aiosched.core.ids import PARTITIONS
+from aiosched.core.states import RunState, RunType, TaskState
+
+metadata: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _one_of(column: str, values: Any) -> str:
+    return f"{column} IN ({', '.join(repr(str(v)) for v in values)})"
+
+
+def _instant(name: str, **kwargs: Any) -> Column[Any]:
+    return Column(name, DateTime(timezone=True), **kwargs)
+
+
+def _identity() -> Column[Any]:
+    return Column("id", BigInteger, Identity(always=True), primary_key=True)
+
+
+def _created_at() -> Column[Any]:
+    return _instant("created_at", nullable=False, server_default=func.now())
+
+
+def _partition(*, nullable: bool = False) -> Column[Any]:
+    return Column("partition", SmallInteger, nullable=nullable)
+
+
+def _task_key(*, try_number: bool) -> list[Column[Any]]:
+    columns = [
+        Column("run_id", BigInteger, primary_key=True),  # dag_run.id
+        Column("task_index", Integer, primary_key=True),
+        Column("map_index", Integer, primary_key=True),
+    ]
+    return [*columns, Column("try_number", SmallInteger, primary_key=True)] if try_number else columns
+
+
+dag = Table(
+    "dag",
+    metadata,
+    Column("dag_id", Text, primary_key=True),
+    _partition(),
+    # written by parsing
+    Column("file", Text),  # relative path; NULL: registered by a process that embeds a scheduler
+    Column("version_id", BigInteger),  # the newest dag_version
+    Column("has_import_errors", Boolean, nullable=False, server_default=text("false")),
+    Column("is_stale", Boolean, nullable=False, server_default=text("false")),
+    Column("max_active_runs", Integer, nullable=False, server_default=text("16")),
+    Column("max_active_tasks", Integer, nullable=False, server_default=text("16")),
+    Column("schedule", Text),  # summary for people
+    Column("description", Text),
+    Column("owner", Text),
+    Column("tags", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    _instant("last_parsed_at"),
+    # written by the owner (at creation by parsing)
+    Column("is_paused", Boolean, nullable=False, server_default=text("false")),
+    _instant("next_dagrun"),
+    _instant("next_dagrun_data_interval_start"),
+    _instant("next_dagrun_data_interval_end"),
+    _instant("next_dagrun_create_after"),
+    _created_at(),
+    CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
+    Index(None, "partition"),
+)
+
+dag_version = Table(
+    "dag_version",
+    metadata,
+    _identity(),
+    Column("dag_id", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("spec", JSON, nullable=False),  # aiosched.core.spec.DagSpec
+    Column("file", Text),
+    Column("file_hash", Text),
+    Column("source", Text),
+    _created_at(),
+    UniqueConstraint("dag_id", "number"),
+    CheckConstraint("number >= 1", name="number"),
+)
+
+dag_file = Table(
+    "dag_file",
+    metadata,
+    Column("file", Text, primary_key=True),  # relative to the DAGs folder; members of zips as a.zip/b.py
+    _partition(),
+    Column("content_hash", Text),
+    Column("dag_ids", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    _instant("parsed_at"),
+    Column("parse_seconds", DOUBLE_PRECISION),
+    Column("error", Text),  # one line; NULL when the last parse succeeded
+    Column("error_line", Integer),
+    Column("traceback", Text),
+    Column("code_frame", Text),
+    Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+)
+
+dag_run = Table(
+    "dag_run",
+    metadata,
+    _identity(),
+    Column("dag_id", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    _partition(),
+    Column("version_id", BigInteger, ForeignKey("dag_version.id"), nullable=False),
+    Column("run_type", Text, nullable=False),
+    Column("triggered_by", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    _instant("logical_date"),
+    _instant("data_interval_start"),
+    _instant("data_interval_end"),
+    _instant("run_after", nullable=False),
+    _instant("queued_at"),
+    _instant("start_date"),
+    _instant("end_date"),
+    Column("conf", JSON, nullable=False, server_default=text("'{}'")),
+    Column("reason", Text),  # why it failed: task_failure, all_tasks_deadlocked, timed_out, cancelled …
+    Column("note", Text),
+    Column("clear_number", Integer, nullable=False, server_default=text("0")),
+    Column("backfill_id", BigInteger),
+    Column("backfill_order", Integer),
+    Column("created_by", BigInteger),  # incarnation
+    _created_at(),
+    UniqueConstraint("dag_id", "run_id"),
+    UniqueConstraint("dag_id", "logical_date"),
+    CheckConstraint(_one_of("state", RunState), name="state"),
+    CheckConstraint(_one_of("run_type", RunType), name="run_type"),
+    CheckConstraint("run_id ~ '^[A-Za-z0-9_.~:+-]+$'", name="run_id"),
+    CheckConstraint("(data_interval_start IS NULL) = (data_interval_end IS NULL)", name="data_interval"),
+    CheckConstraint("logical_date IS NOT NULL OR data_interval_start IS NULL", name="logical_date"),
+    Index("ix_dag_run_unfinished", "partition", postgresql_where=text("state IN ('queued', 'running')")),
+    Index("ix_dag_run_dag_id_id", "dag_id", "id"),
+    postgresql_with={"fillfactor": "80"},
+)
+
+_TASK_STATES = _one_of("state", (s for s in TaskState if s is not TaskState.NONE))
+
+task_instance = Table(
+    "task_instance",
+    metadata,
+    *_task_key(try_number=False),
+    Column("try_number", SmallInteger, nullable=False, server_default=text("0")),
+    Column("max_tries", SmallInteger, nullable=False, server_default=text("0")),
+    Column("losses", SmallInteger, nullable=False, server_default=text("0")),  # attempts lost in a row
+    Column("queued_by", BigInteger),  # incarnation that queued the current try
+    _instant("scheduled_at"),
+    _instant("queued_at"),
+    _instant("start_date"),
+    _instant("end_date"),
+    _instant("next_at"),  # retry or reschedule instant
+    Column("state", Text),  # NULL: no state yet
+    Column("reason", Text),  # why it waits, failed or was skipped; one line
+    CheckConstraint(_TASK_STATES, name="state"),
+    CheckConstraint("try_number >= 0 AND max_tries >= 0 AND losses >= 0", name="tries"),
+    CheckConstraint("map_index >= -1", name="map_index"),
+    postgresql_with={"fillfactor": "60"},
+)
+
+# A finished attempt that is not the task instance's current row any more (retried, lost, cleared).
+task_try = Table(
+    "task_try",
+    metadata,
+    *_task_key(try_number=True),
+    Column("state", Text, nullable=False),  # failed, lost, success …
+    Column("queued_by", BigInteger),
+    _instant("queued_at"),
+    _instant("start_date"),
+    _instant("end_date"),
+    Column("reason", Text),
+    Column("details", Text),  # traceback
+    Column("hostname", Text),
+    Column("pid", Integer),
+)
+
+xcom = Table(
+    "xcom",
+    metadata,
+    *_task_key(try_number=False),
+    Column("key", Text, primary_key=True),
+    Column("value", JSON, nullable=False),
+    _created_at(),
+)
+
+pool = Table(
+    "pool",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("slots", Integer, nullable=False),  # -1: infinite
+    Column("used", Integer, nullable=False, server_default=text("0")),
+    Column("include_deferred", Boolean, nullable=False, server_default=text("false")),
+    Column("description", Text),
+    CheckConstraint("slots >= -1", name="slots"),
+    CheckConstraint("used >= 0", name="used"),
+    postgresql_with={"fillfactor": "20"},
+)
+
+backfill = Table(
+    "backfill",
+    metadata,
+    _identity(),
+    Column("dag_id", Text, nullable=False),
+    _partition(),
+    _instant("from_date", nullable=False),
+    _instant("to_date", nullable=False),
+    Column("max_active_runs", Integer, nullable=False, server_default=text("10")),
+    Column("backwards", Boolean, nullable=False, server_default=text("false")),
+    Column("rerun", Text, nullable=False, server_default=text("'missing'")),
+    Column("conf", JSON, nullable=False, server_default=text("'{}'")),
+    Column("is_paused", Boolean, nullable=False, server_default=text("false")),
+    _instant("completed_at"),
+    _created_at(),
+    CheckConstraint(_one_of("rerun", ("missing", "failed", "all")), name="rerun"),
+    Index("uq_backfill_unfinished", "dag_id", unique=True, postgresql_where=text("completed_at IS NULL")),
+)
+
+asset = Table(
+    "asset",
+    metadata,
+    _identity(),
+    Column("name", Text, nullable=False, unique=True),
+    Column("uri", Text, nullable=False, unique=True),
+    Column("is_active", Boolean, nullable=False, server_default=text("true")),
+    Column("extra", JSON, nullable=False, server_default=text("'{}'")),
+    _created_at(),
+)
+
+asset_event = Table(
+    "asset_event",
+    metadata,
+    _identity(),
+    Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), nullable=False),
+    Column("source_run_id", BigInteger),
+    Column("source_task_index", Integer),
+    Column("source_map_index", Integer),
+    Column("extra", JSON, nullable=False, server_default=text("'{}'")),
+    _created_at(),
+    Index(None, "asset_id", "created_at"),
+)
+
+asset_queue = Table(
+    "asset_queue",
+    metadata,
+    Column("dag_id", Text, primary_key=True),
+    Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
+    _created_at(),
+)
+
+deferred_trigger = Table(
+    "deferred_trigger",
+    metadata,
+    *_task_key(try_number=False),
+    _partition(),
+    Column("classpath", Text, nullable=False),
+    Column("kwargs", JSON, nullable=False),
+    Column("next_method", Text, nullable=False),
+    Column("next_kwargs", JSON, nullable=False, server_default=text("'{}'")),
+    _instant("timeout_at"),
+    _created_at(),
+    Index(None, "partition"),
+)
+
+variable = Table(
+    "variable",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),  # Fernet token
+    Column("description", Text),
+    _created_at(),
+)
+
+connection = Table(
+    "connection",
+    metadata,
+    Column("conn_id", Text, primary_key=True),
+    Column("conn_type", Text, nullable=False),
+    Column("secret", Text, nullable=False),  # Fernet token of the whole connection as JSON
+    Column("description", Text),
+    _created_at(),
+)
+
+# The inbox of requests; also the audit log.
+command = Table(
+    "command",
+    metadata,
+    _identity(),
+    _partition(nullable=True),  # NULL: for whoever comes first (pools)
+    Column("dag_id", Text),
+    Column("verb", Text, nullable=False),
+    Column("args", JSON, nullable=False, server_default=text("'{}'")),
+    Column("requested_by", Text, nullable=False),
+    Column("reason", Text),
+    Column("state", Text, nullable=False, server_default=text("'waiting'")),
+    Column("result", JSON),  # {"error": …} when refused
+    Column("applied_by", BigInteger),
+    _instant("applied_at"),
+    _created_at(),
+    CheckConstraint(_one_of("state", ("waiting", "applied", "refused")), name="state"),
+    Index("ix_command_waiting", "partition", "id", postgresql_where=text("state = 'waiting'")),
+)
+
+# The inbox of news from workers that are not the owner's own.
+task_report = Table(
+    "task_report",
+    metadata,
+    _identity(),
+    _partition(),
+    Column("run_id", BigInteger, nullable=False),
+    Column("task_index", Integer, nullable=False),
+    Column("map_index", Integer, nullable=False),
+    Column("try_number", SmallInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("body", JSON, nullable=False),
+    _created_at(),
+    Index(None, "partition", "id"),
+    Index(
+        "uq_task_report_started",
+        "run_id",
+        "task_index",
+        "map_index",
+        "try_number",
+        unique=True,
+        postgresql_where=text("outcome = 'started'"),
+    ),
+)
+
+# One row per incarnation; a session advisory lock on its number is held while its process lives.
+scheduler = Table(
+    "scheduler",
+    metadata,
+    Column("incarnation", BigInteger, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("hostname", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("executor", Text, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("draining", Boolean, nullable=False, server_default=text("false")),
+    _instant("started_at", nullable=False, server_default=func.now()),
+    _instant("renewed_at", nullable=False, server_default=func.now()),
+    _instant("lease_expires_at", nullable=False),
+    postgresql_with={"fillfactor": "20"},
+)
+
+partition_lease = Table(
+    "partition_lease",
+    metadata,
+    Column("partition", SmallInteger, primary_key=True),
+    Column("incarnation", BigInteger, ForeignKey("scheduler.incarnation")),
+    _instant("since"),
+    CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
+    postgresql_with={"fillfactor": "20"},
+)
+
+callback_outbox = Table(
+    "callback_outbox",
+    metadata,
+    _identity(),
+    _partition(),
+    Column("kind", Text, nullable=False),  # dag_success, dag_failure, task_failure, task_retry
+    Column("dag_id", Text, nullable=False),
+    Column("run_id", BigInteger, nullable=False),
+    Column("task_index", Integer),
+    Column("map_index", Integer),
+    Column("try_number", SmallInteger),
+    Column("reason", Text),
+    Column("attempts", SmallInteger, nullable=False, server_default=text("0")),
+    _created_at(),
+    Index(None, "partition", "id"),
+)

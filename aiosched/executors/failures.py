@@ -1,0 +1,48 @@
+"""An exception of user code, told to people: one line, and a traceback without our own frames."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Final
+
+from aiosched.errors import TaskSignal
+
+_OURS: Final = str(Path(__file__).resolve().parent.parent)
+_LONGEST_REASON: Final = 500  # characters
+_LONGEST_DETAILS: Final = 65_536  # characters
+
+
+def reason_of(error: BaseException) -> str:
+    """One line such as `ValueError: bad`; a signal of ours is its message alone."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "<its text cannot be had: __str__ raised>"
+    text = " ".join(text[: 2 * _LONGEST_REASON].split())
+    name = type(error).__name__
+    line = text if isinstance(error, TaskSignal) and text else f"{name}: {text}" if text else name
+    return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
+
+
+def details_of(error: BaseException) -> str:
+    """The traceback with chained exceptions, without the frames of aiosched; at most 64 Ki characters."""
+    summary = traceback.TracebackException.from_exception(error, compact=True)
+    _drop_our_frames(summary)
+    text = "".join(summary.format())
+    if len(text) <= _LONGEST_DETAILS:
+        return text
+    half = _LONGEST_DETAILS // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+
+
+def _drop_our_frames(summary: traceback.TracebackException) -> None:
+    waiting: list[traceback.TracebackException | None] = [summary]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.stack = traceback.StackSummary.from_list([f for f in one.stack if not f.filename.startswith(_OURS)])
+        waiting += [one.__cause__, one.__context__, *(one.exceptions or ())]

@@ -1,0 +1,246 @@
+"""Which DAG files there are: walking the DAGs folder.
+
+Lives here: finding `.py` files and zip archives, ignore files, safe mode, content
+hashes, and the cache that makes listing an unchanged folder cheap. Reads the file
+system, decides nothing about when to parse.
+
+Source: the semantics reference, section 30.3 and section 34, decision 15.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pathspec
+
+IGNORE_FILES: Final = (".airflowignore", ".aioschedignore")  # in this order: ours has the last word
+SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
+DAG_WORDS: Final = (b"dag", b"asset")
+SETTLED: Final = 2_000_000_000  # ns; a younger change may hide a second one behind the same stamp
+
+
+class Stamp(NamedTuple):
+    """What tells a changed file from an unchanged one without reading it."""
+
+    mtime_ns: int
+    size: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class DagFile:
+    """A file that may define DAGs. `name` is its key everywhere: relative to the DAGs folder, with `/`."""
+
+    name: str
+    path: Path  # of the file or, for a member, of its archive
+    digest: str  # SHA-256 of the content; of the whole archive for a member
+    mtime_ns: int
+    member: str | None = None  # the module inside an archive
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in the folder that cannot be read: shown as the import error of `name`."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The folder at one moment."""
+
+    files: Mapping[str, DagFile] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)  # every `.py` file below the folder -> digest
+    problems: Mapping[str, Problem] = field(default_factory=dict)
+
+
+class _Entry(NamedTuple):
+    stamp: Stamp
+    digest: str
+    may_define_dags: bool
+    members: tuple[str, ...] | None  # None: not an archive
+
+
+class Discovery:
+    """Lists one DAGs folder again and again, reading only files that changed in between.
+
+    Not for use by two threads at a time.
+    """
+
+    def __init__(self, root: Path, *, safe_mode: bool = True) -> None:
+        self.root = root.absolute()
+        self._safe_mode = safe_mode
+        self._cache: dict[str, _Entry] = {}
+
+    def list(self, *, now_ns: int) -> Listing:
+        """The folder as it is; `now_ns` is the wall clock's reading, in nanoseconds since the epoch.
+
+        Hidden files, hidden folders and `__pycache__` are left out. Raises OSError when
+        the folder itself cannot be read: that says nothing about the files in it.
+        """
+        files: dict[str, DagFile] = {}
+        modules: dict[str, str] = {}
+        problems: dict[str, Problem] = {}
+        cache: dict[str, _Entry] = {}
+        for found in walk(self.root):
+            if isinstance(found, Problem):
+                problems[found.name] = found
+                continue
+            name, path, stamp = found
+            try:
+                entry = self._entry(path, stamp, now_ns)
+            except FileNotFoundError:
+                continue  # deleted since the folder was read
+            except (OSError, zipfile.BadZipFile) as error:
+                problems[name] = Problem(name, f"{name} cannot be read: {error}")
+                continue
+            cache[str(path)] = entry
+            if entry.members is not None:
+                for member in entry.members:
+                    key = f"{name}/{member}"
+                    files[key] = DagFile(key, path, entry.digest, stamp.mtime_ns, member)
+            elif path.suffix == ".py":
+                modules[name] = entry.digest
+                if entry.may_define_dags:
+                    files[name] = DagFile(name, path, entry.digest, stamp.mtime_ns)
+        self._cache = cache
+        return Listing(files, modules, problems)
+
+    def _entry(self, path: Path, stamp: Stamp, now_ns: int) -> _Entry:
+        known = self._cache.get(str(path))
+        if known is not None and known.stamp == stamp and now_ns - stamp.mtime_ns > SETTLED:
+            return known
+        if path.suffix != ".py":
+            members = archive_members(path)
+            digest = file_digest(path) if members else ""
+            return _Entry(stamp, digest, bool(members), members)
+        content = path.read_bytes()
+        return _Entry(stamp, digest_of(content), not self._safe_mode or looks_like_dags(content), None)
+
+
+def looks_like_dags(content: bytes) -> bool:
+    """Safe mode's question: does a file with this content deserve to be imported?"""
+    lowered = content.lower()
+    return any(word in lowered for word in SYSTEM_WORDS) and any(word in lowered for word in DAG_WORDS)
+
+
+def archive_members(path: Path) -> tuple[str, ...] | None:
+    """The modules at the root of a zip archive, sorted; None for any other file, whatever its name."""
+    if not zipfile.is_zipfile(path):
+        return None
+    with zipfile.ZipFile(path) as archive:
+        return tuple(sorted(n for n in archive.namelist() if "/" not in n and n.endswith(".py")))
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def printable(name: str) -> str:
+    """`name` as text that can be stored: bytes that are not UTF-8 become escapes, NUL too."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+
+
+def walk(root: Path) -> Iterator[tuple[str, Path, Stamp] | Problem]:
+    """Every file below `root` that no ignore file excludes, in name order, and what could not be read.
+
+    Symlinks are followed; one that leads back to a folder above it is a problem.
+    """
+    status = root.stat()
+    os.scandir(root).close()  # an unreadable root is the caller's error, not a problem inside the folder
+    yield from _walk(root, "", ((status.st_dev, status.st_ino),), ())
+
+
+def _walk(
+    folder: Path, prefix: str, above: tuple[tuple[int, int], ...], rules: tuple[IgnoreRules, ...]
+) -> Iterator[tuple[str, Path, Stamp] | Problem]:
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda e: e.name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Problem(printable(prefix.rstrip("/")), f"{printable(str(folder))} cannot be read: {error.strerror}")
+        return
+    own = _ignore_rules(folder, prefix, {e.name for e in entries})
+    if isinstance(own, Problem):
+        yield own
+    elif own is not None:
+        rules = (*rules, own)
+    for entry in entries:
+        if entry.name.startswith(".") or entry.name == "__pycache__":
+            continue
+        name = prefix + entry.name
+        try:
+            status = entry.stat()
+            is_folder = entry.is_dir()
+        except FileNotFoundError:
+            continue  # a symlink to nothing, or deleted since
+        except OSError as error:
+            yield Problem(printable(name), f"{printable(name)} cannot be read: {error.strerror}")
+            continue
+        if is_ignored(name + "/" if is_folder else name, rules):
+            continue
+        if is_folder:
+            identity = (status.st_dev, status.st_ino)
+            if identity in above:
+                yield Problem(
+                    printable(name),
+                    f"{printable(name)} is a symbolic link to a folder that contains it, so the DAGs folder has no end. "
+                    "Remove the link, or name it in an .aioschedignore file.",
+                )
+            else:
+                yield from _walk(Path(entry.path), name + "/", (*above, identity), rules)
+        elif entry.is_file():
+            yield printable(name), Path(entry.path), Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The patterns of one folder's ignore files. `prefix` is that folder, relative to the root, ending in `/`."""
+
+    prefix: str
+    spec: pathspec.GitIgnoreSpec
+
+    def verdict(self, name: str) -> bool | None:
+        """True: ignored; False: kept by a `!` pattern; None: no pattern says anything about `name`."""
+        return self.spec.check_file(name.removeprefix(self.prefix)).include
+
+
+def is_ignored(name: str, rules: Iterable[IgnoreRules]) -> bool:
+    """Whether `name` (relative to the root; folders end in `/`) is left out.
+
+    The innermost folder that has something to say decides; within it the last matching line.
+    """
+    for rule in reversed(tuple(rules)):
+        verdict = rule.verdict(name)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _ignore_rules(folder: Path, prefix: str, names: set[str]) -> IgnoreRules | Problem | None:
+    lines: list[str] = []
+    for name in IGNORE_FILES:
+        if name not in names:
+            continue
+        try:
+            text = (folder / name).read_text(encoding="utf-8")
+            pathspec.GitIgnoreSpec.from_lines(text.splitlines())
+        except (OSError, ValueError) as error:
+            where = printable(prefix + name)
+            return Problem(where, f"{where} cannot be used, so nothing is ignored by it: {error}")
+        lines += text.splitlines()
+    return IgnoreRules(prefix, pathspec.GitIgnoreSpec.from_lines(lines)) if lines else None

@@ -1,0 +1,110 @@
+"""What became of parsing a file: the words between child, supervisor and scheduler.
+
+The child answers its supervisor with the JSON of an `Answer`; user code ran in that
+process, so nothing in it is trusted or unpickled. The supervisor, which never runs user
+code, checks the answer and makes a `ParsedFile` of it.
+
+Source: the design, section 8; the semantics reference, section 30.4.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from aiosched.core.spec import DagSpec, content_hash, decode_spec
+
+MAX_MESSAGE: Final = 4_000  # characters
+MAX_TRACEBACK: Final = 40_000
+MAX_OUTPUT_SHOWN: Final = 8_000
+MAX_WARNINGS: Final = 100
+
+
+class FileError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a file gave no DAGs. `message` is one line; `line` is in the DAG file itself, from 1."""
+
+    type: str  # the exception's class name; "Timeout", "Killed", "Exited" … when there was none
+    message: str
+    line: int | None = None
+    traceback: str | None = None  # user frames only, then what the file printed
+    code_frame: str | None = None
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the child says: the canonical documents of `encode_spec`, or an error. At most one of the two."""
+
+    dags: tuple[msgspec.Raw, ...] = ()
+    error: FileError | None = None
+    warnings: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()  # files below the DAGs folder that it imported, relative, sorted
+
+
+class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
+    """One DAG of a file: its document, and what the scheduler wants to know without decoding it."""
+
+    dag_id: str
+    document: bytes
+    content_hash: str
+    max_active_runs: int
+    max_active_tasks: int
+    schedule: str | None
+    description: str | None
+    owner: str | None
+    tags: tuple[str, ...]
+    is_paused_upon_creation: bool | None
+    pools: tuple[str, ...]  # sorted
+
+    @property
+    def spec(self) -> DagSpec:
+        return decode_spec(self.document)
+
+
+class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of one parse. `digest` and `source` are of the content that was imported."""
+
+    name: str
+    digest: str
+    seconds: float
+    source: str | None = None
+    dags: tuple[ParsedDag, ...] = ()
+    error: FileError | None = None
+    warnings: tuple[str, ...] = ()
+    imports: tuple[str, ...] | None = None  # None: unknown, the file was never imported to the end
+
+    @property
+    def fingerprint(self) -> tuple[object, ...]:
+        """Equal for two outcomes that need no second storing."""
+        return self.digest, tuple((d.dag_id, d.content_hash) for d in self.dags), self.error, self.warnings
+
+
+def parsed_dag(document: bytes, spec: DagSpec) -> ParsedDag:
+    """What is stored of `spec`, whose canonical JSON is `document`."""
+    return ParsedDag(
+        dag_id=spec.dag_id,
+        document=document,
+        content_hash=content_hash(document),
+        max_active_runs=spec.max_active_runs,
+        max_active_tasks=spec.max_active_tasks,
+        schedule=spec.timetable.summary or None,
+        description=spec.description,
+        owner=spec.owner or None,
+        tags=spec.tags,
+        is_paused_upon_creation=spec.is_paused_upon_creation,
+        pools=tuple(sorted({task.pool for task in spec.tasks})),
+    )
+
+
+def storable(text: str, limit: int) -> str:
+    """`text` as PostgreSQL can store it (no NUL, no lone surrogates), its middle cut out beyond `limit` characters."""
+    text = text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+    if len(text) <= limit:
+        return text
+    keep = limit // 2
+    return f"{text[:keep]}\n… {len(text) - 2 * keep} characters left out …\n{text[-keep:]}"
+
+
+def one_line(text: str, limit: int = MAX_MESSAGE) -> str:
+    """`text` on one line, storable, at most `limit` characters and a mark."""
+    joined = storable(" ".join(text.split()), 10 * limit)
+    return joined if len(joined) <= limit else joined[:limit] + "…"

@@ -1,0 +1,149 @@
+"""The DAGs of each benchmark. Pure: a shape is numbers, and `dag_files` turns it into the text of DAG files.
+
+Names follow the pattern KIND-DAGSxTASKS where there are several DAGs, and KIND-TASKS where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+CallableKind = Literal["async", "sync"]
+
+MAX_FILES: Final = 100  # a shape with more DAGs puts several of them into one file
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`dags` equal DAGs of `tasks` tasks; `edges` are (upstream, downstream) positions within one DAG."""
+
+    name: str
+    dags: int
+    tasks: int
+    edges: tuple[tuple[int, int], ...]
+
+    @property
+    def total(self) -> int:
+        """How many task instances one run of every DAG has."""
+        return self.dags * self.tasks
+
+    def dag_ids(self) -> list[str]:
+        return [dag_id(self, number) for number in range(self.dags)]
+
+    def task_ids(self) -> list[str]:
+        return [task_id(position) for position in range(self.tasks)]
+
+    def upstreams(self) -> dict[str, list[str]]:
+        """The direct upstream task ids of every task id."""
+        found: dict[str, list[str]] = {name: [] for name in self.task_ids()}
+        for up, down in self.edges:
+            found[task_id(down)].append(task_id(up))
+        return found
+
+
+def linear(length: int) -> tuple[tuple[int, int], ...]:
+    """Each task after the one before it."""
+    return tuple((position - 1, position) for position in range(1, length))
+
+
+def binary_tree(size: int) -> tuple[tuple[int, int], ...]:
+    """Each task opens the way for two others."""
+    return tuple(((position - 1) // 2, position) for position in range(1, size))
+
+
+def fan(width: int) -> tuple[tuple[int, int], ...]:
+    """One task, then `width` side by side, then one that waits for all of them."""
+    last = width + 1
+    return tuple((0, position) for position in range(1, last)) + tuple((position, last) for position in range(1, last))
+
+
+SHAPES: Final = {
+    shape.name: shape
+    for shape in (
+        Shape("linear-100x10", 100, 10, linear(10)),
+        Shape("linear-10x100", 10, 100, linear(100)),
+        Shape("tree-100x10", 100, 10, binary_tree(10)),
+        Shape("parallel-500x10", 500, 10, ()),
+        Shape("parallel-5000x10", 5000, 10, ()),
+        Shape("fan-1000", 1, 1002, fan(1000)),
+        Shape("chain-200", 1, 200, linear(200)),
+        Shape("chain-1000", 1, 1000, linear(1000)),
+    )
+}
+
+
+def dag_id(shape: Shape, number: int) -> str:
+    return f"{shape.name}.{number:05d}"
+
+
+def task_id(position: int) -> str:
+    return f"t{position:04d}"
+
+
+def dag_files(shape: Shape, *, kind: CallableKind, start: datetime, records: str) -> Iterator[tuple[str, str]]:
+    """The (file name, text) pairs that define the shape's DAGs.
+
+    Every DAG is `@once` and due at `start` (aware), so that all runs begin together after all files
+    were read. The bodies append one line each to a file of their process in the folder `records`;
+    the files import nothing of this package, because worker processes need not have it on their path.
+    """
+    per_file = -(-shape.dags // MAX_FILES)
+    for count, first in enumerate(range(0, shape.dags, per_file)):
+        numbers = range(first, min(first + per_file, shape.dags))
+        text = _FILE.format(
+            name=shape.name,
+            ids=[dag_id(shape, number) for number in numbers],
+            tasks=shape.task_ids(),
+            edges=list(shape.edges),
+            start=start.isoformat(),
+            records=records,
+            define="async def" if kind == "async" else "def",
+        )
+        yield f"{shape.name.replace('-', '_')}_{count:03d}.py", text
+
+
+_FILE: Final = '''\
+"""A DAG file of the benchmark {name} for aiosched; generated."""
+
+import os
+import time
+from datetime import datetime
+
+from aiosched import DAG, task
+
+RECORDS = {records!r}
+TASKS = {tasks!r}
+EDGES = {edges!r}
+LIMIT = 1_000_000
+files = {{}}
+
+
+def record(ti, start):
+    pid = os.getpid()
+    if pid not in files:
+        files[pid] = os.open(os.path.join(RECORDS, str(pid)), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    line = f"{{ti.dag_id}} {{ti.task_id}} {{ti.try_number}} {{pid}} {{start!r}} {{time.monotonic()!r}}\\n"
+    os.write(files[pid], line.encode())
+
+
+@task
+{define} body(ti=None):
+    record(ti, time.monotonic())
+
+
+for dag_id in {ids!r}:
+    with DAG(
+        dag_id,
+        schedule="@once",
+        start_date=datetime.fromisoformat({start!r}),
+        catchup=False,
+        max_active_runs=1,
+        max_active_tasks=LIMIT,
+    ) as dag:
+        tasks = [body.override(task_id=name)() for name in TASKS]
+        for up, down in EDGES:
+            tasks[up] >> tasks[down]
+    globals()[dag_id] = dag
+'''

@@ -1,0 +1,111 @@
+"""A real PostgreSQL for every test: one server per session and worker, one database per test.
+
+The database of a test is cloned from a migrated template and dropped afterwards. The server
+is not durable and lives in a short temporary folder; it ends with the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.db.dsn import with_database
+from aiosched.db.embedded import EmbeddedPostgres
+from aiosched.db.engine import Database
+from aiosched.db.migrate import migrate
+
+TEMPLATE = "aiosched"  # the database that the embedded server makes; nobody may stay connected to it
+
+
+@dataclass
+class Server:
+    """The session's server: makes and drops the databases of tests."""
+
+    dsn: str  # of the template
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    async def create(self, template: str) -> str:
+        name = f"test_{next(self.numbers)}"
+        await self._admin(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        return with_database(self.dsn, name)
+
+    async def drop(self, dsn: str) -> None:
+        name = dsn.partition("?")[0].rpartition("/")[2]
+        await self._admin(f"DROP DATABASE {name} WITH (FORCE)")
+
+    async def _admin(self, statement: str) -> None:
+        conn = await asyncpg.connect(with_database(self.dsn, "postgres"))
+        try:
+            await conn.execute(statement)
+        finally:
+            await conn.close()
+
+
+def short_folder() -> Path:
+    """A folder whose sockets have short paths, passable for the system user that runs the server when we are root."""
+    folder = Path(tempfile.mkdtemp(prefix="aio", dir="/tmp" if os.access("/tmp", os.W_OK) else None))
+    folder.chmod(0o711)
+    return folder
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """An empty folder with a short path, for embedded servers of a test's own. Removed afterwards."""
+    folder = short_folder()
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """The session's PostgreSQL (one per pytest-xdist worker), its template migrated."""
+    folder = short_folder()
+    embedded = EmbeddedPostgres(folder / "pg", durable=False)
+    try:
+        dsn = embedded.start_blocking()
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # leaves the policy's loop alone
+            runner.run(migrate(dsn))
+        yield Server(dsn)
+    finally:
+        embedded.stop_blocking()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def dsn(server: Server) -> AsyncIterator[str]:
+    """A migrated database of the test's own."""
+    address = await server.create(TEMPLATE)
+    yield address
+    await server.drop(address)
+
+
+@pytest.fixture
+async def empty_dsn(server: Server) -> AsyncIterator[str]:
+    """An empty database of the test's own."""
+    address = await server.create("template0")
+    yield address
+    await server.drop(address)
+
+
+@pytest.fixture
+async def db(dsn: str) -> AsyncIterator[Database]:
+    """An open Database on `dsn`."""
+    async with await Database.open(dsn, application_name="test") as database:
+        yield database
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """A clock that stands at the beginning of 2026."""
+    return FakeClock(datetime(2026, 1, 1, tzinfo=UTC))

@@ -1,0 +1,164 @@
+"""Migrations: from nothing to the schema of this aiosched, once, whoever else tries at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import asyncpg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from aiosched.db.engine import Database
+from aiosched.db.migrate import HEAD, MIGRATIONS, REVISIONS, current_revision, migrate
+from aiosched.db.schema import metadata
+from aiosched.errors import DatabaseReadOnly, SchemaOutOfDate
+
+
+async def test_migrating_an_empty_database_gives_exactly_the_metadata(db: Database) -> None:
+    async with db.engine.connect() as conn:
+        differences = await conn.run_sync(lambda sync: compare_metadata(_context(sync), metadata))
+
+    assert differences == []
+
+
+COLUMNS = """
+    SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity
+      FROM information_schema.columns WHERE table_schema = 'public' AND table_name = ANY ($1) ORDER BY 1, 2
+"""
+CONSTRAINTS = """
+    SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+     WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text = ANY ($1) ORDER BY 1, 2
+"""
+INDEXES = "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY ($1) ORDER BY 1"
+STORAGE = "SELECT relname, reloptions FROM pg_class WHERE relname = ANY ($1) ORDER BY 1"
+
+
+@pytest.mark.parametrize("query", [COLUMNS, CONSTRAINTS, INDEXES, STORAGE])
+async def test_a_migrated_schema_equals_a_fresh_one_in_every_detail(db: Database, empty_dsn: str, query: str) -> None:
+    tables = [table.name for table in metadata.sorted_tables]
+    async with await Database.open(empty_dsn, check=False) as fresh:
+        async with fresh.engine.begin() as conn:
+            await conn.run_sync(metadata.create_all)
+
+        async with db.acquire() as migrated, fresh.acquire() as created:
+            left, right = await migrated.fetch(query, tables), await created.fetch(query, tables)
+
+    assert [tuple(row) for row in left] == [tuple(row) for row in right]
+    assert left
+
+
+async def test_the_rows_that_always_exist_are_there(db: Database) -> None:
+    async with db.acquire() as conn:
+        partitions = await conn.fetch("SELECT partition, incarnation FROM partition_lease ORDER BY partition")
+        pools = await conn.fetch("SELECT name, slots, used, include_deferred FROM pool")
+
+    assert [tuple(row) for row in partitions] == [(number, None) for number in range(64)]
+    assert [tuple(row) for row in pools] == [("default_pool", 128, 0, False)]
+
+
+def test_the_known_revisions_are_those_of_the_folder() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    script = ScriptDirectory.from_config(config)
+
+    assert script.get_current_head() == HEAD
+    assert tuple(reversed([revision.revision for revision in script.walk_revisions()])) == REVISIONS
+
+
+async def test_migrating_tells_what_it_found(empty_dsn: str) -> None:
+    assert await migrate(empty_dsn) is None
+    assert await migrate(empty_dsn) == HEAD
+
+
+async def test_several_migrators_at_once_do_the_work_once(empty_dsn: str) -> None:
+    found = await asyncio.gather(*(migrate(empty_dsn) for _ in range(5)))
+
+    assert sorted(found, key=str) == [HEAD] * 4 + [None]
+
+
+async def test_an_empty_database_is_out_of_date(empty_dsn: str) -> None:
+    with pytest.raises(SchemaOutOfDate, match=r"schema none \(empty\).*`aiosched db migrate`") as caught:
+        await Database.open(empty_dsn)
+
+    assert (caught.value.found, caught.value.needed, caught.value.exit_code) == (None, HEAD, 5)
+
+
+async def test_a_schema_of_a_newer_aiosched_asks_for_an_upgrade_and_is_left_alone(dsn: str) -> None:
+    conn = await asyncpg.connect(dsn)
+    await conn.execute("UPDATE alembic_version SET version_num = '9999'")
+    await conn.close()
+
+    with pytest.raises(SchemaOutOfDate, match="upgrade this one"):
+        await Database.open(dsn)
+    with pytest.raises(SchemaOutOfDate, match="upgrade this one"):
+        await migrate(dsn)
+
+
+async def test_a_read_only_database_is_named_so(dsn: str) -> None:
+    conn = await asyncpg.connect(dsn)
+    await conn.execute(f"ALTER DATABASE {dsn.partition('?')[0].rpartition('/')[2]} SET default_transaction_read_only = on")
+    await conn.close()
+
+    with pytest.raises(DatabaseReadOnly, match=r"is read-only.*Point the DSN at the primary") as caught:
+        await Database.open(dsn)
+    with pytest.raises(DatabaseReadOnly):
+        await migrate(dsn)
+    assert caught.value.exit_code == 5
+
+
+async def test_a_failed_migration_leaves_nothing_behind(empty_dsn: str) -> None:
+    conn = await asyncpg.connect(empty_dsn)
+    await conn.execute("CREATE TABLE xcom (in_the_way int)")
+
+    with pytest.raises(Exception, match="xcom"):
+        await migrate(empty_dsn)
+
+    tables = await conn.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    await conn.close()
+    assert [row["tablename"] for row in tables] == ["xcom"]
+
+
+async def test_the_revision_is_read_without_alembic_and_sqlalchemy(dsn: str) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from aiosched.db.engine import Database\n"
+        "async def main():\n"
+        f"    await (await Database.open({dsn!r})).close()\n"
+        "asyncio.run(main())\n"
+        "print({'alembic', 'sqlalchemy'} & set(sys.modules))"
+    )
+
+    answer = await asyncio.to_thread(subprocess.check_output, [sys.executable, "-c", program], text=True)
+
+    assert answer.strip() == "set()"
+
+
+async def test_going_down_removes_everything(dsn: str) -> None:
+    from alembic import command
+
+    def down(connection: Any) -> None:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(MIGRATIONS))
+        command.downgrade(config, "base")
+
+    async with await Database.open(dsn) as db:
+        async with db.engine.begin() as conn:
+            await conn.run_sync(down)
+            left = (await conn.execute(text("SELECT relname FROM pg_class WHERE relname = ANY (:names)"), {
+                "names": [*metadata.tables, "task_instance_named"]
+            })).all()
+        revision = await current_revision(db)
+
+    assert left == []
+    assert revision is None
+
+
+def _context(connection: Any) -> MigrationContext:
+    return MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})

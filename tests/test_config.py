@@ -1,0 +1,247 @@
+"""Where settings come from, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiosched.config import Loaded, Settings, hide_password, load_settings, setting_fields
+from aiosched.errors import ConfigError
+
+
+def load(
+    folder: Path, *, flags: dict[str, Any] | None = None, env: dict[str, str] | None = None, file: str = ""
+) -> Loaded:
+    if file:
+        (folder / "aiosched.toml").write_text(file)
+    return load_settings(flags, environ=env or {}, folder=folder)
+
+
+def test_without_any_source_every_value_is_its_default(tmp_path: Path) -> None:
+    loaded = load(tmp_path)
+
+    assert loaded.settings == Settings()
+    assert {str(origin) for origin in loaded.origins.values()} == {"default"}
+    assert set(loaded.origins) == {field.key for field in setting_fields()}
+
+
+FILE = "[core]\nparallelism = 3\n"
+ENV = {"AIOSCHED__CORE__PARALLELISM": "5"}
+FLAG = {"core.parallelism": 7}
+
+
+@pytest.mark.parametrize(
+    ("file", "env", "flags", "value", "origin"),
+    [
+        ("", {}, {}, 32, "default"),
+        (FILE, {}, {}, 3, "aiosched.toml"),
+        (FILE, ENV, {}, 5, "AIOSCHED__CORE__PARALLELISM"),
+        ("", ENV, {}, 5, "AIOSCHED__CORE__PARALLELISM"),
+        (FILE, ENV, FLAG, 7, "--parallelism"),
+        (FILE, {}, FLAG, 7, "--parallelism"),
+        (FILE, ENV, {"core.parallelism": None}, 5, "AIOSCHED__CORE__PARALLELISM"),
+        (FILE, {"AIOSCHED__CORE__PARALLELISM": ""}, {}, 3, "aiosched.toml"),
+    ],
+)
+def test_flag_wins_over_environment_over_file_over_default(
+    tmp_path: Path, file: str, env: dict[str, str], flags: dict[str, Any], value: int, origin: str
+) -> None:
+    loaded = load(tmp_path, file=file, env=env, flags=flags)
+
+    assert loaded.settings.core.parallelism == value
+    assert str(loaded.origins["core.parallelism"]) == origin
+
+
+@pytest.mark.parametrize(
+    ("env", "key", "value"),
+    [
+        ({"AIOSCHED_DSN": "postgresql://db/a"}, "database.dsn", "postgresql://db/a"),
+        ({"AIOSCHED_HOME": "/var/aiosched"}, "core.home", Path("/var/aiosched")),
+        ({"AIOSCHED_DAGS": "/dags"}, "core.dags_folder", Path("/dags")),
+        ({"AIOSCHED__CORE__DAGS_FOLDER": "/dags"}, "core.dags_folder", Path("/dags")),
+        ({"AIOSCHED__CORE__DAGS_ARE_PAUSED_AT_CREATION": "true"}, "core.dags_are_paused_at_creation", True),
+        ({"AIOSCHED__LOGS__LEVEL": "debug"}, "logs.level", "DEBUG"),
+        ({"AIOSCHED__EXECUTOR__SLOTS": "4"}, "executor.slots", 4),
+        ({"AIOSCHED__SCHEDULER__LEASE": "2.5"}, "scheduler.lease", 2.5),
+    ],
+)
+def test_the_environment_has_long_and_short_names(tmp_path: Path, env: dict[str, str], key: str, value: Any) -> None:
+    loaded = load(tmp_path, env=env)
+
+    section, name = key.split(".")
+    assert getattr(getattr(loaded.settings, section), name) == value
+    assert str(loaded.origins[key]) == next(iter(env))
+
+
+@pytest.mark.parametrize("variable", ["AIOSCHED_DSN__FILE", "AIOSCHED__DATABASE__DSN__FILE"])
+def test_a_variable_with_the_suffix_file_names_a_file_that_holds_the_value(tmp_path: Path, variable: str) -> None:
+    secret = tmp_path / "dsn"
+    secret.write_text("postgresql://user:secret@db/prod\n")
+
+    loaded = load(tmp_path, env={variable: str(secret)})
+
+    assert loaded.settings.database.dsn == "postgresql://user:secret@db/prod"
+    assert str(loaded.origins["database.dsn"]) == variable
+
+
+def test_settings_may_stand_in_pyproject(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n[tool.aiosched.web]\nport = 9000\n")
+
+    loaded = load(tmp_path)
+
+    assert loaded.settings.web.port == 9000
+    assert str(loaded.origins["web.port"]) == "pyproject.toml"
+
+
+def test_a_pyproject_of_another_tool_is_no_source(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.other]\nport = 9000\n")
+
+    assert load(tmp_path, file=FILE).settings.core.parallelism == 3
+
+
+@pytest.mark.parametrize(
+    ("file", "env", "flags", "message"),
+    [
+        (
+            "[core]\nparalelism = 3",
+            {},
+            {},
+            "aiosched.toml sets core.paralelism, which does not exist. Did you mean core.parallelism?",
+        ),
+        ("[cor]\nparallelism = 3", {}, {}, "aiosched.toml has an unknown section [cor]. Did you mean core?"),
+        ("core = 3", {}, {}, "aiosched.toml: core is a section: write [core], and its settings below."),
+        ("[core", {}, {}, "aiosched.toml is not valid TOML: "),
+        (
+            "",
+            {"AIOSCHED__CORE__PARALELISM": "3"},
+            {},
+            "sets AIOSCHED__CORE__PARALELISM, which does not exist. Did you mean AIOSCHED__CORE__PARALLELISM?",
+        ),
+        (
+            "",
+            {"AIOSCHED_DAG": "x"},
+            {},
+            "The environment sets AIOSCHED_DAG, which does not exist. Did you mean AIOSCHED_DAGS?",
+        ),
+        (
+            "",
+            {"AIOSCHED_DSN": "a", "AIOSCHED__DATABASE__DSN": "b"},
+            {},
+            "AIOSCHED_DSN and AIOSCHED__DATABASE__DSN both set database.dsn. Keep one of them.",
+        ),
+        (
+            "",
+            {"AIOSCHED_DSN": "a", "AIOSCHED_DSN__FILE": "b"},
+            {},
+            "AIOSCHED_DSN and AIOSCHED_DSN__FILE both set database.dsn. Keep one of them.",
+        ),
+        (
+            "",
+            {"AIOSCHED_DSN__FILE": "/nowhere"},
+            {},
+            "AIOSCHED_DSN__FILE names the file /nowhere, which cannot be read: No such file or directory.",
+        ),
+        (
+            "[core]\nparallelism = 0",
+            {},
+            {},
+            "core.parallelism = 0 (from aiosched.toml): input should be greater than or equal to 1",
+        ),
+        (
+            "",
+            {"AIOSCHED__CORE__PARALLELISM": "many"},
+            {},
+            "core.parallelism = many (from AIOSCHED__CORE__PARALLELISM): input should be a valid integer",
+        ),
+        (
+            "",
+            {},
+            {"executor.kind": "celery"},
+            "executor.kind = celery (from --executor): input should be 'local' or 'inline'",
+        ),
+        (
+            "[core]\ndefault_timezone = 'Mars/Base'",
+            {},
+            {},
+            "core.default_timezone = Mars/Base (from aiosched.toml): must be a time zone of the IANA database",
+        ),
+        (
+            "[scheduler]\nallowed_run_id_pattern = '('",
+            {},
+            {},
+            "scheduler.allowed_run_id_pattern = ( (from aiosched.toml): must be a regular expression",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_key_its_origin_and_the_remedy(
+    tmp_path: Path, file: str, env: dict[str, str], flags: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, file=file, env=env, flags=flags)
+
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_settings_in_two_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.aiosched.web]\nport = 9000\n")
+
+    with pytest.raises(ConfigError, match=r"Keep them in one file\."):
+        load(tmp_path, file=FILE)
+
+
+@pytest.mark.parametrize(
+    "variable", ["AIOSCHED_SERVICE_HOST", "AIOSCHED_PORT", "AIOSCHED_PORT_8484_TCP_ADDR", "_AIOSCHED_COMPLETE"]
+)
+def test_variables_that_others_set_with_our_prefix_are_left_alone(tmp_path: Path, variable: str) -> None:
+    assert load(tmp_path, env={variable: "10.0.0.1"}).settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("dsn", "shown"),
+    [
+        ("postgresql://user:secret@db:5432/prod", "postgresql://user:***@db:5432/prod"),
+        ("postgresql://user:s/e@c@db/prod", "postgresql://user:***@db/prod"),
+        ("postgresql://user@db/prod", "postgresql://user@db/prod"),
+        (
+            "postgresql://db/prod?user=a&password=secret&sslmode=require",
+            "postgresql://db/prod?user=a&password=***&sslmode=require",
+        ),
+        ("host=db password='a b' user=x", "host=db password=*** user=x"),
+        ("postgresql:///prod?host=/run/pg", "postgresql:///prod?host=/run/pg"),
+    ],
+)
+def test_the_password_of_an_address_is_never_shown(dsn: str, shown: str) -> None:
+    assert hide_password(dsn) == shown
+
+
+def test_listed_values_hide_the_password_and_an_error_about_them_too(tmp_path: Path) -> None:
+    loaded = load(tmp_path, env={"AIOSCHED_DSN": "postgresql://u:secret@db/x"})
+
+    assert loaded.values()["database.dsn"] == "postgresql://u:***@db/x"
+
+
+def test_every_setting_says_what_it_means() -> None:
+    assert [field.key for field in setting_fields() if not field.info.description] == []
+
+
+def test_a_file_with_every_default_is_read_back(tmp_path: Path) -> None:
+    defaults = {f.key: getattr(getattr(Settings(), f.section), f.name) for f in setting_fields()}
+    lines: dict[str, list[str]] = {}
+    for key, value in defaults.items():
+        section, name = key.split(".")
+        if value is not None:
+            text = (
+                str(value).lower()
+                if isinstance(value, bool)
+                else repr(str(value) if isinstance(value, Path) else value)
+            )
+            lines.setdefault(section, []).append(f"{name} = {text}")
+    file = "\n".join(f"[{section}]\n" + "\n".join(rows) for section, rows in lines.items())
+    assert tomllib.loads(file)
+
+    assert load(tmp_path, file=file).settings == Settings()
