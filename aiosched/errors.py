@@ -1,36 +1,45 @@
 """Every error that aiosched raises on purpose.
 
-    AioschedError
-    ├── DagError                 the author's DAG file is wrong
-    │   ├── DagCycleError
-    │   ├── DuplicateTaskError
-    │   ├── BranchError          a branch chose a task that its DAG does not have
-    │   ├── ParamError           a param breaks its schema
-    │   └── TimetableError       a schedule that cannot be understood
-    ├── ConfigError              a setting is unknown or wrong
-    ├── DatabaseError            PostgreSQL cannot be used as it is
-    │   ├── DatabaseUnreachable
-    │   ├── DatabaseReadOnly
-    │   ├── TooManyConnections
-    │   ├── UnsupportedDatabase  too old or too new a server
-    │   ├── SchemaOutOfDate
-    │   ├── StaleRows            memory and rows disagree: forget and read again
-    │   └── FencedOut            another scheduler took this one's work over
-    ├── NotFound                 no such DAG, run, task, pool
-    ├── Refused                  the state of things forbids it (exit code 4)
-    ├── TimedOut                 waited as long as the caller allowed (exit code 124)
-    ├── ExecutorError
-    ├── InvalidTransition        a bug in aiosched
-    └── TaskSignal               raised by a task to say how it ends
-        ├── SkipTask             skipped, no retry
-        ├── FailTask             failed, whatever retries are left
-        ├── RescheduleTask       call again at an instant, the slot is free meanwhile
-    TaskTimeout                  an execution timeout; retryable
+AioschedError
+├── DagError                 the author's DAG file is wrong
+│   ├── DagCycleError
+│   ├── DuplicateTaskError
+│   ├── BranchError          a branch chose a task that its DAG does not have
+│   ├── ParamError           a param breaks its schema
+│   └── TimetableError       a schedule that cannot be understood
+├── ConfigError              a setting is unknown or wrong
+├── DatabaseError            PostgreSQL cannot be used as it is
+│   ├── DatabaseUnreachable
+│   ├── DatabaseReadOnly
+│   ├── TooManyConnections
+│   ├── UnsupportedDatabase  too old or too new a server
+│   ├── SchemaOutOfDate
+│   ├── StaleRows            memory and rows disagree: forget and read again
+│   └── FencedOut            another scheduler took this one's work over
+├── NotFound                 no such DAG, run, task, pool
+├── Refused                  the state of things forbids it (exit code 4)
+├── TimedOut                 waited as long as the caller allowed (exit code 124)
+├── ExecutorError
+├── InvalidTransition        a bug in aiosched
+└── TaskSignal               raised by a task to say how it ends
+    ├── SkipTask             skipped, no retry
+    ├── FailTask             failed, whatever retries are left
+    ├── RescheduleTask       call again at an instant, the slot is free meanwhile
+TaskTimeout                  an execution timeout; retryable
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
+
+
+def did_you_mean(name: str, possible: Iterable[str], *, most: int = 3) -> str:
+    """` Did you mean a, b?` with up to `most` of `possible` that look like `name`; empty when none does."""
+    from difflib import get_close_matches
+
+    matches = get_close_matches(name, list(possible), n=most, cutoff=0.55)
+    return f" Did you mean {', '.join(matches)}?" if matches else ""
 
 
 class AioschedError(Exception):
@@ -139,6 +148,14 @@ class ExecutorError(AioschedError):
     """An executor cannot do its work."""
 
 
+class TemplateError(AioschedError):
+    """A template of a task cannot be rendered: names the task, the field, the template and the name."""
+
+
+class CommandFailed(AioschedError):
+    """A task's command ended with an error; retryable."""
+
+
 class InvalidTransition(AioschedError):
     """A state change that the table does not know: a bug in aiosched, please report it."""
 
@@ -153,6 +170,10 @@ class SkipTask(TaskSignal):
 
 class FailTask(TaskSignal):
     """The task ends as failed, whatever retries are left."""
+
+
+class SensorTimeout(FailTask):
+    """A sensor waited longer than its `timeout`."""
 
 
 class RescheduleTask(TaskSignal):

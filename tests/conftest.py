@@ -45,7 +45,7 @@ class Server:
         await self._admin(f"DROP DATABASE {name} WITH (FORCE)")
 
     async def _admin(self, statement: str) -> None:
-        conn = await asyncpg.connect(with_database(self.dsn, "postgres"))
+        conn = await asyncpg.connect(with_database(self.dsn, "template1"))
         try:
             await conn.execute(statement)
         finally:
@@ -54,7 +54,9 @@ class Server:
 
 def short_folder() -> Path:
     """A folder whose sockets have short paths, passable for the system user that runs the server when we are root."""
-    folder = Path(tempfile.mkdtemp(prefix="aio", dir="/tmp" if os.access("/tmp", os.W_OK) else None))
+    memory = Path("/dev/shm")  # cloning a database takes 10 ms there and 300 ms on a disk
+    roomy = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2**30
+    folder = Path(tempfile.mkdtemp(prefix="aio", dir=memory if roomy else None))
     folder.chmod(0o711)
     return folder
 

@@ -1,27 +1,328 @@
-"""`BaseOperator`: what every task is, its parameters and how default_args reach them."""
+"""`BaseOperator`: what every task is, and the parameters that all tasks have."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
-from abc import ABCMeta
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from aiosched.authoring import checks
 from aiosched.authoring.building import current_dag, current_group
-from aiosched.authoring.dates import aware, optional_aware
+from aiosched.authoring.dates import optional_aware
+from aiosched.authoring.defaults_by_name import OperatorMeta
 from aiosched.authoring.dependencies import Dependable, connect
-from aiosched.authoring.location import Location, author_location
+from aiosched.authoring.location import Location
 from aiosched.authoring.settings import defaults
 from aiosched.authoring.xcom_arg import RETURN_VALUE, XComArg, iter_xcom_args
 from aiosched.core.messages import XComRef
 from aiosched.core.spec import DEFAULT_POOL
+from aiosched.core.trigger_rules import TriggerRule
+from aiosched.core.weights import WeightRule
+from aiosched.errors import DagError
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
     from aiosched.authoring.dag import DAG
+    from aiosched.authoring.params import ParamsDict
     from aiosched.authoring.task_group import TaskGroup
-    from aiosched.authoring.task_instance import TaskInstance
+
+Callback: TypeAlias = Callable[["Context"], Any]
+Callbacks: TypeAlias = Callback | Sequence[Callback] | None
+Seconds: TypeAlias = timedelta | float
+
+
+class BaseOperator(Dependable, metaclass=OperatorMeta):
+    """A task of a DAG. Subclasses implement `execute`.
+
+    All parameters are given by name and mean what they mean in Airflow; durations are timedeltas or
+    seconds. `execute` may be a plain function or a coroutine function (or return a coroutine, with
+    `is_async` saying so): coroutine functions share a process and hold no slot of it while they wait.
+
+    Each attempt runs on a shallow copy of the task, so `execute` may keep what `on_kill` needs on `self`.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ()  # attributes that are rendered before each attempt
+    template_ext: ClassVar[Sequence[str]] = ()  # a value that ends so is the name of a template file
+    template_fields_renderers: ClassVar[Mapping[str, str]] = {}
+    ui_color: ClassVar[str] = "#fff"
+    can_skip_downstream: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True  # False: execute leaves self alone, attempts may share the object
+
+    _origin: Location | None
+    _defaults: Mapping[str, Any]
+
+    def __init__(
+        self,
+        *,
+        task_id: str,
+        owner: str = "",
+        retries: int | None = None,
+        retry_delay: Seconds | None = None,
+        retry_exponential_backoff: bool | float = False,
+        max_retry_delay: Seconds | None = None,
+        execution_timeout: Seconds | None = None,
+        start_date: datetime | str | None = None,
+        end_date: datetime | str | None = None,
+        depends_on_past: bool = False,
+        wait_for_downstream: bool = False,
+        ignore_first_depends_on_past: bool = True,
+        wait_for_past_depends_before_skipping: bool = False,
+        trigger_rule: str = "all_success",
+        pool: str | None = None,
+        pool_slots: int = 1,
+        priority_weight: int = 1,
+        weight_rule: str | None = None,
+        queue: str = "default",
+        executor: str | None = None,
+        executor_config: Mapping[str, Any] | None = None,
+        max_active_tis_per_dag: int | None = None,
+        max_active_tis_per_dagrun: int | None = None,
+        params: Mapping[str, Any] | None = None,
+        default_args: Mapping[str, Any] | None = None,
+        dag: DAG | None = None,
+        task_group: TaskGroup | None = None,
+        on_execute_callback: Callbacks = None,
+        on_success_callback: Callbacks = None,
+        on_failure_callback: Callbacks = None,
+        on_retry_callback: Callbacks = None,
+        on_skipped_callback: Callbacks = None,
+        pre_execute: Callable[[Context], Any] | None = None,
+        post_execute: Callable[..., Any] | None = None,
+        do_xcom_push: bool = True,
+        multiple_outputs: bool = False,
+        inlets: Sequence[Any] | Any | None = None,
+        outlets: Sequence[Any] | Any | None = None,
+        map_index_template: str | None = None,
+        task_display_name: str | None = None,
+        logger_name: str | None = None,
+        doc: str | None = None,
+        doc_md: str | None = None,
+        doc_json: str | None = None,
+        doc_yaml: str | None = None,
+        doc_rst: str | None = None,
+    ) -> None:
+        where = self._origin
+        self.label = checks.valid_key("task_id", task_id, where)
+        self.owner = owner
+        self.upstream_task_ids: set[str] = set()
+        self.downstream_task_ids: set[str] = set()
+
+        self.retries = defaults().retries if retries is None else checks.whole_number("retries", retries, least=0, where=where)
+        self.retry_delay = checks.duration("retry_delay", defaults().retry_delay if retry_delay is None else retry_delay, where)
+        self.retry_exponential_backoff = _backoff(retry_exponential_backoff, where)
+        self.max_retry_delay = checks.optional_duration("max_retry_delay", max_retry_delay, where)
+        self.execution_timeout = checks.optional_duration("execution_timeout", execution_timeout, where)
+
+        self.start_date = optional_aware("start_date", start_date, where)
+        self.end_date = optional_aware("end_date", end_date, where)
+        self.wait_for_downstream = wait_for_downstream
+        self.depends_on_past = depends_on_past or wait_for_downstream
+        self.ignore_first_depends_on_past = ignore_first_depends_on_past
+        self.wait_for_past_depends_before_skipping = wait_for_past_depends_before_skipping
+
+        self.trigger_rule = _named(TriggerRule.parse, trigger_rule, where).value
+        self.weight_rule = _named(WeightRule.parse, weight_rule or defaults().weight_rule, where).value
+        self.pool = pool or DEFAULT_POOL
+        self.pool_slots = checks.whole_number("pool_slots", pool_slots, least=1, where=where)
+        self.priority_weight = checks.whole_number("priority_weight", priority_weight, where=where)
+        self.queue = queue
+        self.executor = executor
+        self.executor_config = dict(executor_config or {})
+        self.max_active_tis_per_dag = checks.optional_number(
+            "max_active_tis_per_dag", max_active_tis_per_dag, least=1, where=where
+        )
+        self.max_active_tis_per_dagrun = checks.optional_number(
+            "max_active_tis_per_dagrun", max_active_tis_per_dagrun, least=1, where=where
+        )
+
+        self.on_execute_callback = checks.callbacks("on_execute_callback", on_execute_callback, where)
+        self.on_success_callback = checks.callbacks("on_success_callback", on_success_callback, where)
+        self.on_failure_callback = checks.callbacks("on_failure_callback", on_failure_callback, where)
+        self.on_retry_callback = checks.callbacks("on_retry_callback", on_retry_callback, where)
+        self.on_skipped_callback = checks.callbacks("on_skipped_callback", on_skipped_callback, where)
+        self._pre_execute = pre_execute
+        self._post_execute = post_execute
+
+        self.do_xcom_push = do_xcom_push
+        self.multiple_outputs = multiple_outputs
+        self.inlets = _as_list(inlets)
+        self.outlets = _as_list(outlets)
+        self.map_index_template = map_index_template
+        self.task_display_name = task_display_name or task_id
+        self.logger_name = logger_name
+        self.doc_md = doc_md
+        self.doc = doc or doc_md or doc_rst or doc_json or doc_yaml
+        self.is_setup = False
+        self.is_teardown = False
+        self.on_failure_fail_dagrun = False
+
+        self._params = dict(params or {})
+        self.dag: DAG | None = None
+        self.task_group: TaskGroup | None = None
+        self.task_id = task_id
+        self._join(dag, task_group)
+
+    def _join(self, dag: DAG | None, group: TaskGroup | None) -> None:
+        """Take the place in the DAG and group that were given, or in those of the innermost `with`."""
+        where = self._origin
+        if dag is None:
+            dag = group.dag if group is not None else current_dag()
+        if dag is None:
+            return
+        if group is not None and group.dag is not dag:
+            raise checks.fail(f"Task {self.label!r}: group {group.group_id!r} belongs to another DAG than dag=.", where)
+        group = group or current_group(dag)
+        if group is not None:
+            self.task_group = group
+            self.task_id = checks.valid_key("task_id", group.child_id(self.label), where)
+        dag.add_task(self)
+
+    # What subclasses implement and runners call
+
+    def execute(self, context: Context) -> Any:
+        """Do the work and return the value for XCom, or None. A coroutine function where work means waiting."""
+        raise NotImplementedError(f"{type(self).__name__} has no execute(self, context): implement it.")
+
+    def pre_execute(self, context: Context) -> None:
+        """Called just before `execute`."""
+        if self._pre_execute is not None:
+            self._pre_execute(context)
+
+    def post_execute(self, context: Context, result: Any = None) -> None:
+        """Called with the result just after `execute` returned."""
+        if self._post_execute is not None:
+            self._post_execute(context, result)
+
+    def on_kill(self) -> None:
+        """Called when the attempt is stopped: release what `execute` holds outside this process."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `execute` is a coroutine function, or returns a coroutine."""
+        return inspect.iscoroutinefunction(type(self).execute)
+
+    def render(self, context: Context) -> Self:
+        """The task to execute: a shallow copy with templates rendered and outputs of other tasks filled in.
+
+        The task itself when there is nothing to fill in and `execute` leaves it unchanged. Fetch
+        `xcom_references()` before (`await ti.prefetch(...)`), so that nothing has to wait in here.
+        """
+        from aiosched.authoring.templates import render_task
+
+        return render_task(self, context)
+
+    def xcom_references(self) -> tuple[XComRef, ...]:
+        """All XComs that the arguments read: outputs of other tasks, and `ti.xcom_pull(…)` in templates."""
+        from aiosched.authoring.templates import template_references
+
+        refs = {
+            arg.ref: None for name in self.template_fields for arg in iter_xcom_args(getattr(self, name, None))
+        }
+        refs.update(dict.fromkeys(template_references(self)))
+        return tuple(refs)
+
+    @cached_property
+    def log(self) -> logging.Logger:
+        """The logger for `execute`; what it says is in the attempt's log."""
+        return logging.getLogger(self.logger_name or f"aiosched.task.{type(self).__module__}.{type(self).__name__}")
+
+    @cached_property
+    def params(self) -> ParamsDict:
+        """The params of this task: the DAG's, with its own over them."""
+        from aiosched.authoring.params import ParamsDict
+
+        outer = self.dag.params if self.dag is not None else {}
+        return ParamsDict({**outer, **self._params})
+
+    # Its place among other tasks
+
+    @property
+    def output(self) -> XComArg:
+        """What the task returns, as an argument for other tasks."""
+        return XComArg(self, RETURN_VALUE)
+
+    @property
+    def first_tasks(self) -> Sequence[BaseOperator]:
+        return [self]
+
+    @property
+    def last_tasks(self) -> Sequence[BaseOperator]:
+        return [self]
+
+    @property
+    def upstream_list(self) -> list[BaseOperator]:
+        """The tasks that this one waits for, by id."""
+        return [self.dag.task(task_id) for task_id in sorted(self.upstream_task_ids)] if self.dag else []
+
+    @property
+    def downstream_list(self) -> list[BaseOperator]:
+        """The tasks that wait for this one, by id."""
+        return [self.dag.task(task_id) for task_id in sorted(self.downstream_task_ids)] if self.dag else []
+
+    @property
+    def dag_id(self) -> str:
+        """The id of the task's DAG; empty for a task without one."""
+        return self.dag.dag_id if self.dag is not None else ""
+
+    @property
+    def task_type(self) -> str:
+        """The name of the class, for people."""
+        return type(self).__name__
+
+    def wire_arguments(self) -> None:
+        """Let the task wait for every task whose output is among its arguments."""
+        for name in self.template_fields:
+            for arg in iter_xcom_args(getattr(self, name, None)):
+                if arg.operator is not self and arg.operator.task_id not in self.upstream_task_ids:
+                    connect(arg.operator, self)
+
+    def as_setup(self) -> Self:
+        """Mark the task as a setup."""
+        self.is_setup = True
+        return self
+
+    def as_teardown(
+        self, *, setups: Dependable | Collection[Dependable] | None = None, on_failure_fail_dagrun: bool = False
+    ) -> Self:
+        """Mark the task as a teardown, of `setups` when given: they become setups and direct upstreams."""
+        self.is_teardown = True
+        self.on_failure_fail_dagrun = on_failure_fail_dagrun
+        self.trigger_rule = TriggerRule.ALL_DONE_SETUP_SUCCESS.value
+        for setup in [setups] if isinstance(setups, Dependable) else setups or ():
+            for task in setup.last_tasks:
+                task.is_setup = True
+                connect(task, self)
+        return self
+
+    def fail(self, message: str) -> DagError:
+        """The error to raise about this task, with the line where its author made it."""
+        return checks.fail(message, self._origin)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.task_id}>"
+
+
+def _named(parse: Callable[[str], Any], name: str, where: Location | None) -> Any:
+    try:
+        return parse(name)
+    except DagError as error:
+        raise checks.fail(str(error), where) from None
+
+
+def _backoff(value: object, where: Location | None) -> float:
+    """The multiplier of an exponential backoff: True is 2, False 0."""
+    if isinstance(value, bool):
+        return 2.0 if value else 0.0
+    if isinstance(value, int | float) and value >= 0:
+        return float(value)
+    raise checks.fail(f"retry_exponential_backoff={value!r} is wrong: give True, False or a multiplier.", where)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, list | tuple | set) else [value]
+
+
+__all__ = ["BaseOperator", "Callback", "Callbacks", "Seconds"]

@@ -23,8 +23,6 @@ class XComArg(Dependable):
     `arg["name"]` is the value pushed under that key: with `multiple_outputs`, a key of the returned dict.
     """
 
-    __slots__ = ("key", "operator")
-
     def __init__(self, operator: BaseOperator, key: str = RETURN_VALUE) -> None:
         self.operator = operator
         self.key = key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,3 +93,12 @@ def parse_instant(text: str) -> datetime | None:
     except ValueError:
         return None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone; where nobody can answer, `--yes` is required."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageProblem(f"{question} Add --yes, nobody can be asked here.")
+    typer.confirm(question, abort=True, err=True)

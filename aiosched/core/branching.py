@@ -1,8 +1,8 @@
 """What a branch or a short circuit skips.
 
-Lives here: from a stored decision to the tasks that it excludes. The evaluation applies
-it twice: when the branch ends, and whenever a direct downstream of it is examined later
-(so that clearing a skipped task does not undo the branch).
+Lives here: from a stored decision to the tasks that it skips. It is applied when the
+branch ends, and again whenever a direct downstream of it is examined later, so that
+clearing a skipped task does not undo the branch.
 Source: the semantics reference, sections 7.2 to 7.4.
 """
 
@@ -31,11 +31,6 @@ def skipped_by(graph: Graph, branch: int, decision: SkipDecision) -> frozenset[i
         return frozenset(graph.downstream[branch]) - followed
     listed = _resolve_all(graph, branch, decision.skipped or ())
     return frozenset(index for index in listed if not graph.is_teardown[index])
-
-
-def excludes(graph: Graph, branch: int, decision: SkipDecision, task: int) -> bool:
-    """Whether the stored decision of `branch`, a direct upstream of `task`, says that `task` is skipped."""
-    return task in skipped_by(graph, branch, decision)
 
 
 def _resolve_all(graph: Graph, branch: int, names: tuple[str, ...]) -> set[int]:

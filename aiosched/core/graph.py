@@ -176,8 +176,6 @@ def _effective_leaves(tasks: Sequence[TaskSpec], downstream: Neighbours) -> tupl
 
 
 def _group_roots(spec: DagSpec, upstream: Neighbours) -> dict[str, tuple[int, ...]]:
-    if not spec.groups:
-        return {}
     chains = _group_chains(spec)
     members: dict[str, list[int]] = {group.group_id: [] for group in spec.groups}
     for index, task in enumerate(spec.tasks):

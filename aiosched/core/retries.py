@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from datetime import datetime, timedelta
 from typing import Final
 
 MAX_TASK_RETRY_DELAY: Final = 86_400.0  # seconds: default of the setting core.max_task_retry_delay
@@ -37,7 +36,8 @@ def retry_delay(
     multiplier ** (failed_try - 1), rounded up, at least one, plus a jitter below that
     value; at most `limit` and at most `maximum` (the task's max_retry_delay). Equal
     arguments give an equal delay, whichever scheduler asks: the jitter comes from `seed`,
-    which names the task instance, and from `failed_try`.
+    which names the task instance, and from `failed_try`. The task may run once the clock
+    is strictly later than the end of that try plus this delay.
 
     Source: the semantics reference, section 22.1.
     """
@@ -58,8 +58,3 @@ def retry_delay(
 def retry_seed(dag_id: str, task_id: str, run: str, map_index: int = -1) -> str:
     """The seed of a task instance's jitter; `run` is the run's id."""
     return f"{dag_id}#{task_id}#{run}" + (f"#{map_index}" if map_index >= 0 else "")
-
-
-def retry_is_due(ended_at: datetime, delay: float, now: datetime) -> bool:
-    """Whether the wait is over: strictly later than the end of the failed try plus `delay` seconds."""
-    return ended_at + timedelta(seconds=delay) < now

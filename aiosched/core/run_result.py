@@ -36,24 +36,14 @@ def judge_run(
     """What became of a run with these states of its effective leaves (`Graph.leaves`) and `unfinished` instances.
 
     Only leaves decide, removed ones excluded; a run without leaves is a success. `armed`
-    and `runnable` are the deadlock test: armed by `may_deadlock`, runnable if anything is
-    ready, under way or has just been settled; a deadlocked run keeps its unfinished
-    instances. `failed_fast`: a final failure set `fail_fast` off, which fails the run
-    whatever became of its leaves.
+    and `runnable` are the deadlock test: armed if no unfinished instance is deferred or of a
+    task that `waits_outside`, runnable if anything is ready, under way or has just been
+    settled; a deadlocked run keeps its unfinished instances. `failed_fast`: a final failure
+    set `fail_fast` off, which fails the run whatever became of its leaves.
     """
     if not unfinished:
         return TASK_FAILURE if failed_fast or any(s in FAILURES for s in leaf_states) else SUCCEEDED
     return DEADLOCKED if armed and not runnable else STILL_RUNNING
-
-
-def may_deadlock(unfinished: Iterable[tuple[TaskSpec, TaskState]]) -> bool:
-    """Whether the unfinished instances of a run arm the deadlock test: none of them waits for something outside it."""
-    seen = False
-    for task, state in unfinished:
-        if state is TaskState.DEFERRED or waits_outside(task):
-            return False
-        seen = True
-    return seen
 
 
 def waits_outside(task: TaskSpec) -> bool:

@@ -6,9 +6,10 @@ has the state `None`; in memory it is `TaskState.NONE`, in the database SQL NULL
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiosched.errors import InvalidTransition
 
@@ -80,7 +81,9 @@ class TaskEvent(StrEnum):
     SETTLED_SKIPPED = "its trigger rule or a branch skipped it"
     SETTLED_UPSTREAM_FAILED = "its trigger rule can no longer hold"
     SETTLED_REMOVED = "its task or map index does not exist any more"
+    DAG_UNREADABLE = "its stored DAG is missing or cannot be read"
     SLOT_GRANTED = "slot granted"
+    REQUEUED = "stuck in its executor's queue, to be queued again"
     STARTED = "started"
     RETURNED = "returned"
     SKIPPED_ITSELF = "raised the skip signal"
@@ -113,11 +116,13 @@ def _table() -> dict[tuple[TaskState, TaskEvent], TaskState]:
     rule(SCHEDULABLE, E.READY, S.SCHEDULED)
     rule({S.DEFERRED}, E.TRIGGERED, S.SCHEDULED)
     rule({S.NONE}, E.EMPTY, S.SUCCESS)
-    waiting = UNFINISHED - HOLDING_SLOT
-    rule(waiting | {S.QUEUED, S.RESTARTING}, E.SETTLED_SKIPPED, S.SKIPPED)
-    rule(SCHEDULABLE | {S.SCHEDULED}, E.SETTLED_UPSTREAM_FAILED, S.UPSTREAM_FAILED)
+    settled_for_good = {S.RUNNING, S.SHUTDOWN, S.SUCCESS, S.FAILED, S.SKIPPED}  # a branch skips all others
+    rule(frozenset(S) - settled_for_good, E.SETTLED_SKIPPED, S.SKIPPED)
+    rule(SCHEDULABLE, E.SETTLED_UPSTREAM_FAILED, S.UPSTREAM_FAILED)
     rule(frozenset(S) - {S.REMOVED}, E.SETTLED_REMOVED, S.REMOVED)
+    rule({S.SCHEDULED}, E.DAG_UNREADABLE, S.FAILED)
     rule({S.SCHEDULED}, E.SLOT_GRANTED, S.QUEUED)
+    rule({S.QUEUED}, E.REQUEUED, S.SCHEDULED)
     rule({S.QUEUED, S.RESTARTING}, E.STARTED, S.RUNNING)
     executing = {S.QUEUED, S.RUNNING}  # a short attempt reports its end before its start was stored
     rule(executing, E.RETURNED, S.SUCCESS)
@@ -129,7 +134,7 @@ def _table() -> dict[tuple[TaskState, TaskEvent], TaskState]:
     rule(HOLDING_SLOT, E.LOST, S.NONE)
     rule(UNFINISHED, E.RUN_TIMED_OUT, S.SKIPPED)
     rule({S.RUNNING}, E.FAIL_FAST_RUNNING, S.FAILED)
-    rule((UNFINISHED - {S.RUNNING}) | {S.UPSTREAM_FAILED}, E.FAIL_FAST_WAITING, S.SKIPPED)
+    rule((UNFINISHED - {S.RUNNING}) | {S.UPSTREAM_FAILED, S.REMOVED}, E.FAIL_FAST_WAITING, S.SKIPPED)
     rule(frozenset(S) - {S.RUNNING}, E.CLEARED, S.NONE)
     table[S.RUNNING, E.CLEARED] = S.RESTARTING
     rule({S.REMOVED}, E.RESTORED, S.NONE)
@@ -149,4 +154,69 @@ def advance(state: TaskState, event: TaskEvent) -> TaskState:
         return TRANSITIONS[state, event]
     except KeyError:
         possible = ", ".join(sorted(e.name for s, e in TRANSITIONS if s is state)) or "nothing"
-        raise InvalidTransition(f"{event.name} cannot happen to a {state} task instance; possible: {possible}") from None
+        raise InvalidTransition(
+            f"{event.name} cannot happen to a {state} task instance; possible: {possible}"
+        ) from None
+
+
+class RunEvent(StrEnum):
+    """What can happen to a DAG run."""
+
+    STARTED = "limits allow it to run"
+    SUCCEEDED = "its leaves are done"
+    FAILED = "a leaf failed, or nothing can go on"
+    TIMED_OUT = "it ran longer than its dagrun_timeout"
+    CLEARED = "task instances of it were cleared"
+    MARKED_QUEUED = "marked queued"
+    MARKED_SUCCESS = "marked success"
+    MARKED_FAILED = "marked failed"
+
+
+R = RunState
+
+RUN_TRANSITIONS: Final = MappingProxyType(
+    {
+        (R.QUEUED, RunEvent.STARTED): R.RUNNING,
+        (R.RUNNING, RunEvent.SUCCEEDED): R.SUCCESS,
+        (R.RUNNING, RunEvent.FAILED): R.FAILED,
+        (R.RUNNING, RunEvent.TIMED_OUT): R.FAILED,
+        (R.QUEUED, RunEvent.CLEARED): R.QUEUED,
+        (R.RUNNING, RunEvent.CLEARED): R.RUNNING,
+        (R.SUCCESS, RunEvent.CLEARED): R.QUEUED,
+        (R.FAILED, RunEvent.CLEARED): R.QUEUED,
+        **{(state, RunEvent.MARKED_QUEUED): R.QUEUED for state in R},
+        **{(state, RunEvent.MARKED_SUCCESS): R.SUCCESS for state in R},
+        **{(state, RunEvent.MARKED_FAILED): R.FAILED for state in R},
+    }
+)
+
+
+def advance_run(state: RunState, event: RunEvent) -> RunState:
+    """The state of a run after `event`; raises InvalidTransition naming what was possible."""
+    try:
+        return RUN_TRANSITIONS[state, event]
+    except KeyError:
+        possible = ", ".join(sorted(e.name for s, e in RUN_TRANSITIONS if s is state))
+        raise InvalidTransition(f"{event.name} cannot happen to a {state} run; possible: {possible}") from None
+
+
+class RunTimes(NamedTuple):
+    """The instants of a run's life, aware UTC."""
+
+    queued_at: datetime | None = None
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+
+
+def run_times_after(old: RunState, new: RunState, times: RunTimes, now: datetime) -> RunTimes:
+    """The instants of a run that goes from `old` to `new` at `now`.
+
+    Source: the semantics reference, section 3.2. A start (queued to running) always
+    sets the start date; a finished run that is marked keeps its times.
+    """
+    if new is R.QUEUED:
+        return RunTimes(queued_at=now)
+    if new is R.RUNNING:
+        kept = times.start_date if old is R.RUNNING else None
+        return times._replace(start_date=kept or now, end_date=None)
+    return times if old in RUN_FINISHED else times._replace(end_date=now)

@@ -31,9 +31,9 @@ class _Lane:
 
     def __init__(self, bucket: _Bucket, dag: DagRoom, key: _LaneKey) -> None:
         self.bucket, self.dag, self.key = bucket, dag, key
-        self.entries: list[tuple[Rank, Candidate]] = []  # heap; discarded candidates leave late
+        self.entries: list[_Place] = []  # heap; discarded candidates leave late
         self.live = 0
-        self.posted: Rank | None = None  # rank of this lane's valid entry in the bucket
+        self.posted: _Post | None = None  # this lane's valid entry in its bucket
         self.reason: str | None = None  # why it is parked; None: it is not
 
 
@@ -44,34 +44,36 @@ class _Bucket:
 
     def __init__(self, pool: str, slots: int, executor: str | None, is_async: bool) -> None:
         self.pool, self.slots, self.executor, self.is_async = pool, slots, executor, is_async
-        self.entries: list[tuple[Rank, _Lane]] = []  # heap; valid where lane.posted is the rank
+        self.entries: list[_Post] = []  # heap; an entry is valid where it is what its lane has posted
         self.lanes = 0
         self.reason: str | None = None  # why the last pass took nothing more of it
 
 
 _BucketKey = tuple[str, int, str | None, bool]
 _LaneKey = tuple[_Bucket, int | None, str | None]  # bucket, run and task id where a limit asks for them
+_Place = tuple[Rank, int, Candidate]  # the number tells places of equal rank apart, as of one that was put back
+_Post = tuple[Rank, int, _Lane]
 
 
 class WaitingQueue:
     """All candidates of one scheduler, between the passes of its critical section."""
 
     def __init__(self) -> None:
-        self._candidates: dict[AttemptKey, tuple[Candidate, _Lane]] = {}
+        self._places: dict[AttemptKey, tuple[_Place, _Lane]] = {}
         self._buckets: dict[_BucketKey, _Bucket] = {}
         self._lanes: dict[DagRoom, dict[_LaneKey, _Lane]] = {}
         self._parked: dict[DagRoom, list[_Lane]] = {}
-        self._arrivals = count()
+        self._numbers = count()
 
     def __len__(self) -> int:
-        return len(self._candidates)
+        return len(self._places)
 
     def __contains__(self, key: AttemptKey) -> bool:
-        return key in self._candidates
+        return key in self._places
 
     def __iter__(self) -> Iterator[Candidate]:
         """All candidates, in no particular order."""
-        return (candidate for candidate, _ in self._candidates.values())
+        return (place[2] for place, _ in self._places.values())
 
     def pools(self) -> list[str]:
         """The pools that a pass needs to know of, in name order: those of candidates that are not parked."""
@@ -80,22 +82,23 @@ class WaitingQueue:
     def add(self, candidate: Candidate) -> None:
         """Let `candidate` wait. One with the same key is replaced. Equals go in order of their first arrival."""
         key = candidate.key
-        if key in self._candidates:
+        if key in self._places:
             self.discard(key)
+        number = next(self._numbers)
         rank = candidate.rank
         if rank is None:
-            rank = (-candidate.weight, candidate.logical_at, key.map_index, next(self._arrivals))
-            candidate.rank = rank
+            rank = candidate.rank = (-candidate.weight, candidate.logical_at, key.map_index, number)
+        place = (rank, number, candidate)
         lane = self._lane_of(candidate)
-        heapq.heappush(lane.entries, (rank, candidate))
+        heapq.heappush(lane.entries, place)
         lane.live += 1
-        self._candidates[key] = (candidate, lane)
-        if lane.reason is None and (lane.posted is None or rank < lane.posted):
+        self._places[key] = (place, lane)
+        if lane.reason is None and (lane.posted is None or rank < lane.posted[0]):
             self._post(lane, rank)
 
     def discard(self, key: AttemptKey) -> bool:
         """Let the candidate with `key` wait no longer; whether there was one."""
-        found = self._candidates.pop(key, None)
+        found = self._places.pop(key, None)
         if found is None:
             return False
         lane = found[1]
@@ -103,7 +106,7 @@ class WaitingQueue:
         if not lane.live:
             self._drop(lane)
         elif len(lane.entries) > 2 * lane.live + _SLACK:
-            lane.entries = [entry for entry in lane.entries if self._waits(entry[1])]
+            lane.entries = [place for place in lane.entries if self._waits(place)]
             heapq.heapify(lane.entries)
         return True
 
@@ -123,8 +126,8 @@ class WaitingQueue:
         heapq.heapify(heads)
         while heads:
             bucket = heads[0][1]
-            lane = bucket.entries[0][1]
-            candidate = lane.entries[0][1]
+            lane = bucket.entries[0][2]
+            candidate = lane.entries[0][2]
             bucket.reason = room.refusal(bucket.pool, bucket.slots, bucket.executor, bucket.is_async)
             if bucket.reason is not None:
                 refused.append((candidate, bucket.reason))
@@ -137,7 +140,7 @@ class WaitingQueue:
             else:
                 occupy(candidate, room)
                 taken.append(candidate)
-                del self._candidates[candidate.key]
+                del self._places[candidate.key]
                 heapq.heappop(lane.entries)
                 lane.live -= 1
                 if not lane.live:
@@ -173,7 +176,8 @@ class WaitingQueue:
 
     def regroup(self, dag: DagRoom) -> None:
         """Sort the DAG's candidates anew: limits per run or per task came or went."""
-        mine = [candidate for candidate, lane in self._candidates.values() if lane.dag is dag]
+        lanes = self._lanes.get(dag, {}).values()
+        mine = [place[2] for lane in lanes for place in lane.entries if self._waits(place)]
         for candidate in mine:
             self.discard(candidate.key)
         for candidate in mine:
@@ -181,12 +185,13 @@ class WaitingQueue:
 
     def reason(self, key: AttemptKey) -> str | None:
         """Why the candidate with `key` still waits, as of the last pass; None if it does not wait or is next."""
-        found = self._candidates.get(key)
+        found = self._places.get(key)
         return None if found is None else found[1].reason or found[1].bucket.reason
 
-    def _waits(self, candidate: Candidate) -> bool:
-        found = self._candidates.get(candidate.key)
-        return found is not None and found[0] is candidate
+    def _waits(self, place: _Place) -> bool:
+        """Whether its candidate still waits there, and was not discarded."""
+        found = self._places.get(place[2].key)
+        return found is not None and found[0] is place
 
     def _lane_of(self, candidate: Candidate) -> _Lane:
         bucket_key = (candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async)
@@ -207,7 +212,7 @@ class WaitingQueue:
 
     def _head(self, lane: _Lane) -> Rank:
         """The rank of the first candidate of a lane that has one."""
-        while not self._waits(lane.entries[0][1]):
+        while not self._waits(lane.entries[0]):
             heapq.heappop(lane.entries)
         return lane.entries[0][0]
 
@@ -215,23 +220,24 @@ class WaitingQueue:
         """The rank of the bucket's first candidate that is not parked; afterwards it heads bucket and lane."""
         entries = bucket.entries
         while entries:
-            posted, lane = entries[0]
-            if lane.posted is not posted:
+            post = entries[0]
+            lane = post[2]
+            if lane.posted is not post:
                 heapq.heappop(entries)
                 continue
             rank = self._head(lane)
-            if rank is posted:
+            if rank is post[0]:
                 return rank
-            lane.posted = rank  # its first candidate is gone: the lane stands further behind
-            heapq.heapreplace(entries, (rank, lane))
+            lane.posted = (rank, next(self._numbers), lane)  # its first one is gone: it stands further behind
+            heapq.heapreplace(entries, lane.posted)
         return None
 
     def _post(self, lane: _Lane, rank: Rank) -> None:
-        lane.posted = rank
+        lane.posted = (rank, next(self._numbers), lane)
         bucket = lane.bucket
-        heapq.heappush(bucket.entries, (rank, lane))
+        heapq.heappush(bucket.entries, lane.posted)
         if len(bucket.entries) > 2 * bucket.lanes + _SLACK:
-            bucket.entries = [entry for entry in bucket.entries if entry[1].posted is entry[0]]
+            bucket.entries = [post for post in bucket.entries if post[2].posted is post]
             heapq.heapify(bucket.entries)
 
     def _park(self, lane: _Lane) -> None:

@@ -12,7 +12,10 @@ _SCHEMES = ("postgresql", "postgres", "postgresql+asyncpg", "postgres+asyncpg")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a DSN leads, without the password. `host` is a name, an address or a socket folder."""
+    """Where a DSN leads, without the password.
+
+    `host` is a name, an address or a socket folder; of a DSN with several hosts, their list with ports.
+    """
 
     host: str
     port: int
@@ -20,7 +23,7 @@ class Address:
     database: str | None
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return self.host if "," in self.host else f"{self.host}:{self.port}"
 
 
 def normalize(dsn: str) -> str:
@@ -33,7 +36,8 @@ def normalize(dsn: str) -> str:
             "Correct AIOSCHED_DSN, --dsn or [database] dsn."
         )
     try:
-        _ = urlsplit(f"postgresql://{rest}").port
+        parts = urlsplit(f"postgresql://{rest}")
+        _ = None if "," in parts.netloc else parts.port
     except ValueError as error:
         raise ConfigError(f"The database address cannot be read: {error}. Correct its host and port.") from None
     return f"postgresql://{rest}"
@@ -47,12 +51,12 @@ def address_of(dsn: str) -> Address:
     def parameter(name: str) -> str | None:
         return query[name][-1] if name in query else None
 
-    netloc_host = parts.netloc.rpartition("@")[2]
-    host = parts.hostname if "," not in netloc_host else netloc_host
-    port = (parts.port if "," not in netloc_host else None) or int((parameter("port") or "5432").split(",")[0])
+    several = "," in parts.netloc
+    host = parts.netloc.rpartition("@")[2] if several else parts.hostname
+    port = "" if several else str(parts.port or parameter("port") or "")
     return Address(
         host=unquote(host) if host else parameter("host") or "localhost",
-        port=port,
+        port=int(port) if port.isdigit() else 5432,
         user=unquote(parts.username) if parts.username else parameter("user"),
         database=unquote(parts.path.lstrip("/")) or parameter("dbname") or parameter("database"),
     )

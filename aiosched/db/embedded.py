@@ -238,7 +238,7 @@ class EmbeddedPostgres:
             if found != str(VERSION):
                 raise UnsupportedDatabase(
                     f"{self.data_dir} was made by PostgreSQL {found}, the embedded server is PostgreSQL {VERSION}. "
-                    f"Move the folder away for a fresh start, or carry its data over with pg_dump {found} and pg_restore."
+                    f"Move the folder away for a fresh start, or carry its data over with that version's pg_dump."
                 )
             return False
         if self.data_dir.is_dir() and any(self.data_dir.iterdir()):
@@ -257,7 +257,7 @@ class EmbeddedPostgres:
         try:
             # initdb reads no options of ours, so that a small /dev/shm or a low limit fails here with its own words
             self._initdb(account, *_INITDB, "-D", str(fresh))
-            self._create_database(account, fresh)
+            self._name_database(account, fresh)
             if "fsync" not in self.options:
                 self._initdb(account, "--sync-only", "-D", str(fresh))
             if self.data_dir.exists():
@@ -270,10 +270,13 @@ class EmbeddedPostgres:
     def _initdb(self, account: Account, *arguments: str) -> None:
         run_as(account, [str(binaries() / "initdb"), *arguments])
 
-    def _create_database(self, account: Account, data_dir: Path) -> None:
-        """In single-user mode: no server, no socket, no race with whoever connects first."""
-        command = [str(binaries() / "postgres"), "--single", "-F", "-D", str(data_dir), "postgres"]
-        run_as(account, command, given=f'CREATE DATABASE "{self.database}" STRATEGY file_copy;\n')
+    def _name_database(self, account: Account, data_dir: Path) -> None:
+        """Rename the empty database that initdb makes; creating one more would take as long as initdb itself.
+
+        In single-user mode: no server, no socket, no race with whoever connects first.
+        """
+        command = [str(binaries() / "postgres"), "--single", "-F", "-D", str(data_dir), "template1"]
+        run_as(account, command, given=f'ALTER DATABASE postgres RENAME TO "{self.database}"\n')
 
     def _spawn(self, account: Account, folder: Path) -> int:
         """Start the server as a daemon: in a session of its own, adopted by init. Its pid."""
@@ -321,7 +324,8 @@ class EmbeddedPostgres:
         found = _read_postmaster(self.data_dir)
         if found is None or not _listens(found.socket):
             return
-        # SIGINT is pg_ctl's "fast": roll back what is open, write a checkpoint, exit. SIGQUIT leaves recovery for later.
+        # SIGINT is pg_ctl's "fast": roll back what is open, write a checkpoint, exit. SIGQUIT leaves recovery to the
+        # next start.
         for request, patience in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, 10.0)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(found.pid, request)

@@ -107,7 +107,8 @@ def run_as(
         umask=0o077,
         **become,
     )
-    return done.stdout.strip()
+    said: str = done.stdout
+    return said.strip()
 
 
 def claim_folder(folder: Path, account: Account) -> None:

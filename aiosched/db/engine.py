@@ -8,11 +8,13 @@ No JSON codecs are registered on asyncpg's connections: statements take and retu
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from uuid import uuid4
 
 import asyncpg
 
@@ -24,15 +26,23 @@ from aiosched.db.migrate import check_schema
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
+_CLOSE_SECONDS: Final = 10.0
 _SESSION: Final = {"timezone": "UTC", "jit": "off"}
-_POOLED_SESSION: Final = {"timezone": "UTC"}  # pgbouncer refuses parameters that it does not know
+_POOLED_CLOSE_SECONDS: Final = 10.0
+_SESSION: Final = {"timezone": "UTC"}  # pgbouncer refuses parameters that it does not know
+_UNPREPARED: Final = {  # SQLAlchemy names its statements; behind a pooler no two clients may use one name
+    "prepared_statement_cache_size": 0,
+    "prepared_statement_name_func": lambda: f"aiosched_{uuid4().hex}",
+}
 
 
 class Connection(Protocol):
     """What statements need of an asyncpg connection. Rows answer to `row["name"]` and `row[0]`."""
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str: ...
-    async def executemany(self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None) -> None: ...
+    async def executemany(
+        self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None
+    ) -> None: ...
     async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Any]: ...
     async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Any: ...
     async def fetchval(self, query: str, *args: Any, column: int = 0, timeout: float | None = None) -> Any: ...
@@ -164,13 +174,12 @@ class Database:
         if self._engine is None:
             from sqlalchemy.ext.asyncio import create_async_engine
 
-            cache = {"prepared_statement_cache_size": 0} if self.settings.pgbouncer else {}
             self._engine = create_async_engine(
                 "postgresql+asyncpg://",
                 async_creator=self._connect_for_engine,
                 pool_size=2,
                 max_overflow=self.settings.pool_size,
-                connect_args=cache,
+                connect_args=_UNPREPARED if self.settings.pgbouncer else {},
             )
         return self._engine
 
@@ -186,7 +195,11 @@ class Database:
             await engine.dispose()
         pool, self._pool = self._pool, None
         if pool is not None:
-            await pool.close()
+            try:
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await pool.close()  # waits until every connection is given back
+            except TimeoutError:
+                pool.terminate()
 
     async def _open_pool(self) -> None:
         with explained(self.dsn):

@@ -116,7 +116,9 @@ def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseErr
         case asyncpg.ReadOnlySQLTransactionError():
             return read_only(where)
         case asyncpg.CannotConnectNowError():
-            return DatabaseUnreachable(f"PostgreSQL at {where} does not accept connections now: {said}. Try again soon.")
+            return DatabaseUnreachable(
+                f"PostgreSQL at {where} does not accept connections now: {said}. Try again soon."
+            )
         case asyncpg.InvalidAuthorizationSpecificationError():  # a wrong password is one of them
             return DatabaseUnreachable(
                 f"PostgreSQL at {where} refuses the login of {where.user or 'the default user'!r}: {said}. "

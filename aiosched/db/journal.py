@@ -218,6 +218,12 @@ async def upsert_xcoms(conn: Connection, xcoms: Sequence[XComRow]) -> None:
     await conn.execute(UPSERT_XCOMS, *map(list, zip(*last.values(), strict=True)))
 
 
+async def current_xid(conn: Connection) -> str:
+    """The id of the transaction that is open on `conn`."""
+    xid: str = await conn.fetchval("SELECT pg_current_xact_id()::text")
+    return xid
+
+
 TRANSACTION_STATUS: Final = "SELECT pg_xact_status($1::text::xid8)"
 
 

@@ -23,7 +23,12 @@ class Peer:
 
     incarnation: int
     draining: bool
-    dead: bool  # its process is gone, or its lease ran out
+    process_gone: bool  # its session lock fell
+    expired: bool  # its lease ran out
+
+    @property
+    def dead(self) -> bool:
+        return self.process_gone or self.expired
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ async def register(
     """
     async with conn.transaction():
         incarnation: int = await conn.fetchval(REGISTER, name, hostname, pid, version, executor, slots, lease)
-        await conn.execute("SELECT pg_advisory_lock($1, $2)", LOCK_CLASS, incarnation % 2**31)
+        await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, incarnation % 2**31)
     return incarnation
 
 
@@ -57,6 +62,11 @@ RENEW: Final = """
     UPDATE scheduler SET renewed_at = now(), lease_expires_at = now() + make_interval(secs => $2)
      WHERE incarnation = $1
 """
+
+
+async def lock_again(conn: Connection, incarnation: int) -> None:
+    """Hold the lock of `incarnation` on a new session, when the old one is lost."""
+    await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, incarnation % 2**31)
 
 
 async def renew(conn: Connection, incarnation: int, lease: float) -> bool:
@@ -68,16 +78,17 @@ async def renew(conn: Connection, incarnation: int, lease: float) -> bool:
 # A lock that fell with a restart of PostgreSQL says nothing until its holder had time to come back.
 LOOK: Final = """
     SELECT s.incarnation, s.draining,
-           s.lease_expires_at < now() OR s.renewed_at > pg_postmaster_start_time() AND NOT EXISTS (
+           s.lease_expires_at < now() AS expired,
+           s.renewed_at > pg_postmaster_start_time() AND NOT EXISTS (
                SELECT FROM pg_locks AS l
                 WHERE l.locktype = 'advisory' AND l.granted
                   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
                   AND l.classid = $1 AND l.objid = (s.incarnation % 2147483648)::bigint::oid
-           ) AS dead,
+           ) AS process_gone,
            array(SELECT partition FROM partition_lease AS p WHERE p.incarnation = s.incarnation) AS partitions
       FROM scheduler AS s
     UNION ALL
-    SELECT NULL, NULL, NULL, array(SELECT partition FROM partition_lease WHERE incarnation IS NULL)
+    SELECT NULL, NULL, NULL, NULL, array(SELECT partition FROM partition_lease WHERE incarnation IS NULL)
 """
 
 
@@ -88,7 +99,7 @@ async def look(conn: Connection) -> View:
     for row in await conn.fetch(LOOK, LOCK_CLASS):
         leases.update(dict.fromkeys(row["partitions"], row["incarnation"]))
         if row["incarnation"] is not None:
-            peers.append(Peer(row["incarnation"], row["draining"], row["dead"]))
+            peers.append(Peer(row["incarnation"], row["draining"], row["process_gone"], row["expired"]))
     return View(tuple(peers), leases)
 
 

@@ -1,7 +1,8 @@
-"""What people read: DAGs, runs, tasks, import errors, schedulers. Read only, paged, with SQLAlchemy Core.
+"""What people read of DAGs, runs and tasks. Read only, paged, with SQLAlchemy Core.
 
 Every list takes `limit` and a key to go on from, so its cost does not depend on how much
-history there is. The scheduler reads nothing here; its statements stand in the neighbours.
+history there is. The scheduler reads nothing here; its statements stand in the neighbours,
+and the state of parsing and of the schedulers in status.py.
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any, Final
 
-from sqlalchemy import Float, Select, Text, cast, extract, func, select, true, tuple_
+from sqlalchemy import Select, Text, cast, func, select, true, tuple_
 
 from aiosched.core.spec import DagSpec, TaskSpec, decode_spec
 from aiosched.core.states import RunState, TaskState
 from aiosched.db.engine import Database
-from aiosched.db.schema import dag, dag_file, dag_run, dag_version, partition_lease, scheduler, task_instance, task_try
-from aiosched.errors import NotFound
+from aiosched.db.schema import dag, dag_run, dag_version, task_instance, task_try
+from aiosched.errors import NotFound, did_you_mean
 
 # ---- DAGs ----
 
@@ -108,12 +108,12 @@ async def list_dags(
         query = query.where(~dag.c.is_stale)
     if after is not None:
         query = query.where(dag.c.dag_id > after)
-    return [_dag_row(row) for row in await _fetch(db, query)]
+    return [_dag_row(row) for row in await fetch(db, query)]
 
 
 async def get_dag(db: Database, dag_id: str) -> DagRow:
     """One DAG; raises NotFound naming near ids."""
-    rows = await _fetch(db, _select_dags().where(dag.c.dag_id == dag_id))
+    rows = await fetch(db, _select_dags().where(dag.c.dag_id == dag_id))
     if not rows:
         raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
     return _dag_row(rows[0])
@@ -122,7 +122,7 @@ async def get_dag(db: Database, dag_id: str) -> DagRow:
 async def matching_dags(db: Database, pattern: str) -> list[str]:
     """The ids that the glob `pattern` (`*`, `?`) or the plain id names; raises NotFound when there is none."""
     query = select(dag.c.dag_id).where(dag.c.dag_id.like(_like(pattern), escape="\\")).order_by(dag.c.dag_id)
-    found = [row.dag_id for row in await _fetch(db, query)]
+    found = [row.dag_id for row in await fetch(db, query)]
     if not found:
         raise NotFound(f"There is no DAG {pattern!r}.{await _near_dag(db, pattern)}")
     return found
@@ -135,21 +135,15 @@ async def get_spec(db: Database, dag_id: str) -> DagSpec:
         .join(dag, dag.c.version_id == dag_version.c.id)
         .where(dag.c.dag_id == dag_id)
     )
-    rows = await _fetch(db, query)
+    rows = await fetch(db, query)
     if not rows:
         raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
     return decode_spec(rows[0].spec)
 
 
 async def _near_dag(db: Database, dag_id: str) -> str:
-    ids = [row.dag_id for row in await _fetch(db, select(dag.c.dag_id).order_by(dag.c.dag_id))]
-    return near(dag_id, ids) or ("" if ids else " The database holds no DAG yet.")
-
-
-def near(name: str, possible: Sequence[str]) -> str:
-    """` Did you mean …?` with up to three of `possible`, or nothing."""
-    matches = get_close_matches(name, possible, n=3, cutoff=0.5)
-    return f" Did you mean {', '.join(matches)}?" if matches else ""
+    ids = [row.dag_id for row in await fetch(db, select(dag.c.dag_id).order_by(dag.c.dag_id))]
+    return did_you_mean(dag_id, ids) or ("" if ids else " The database holds no DAG yet.")
 
 
 def _dag_row(row: Any) -> DagRow:
@@ -235,7 +229,7 @@ async def list_runs(
         query = query.where(dag_run.c.state.in_(sorted(states)))
     if before is not None:
         query = query.where(dag_run.c.id < before)
-    return [RunRow(**row._mapping) for row in await _fetch(db, query)]
+    return [RunRow(**row._mapping) for row in await fetch(db, query)]
 
 
 async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
@@ -250,14 +244,14 @@ async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
         await get_dag(db, dag_id)
         raise NotFound(f"DAG {dag_id!r} has no {'failed run' if states else 'run yet'}.")
     of_dag = _RUNS.where(dag_run.c.dag_id == dag_id)
-    rows = await _fetch(db, of_dag.where(dag_run.c.run_id == reference))
+    rows = await fetch(db, of_dag.where(dag_run.c.run_id == reference))
     if not rows and (instant := _instant(reference)):
-        rows = await _fetch(db, of_dag.where(dag_run.c.logical_date == instant))
+        rows = await fetch(db, of_dag.where(dag_run.c.logical_date == instant))
     if rows:
         return RunRow(**rows[0]._mapping)
     await get_dag(db, dag_id)
     newest = [run.run_id for run in await list_runs(db, dag_id=dag_id, limit=200)]
-    hint = near(reference, newest) or (f" The newest is {newest[0]}." if newest else " It has no run yet.")
+    hint = did_you_mean(reference, newest) or (f" The newest is {newest[0]}." if newest else " It has no run yet.")
     raise NotFound(f"DAG {dag_id!r} has no run {reference!r}.{hint}")
 
 
@@ -321,7 +315,7 @@ class TryRow:
 
 async def get_version_spec(db: Database, version_key: int) -> DagSpec:
     """The DAG version that a run is pinned to."""
-    rows = await _fetch(db, select(cast(dag_version.c.spec, Text).label("spec")).where(dag_version.c.id == version_key))
+    rows = await fetch(db, select(cast(dag_version.c.spec, Text).label("spec")).where(dag_version.c.id == version_key))
     if not rows:
         raise NotFound(f"There is no DAG version with the key {version_key}.")
     return decode_spec(rows[0].spec)
@@ -334,7 +328,7 @@ async def count_tasks(db: Database, run: RunRow) -> dict[str, int]:
         .where(task_instance.c.run_id == run.key)
         .group_by(task_instance.c.state)
     )
-    counts = {TaskState.of(row.state).value: row.number for row in await _fetch(db, query)}
+    counts = {TaskState.of(row.state).value: row.number for row in await fetch(db, query)}
     return {state.value: counts[state.value] for state in TaskState if state.value in counts}
 
 
@@ -361,7 +355,7 @@ async def list_run_tasks(
         query = query.where(task_instance.c.task_index == _index_of(spec, task_id))
     if after is not None:
         query = query.where(tuple_(task_instance.c.task_index, task_instance.c.map_index) > tuple_(*after))
-    return [_task_row(row, spec.tasks[row.task_index]) for row in await _fetch(db, query)]
+    return [_task_row(row, spec.tasks[row.task_index]) for row in await fetch(db, query)]
 
 
 async def list_tries(db: Database, run: RunRow, task: TaskRow) -> list[TryRow]:
@@ -376,7 +370,7 @@ async def list_tries(db: Database, run: RunRow, task: TaskRow) -> list[TryRow]:
         )
         .order_by(task_try.c.try_number)
     )
-    tries = [TryRow(**row._mapping) for row in await _fetch(db, query)]
+    tries = [TryRow(**row._mapping) for row in await fetch(db, query)]
     if task.try_number == 0 or any(t.try_number == task.try_number for t in tries):
         return tries
     current = TryRow(
@@ -396,7 +390,7 @@ async def list_tries(db: Database, run: RunRow, task: TaskRow) -> list[TryRow]:
 def _index_of(spec: DagSpec, task_id: str) -> int:
     ids = [task.task_id for task in spec.tasks]
     if task_id not in ids:
-        raise NotFound(f"DAG {spec.dag_id!r} has no task {task_id!r}.{near(task_id, ids)}")
+        raise NotFound(f"DAG {spec.dag_id!r} has no task {task_id!r}.{did_you_mean(task_id, ids)}")
     return ids.index(task_id)
 
 
@@ -419,123 +413,8 @@ def _task_row(row: Any, task: TaskSpec) -> TaskRow:
     )
 
 
-# ---- parsing ----
-
-
-@dataclass(frozen=True, slots=True)
-class ImportErrorRow:
-    """Why a DAG file cannot be read. `file` is relative to the DAGs folder."""
-
-    file: str
-    error: str
-    line: int | None
-    code_frame: str | None
-    traceback: str | None
-    dag_ids: tuple[str, ...]
-    parsed_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class ParsingSummary:
-    """How parsing stands: number of files, of files with errors, of DAGs that are not stale; the newest parse."""
-
-    files: int
-    errors: int
-    dags: int
-    parsed_at: datetime | None
-
-
-async def list_import_errors(db: Database, *, after: str | None = None, limit: int = 100) -> list[ImportErrorRow]:
-    """Files whose last parse failed, by name, from the one behind `after` on."""
-    query = (
-        select(
-            dag_file.c.file,
-            dag_file.c.error,
-            dag_file.c.error_line.label("line"),
-            dag_file.c.code_frame,
-            dag_file.c.traceback,
-            dag_file.c.dag_ids,
-            dag_file.c.parsed_at,
-        )
-        .where(dag_file.c.error.is_not(None))
-        .order_by(dag_file.c.file)
-        .limit(limit)
-    )
-    if after is not None:
-        query = query.where(dag_file.c.file > after)
-    return [ImportErrorRow(**{**row._mapping, "dag_ids": tuple(row.dag_ids)}) for row in await _fetch(db, query)]
-
-
-async def parsing_summary(db: Database) -> ParsingSummary:
-    """Counts over all DAG files and DAGs."""
-    dags = select(func.count()).select_from(dag).where(~dag.c.is_stale).scalar_subquery()
-    query = select(
-        func.count().label("files"),
-        func.count(dag_file.c.error).label("errors"),
-        dags.label("dags"),
-        func.max(dag_file.c.parsed_at).label("parsed_at"),
-    )
-    (row,) = await _fetch(db, query)
-    return ParsingSummary(**row._mapping)
-
-
-# ---- schedulers ----
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerRow:
-    """One incarnation. `lease_age` is seconds since its last renewal, by the database's clock.
-
-    `alive`: its lease has not run out.
-    """
-
-    incarnation: int
-    name: str
-    hostname: str
-    pid: int
-    version: str
-    executor: str
-    slots: int
-    draining: bool
-    alive: bool
-    lease_age: float
-    partitions: int
-    started_at: datetime
-
-    @property
-    def status(self) -> str:
-        """One word for people: alive, draining or dead."""
-        if not self.alive:
-            return "dead"
-        return "draining" if self.draining else "alive"
-
-
-async def list_schedulers(db: Database) -> list[SchedulerRow]:
-    """All incarnations that are known, oldest first; dead ones until somebody has taken them over."""
-    partitions = (
-        select(func.count())
-        .where(partition_lease.c.incarnation == scheduler.c.incarnation)
-        .correlate(scheduler)
-        .scalar_subquery()
-    )
-    age = cast(extract("epoch", func.clock_timestamp() - scheduler.c.renewed_at), Float)
-    query = select(
-        scheduler.c.incarnation,
-        scheduler.c.name,
-        scheduler.c.hostname,
-        scheduler.c.pid,
-        scheduler.c.version,
-        scheduler.c.executor,
-        scheduler.c.slots,
-        scheduler.c.draining,
-        (scheduler.c.lease_expires_at > func.clock_timestamp()).label("alive"),
-        age.label("lease_age"),
-        partitions.label("partitions"),
-        scheduler.c.started_at,
-    ).order_by(scheduler.c.incarnation)
-    return [SchedulerRow(**row._mapping) for row in await _fetch(db, query)]
-
-
-async def _fetch(db: Database, query: Select[Any]) -> Sequence[Any]:
+async def fetch(db: Database, query: Select[Any]) -> Sequence[Any]:
+    """All rows of `query`, read in a transaction of its own."""
     async with db.engine.connect() as conn:
-        return (await conn.execute(query)).all()
+        rows: Sequence[Any] = (await conn.execute(query)).all()
+    return rows

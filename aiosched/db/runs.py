@@ -238,6 +238,21 @@ async def set_paused(conn: Connection, dag_id: str, is_paused: bool) -> None:
     await conn.execute(SET_PAUSED, dag_id, is_paused)
 
 
+# Guard: the run has not started.
+FAIL_QUEUED_RUN: Final = """
+    WITH failed AS (
+        UPDATE dag_run SET state = 'failed', end_date = $2, reason = $3 WHERE id = $1 AND state = 'queued' RETURNING id
+    )
+    UPDATE task_instance AS ti SET state = 'skipped', start_date = $2, end_date = $2, reason = 'the run was cancelled'
+      FROM failed WHERE ti.run_id = failed.id AND ti.state IS NULL
+"""
+
+
+async def fail_queued_run(conn: Connection, run: int, now: datetime, reason: str) -> None:
+    """End a run that never started: it fails, its task instances are skipped."""
+    await conn.execute(FAIL_QUEUED_RUN, run, now, reason)
+
+
 DELETE_DAG: Final = (
     """DELETE FROM xcom WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_try WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",

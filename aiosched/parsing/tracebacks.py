@@ -33,7 +33,9 @@ class Place(NamedTuple):
     end_column: int | None = None
 
 
-def file_error(error: BaseException, *, path: str, root: str, kind: str | None = None, message: str | None = None) -> FileError:
+def file_error(
+    error: BaseException, *, path: str, root: str, kind: str | None = None, message: str | None = None
+) -> FileError:
     """The error of the DAG file at `path` below `root`; `kind` and `message` replace the exception's own."""
     summary = traceback.TracebackException.from_exception(error)
     for part in _chain(summary):
@@ -54,7 +56,7 @@ def file_error(error: BaseException, *, path: str, root: str, kind: str | None =
 
 def is_user_code(file: str) -> bool:
     """Whether a frame of `file` belongs in a traceback for its author: not ours, not the import machinery's."""
-    return not file.startswith((_OWN, "<frozen ")) and file != "<string>"
+    return not file.startswith((_OWN, "<frozen "))
 
 
 def _message(error: BaseException) -> str:
@@ -68,18 +70,21 @@ def _message(error: BaseException) -> str:
 
 def _places(error: BaseException, summary: traceback.TracebackException) -> Iterator[Place]:
     """From the outermost call to where it went wrong."""
+    last: Place | None = None
     for frame in summary.stack:
         if frame.lineno is None:
             continue
         one_liner = frame.end_lineno == frame.lineno
         column, end = (frame.colno, frame.end_colno) if one_liner else (None, None)
         line = linecache.getline(frame.filename, frame.lineno)
-        yield Place(frame.filename, frame.lineno, _characters(line, column), _characters(line, end))
+        last = Place(frame.filename, frame.lineno, _characters(line, column), _characters(line, end))
+        yield last
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         end = error.end_offset if error.end_lineno == error.lineno else None
         yield Place(error.filename, error.lineno, error.offset or None, end or None)
     elif isinstance(error, DagError) and error.file and error.line:
-        yield Place(error.file, error.line)
+        if last is None or (error.file, error.line) != last[:2]:  # else the frame knows the column too
+            yield Place(error.file, error.line)
 
 
 def _characters(line: str, offset: int | None) -> int | None:

@@ -103,7 +103,9 @@ async def test_a_schema_of_a_newer_aiosched_asks_for_an_upgrade_and_is_left_alon
 
 async def test_a_read_only_database_is_named_so(dsn: str) -> None:
     conn = await asyncpg.connect(dsn)
-    await conn.execute(f"ALTER DATABASE {dsn.partition('?')[0].rpartition('/')[2]} SET default_transaction_read_only = on")
+    await conn.execute(
+        f"ALTER DATABASE {dsn.partition('?')[0].rpartition('/')[2]} SET default_transaction_read_only = on"
+    )
     await conn.close()
 
     with pytest.raises(DatabaseReadOnly, match=r"is read-only.*Point the DSN at the primary") as caught:
@@ -151,9 +153,12 @@ async def test_going_down_removes_everything(dsn: str) -> None:
     async with await Database.open(dsn) as db:
         async with db.engine.begin() as conn:
             await conn.run_sync(down)
-            left = (await conn.execute(text("SELECT relname FROM pg_class WHERE relname = ANY (:names)"), {
-                "names": [*metadata.tables, "task_instance_named"]
-            })).all()
+            left = (
+                await conn.execute(
+                    text("SELECT relname FROM pg_class WHERE relname = ANY (:names)"),
+                    {"names": [*metadata.tables, "task_instance_named"]},
+                )
+            ).all()
         revision = await current_revision(db)
 
     assert left == []
@@ -161,4 +166,4 @@ async def test_going_down_removes_everything(dsn: str) -> None:
 
 
 def _context(connection: Any) -> MigrationContext:
-    return MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+    return MigrationContext.configure(connection)

@@ -1,8 +1,51 @@
-"""When runs happen."""
+"""When runs happen: timetables are data (they are stored in the serialized DAG) and pure rules.
+
+base.py       what a timetable answers            parse.py      from `schedule=` to a timetable
+simple.py     none, once, continuous, events      interval.py   runs at the end of their period
+trigger.py    runs at the tick                    delta.py      exact and calendar distances
+cron.py       expressions on the wall clock       wallclock.py  ticks in a zone, clock changes
+zones.py      time zones by name                  upcoming.py   what comes next, what a backfill covers
+"""
 
 from aiosched.core.timetables.base import DataInterval, NextRun, Restriction, Timetable
-from aiosched.core.timetables.simple import NullTimetable
+from aiosched.core.timetables.cron import PRESETS
+from aiosched.core.timetables.delta import Delta
+from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
+from aiosched.core.timetables.parse import AnyTimetable, ScheduleArg, parse_schedule
+from aiosched.core.timetables.simple import ContinuousTimetable, EventsTimetable, NullTimetable, OnceTimetable
+from aiosched.core.timetables.trigger import (
+    CronTriggerTimetable,
+    DeltaTriggerTimetable,
+    MultipleCronTriggerTimetable,
+)
+from aiosched.core.timetables.upcoming import UpcomingRun, clock_note, is_trigger, scheduled_between, upcoming
+from aiosched.core.timetables.zones import schedule_timezone, timezone_name, zone
 
-AnyTimetable = NullTimetable
-
-__all__ = ["AnyTimetable", "DataInterval", "NextRun", "NullTimetable", "Restriction", "Timetable"]
+__all__ = [
+    "PRESETS",
+    "AnyTimetable",
+    "ContinuousTimetable",
+    "CronDataIntervalTimetable",
+    "CronTriggerTimetable",
+    "DataInterval",
+    "Delta",
+    "DeltaDataIntervalTimetable",
+    "DeltaTriggerTimetable",
+    "EventsTimetable",
+    "MultipleCronTriggerTimetable",
+    "NextRun",
+    "NullTimetable",
+    "OnceTimetable",
+    "Restriction",
+    "ScheduleArg",
+    "Timetable",
+    "UpcomingRun",
+    "clock_note",
+    "is_trigger",
+    "parse_schedule",
+    "schedule_timezone",
+    "scheduled_between",
+    "timezone_name",
+    "upcoming",
+    "zone",
+]

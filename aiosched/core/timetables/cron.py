@@ -40,6 +40,7 @@ _FIELDS: Final = (
 )
 _FORM: Final = "five fields (minute hour day-of-month month day-of-week), or six with the seconds last"
 _RANDOM: Final = re.compile(r"(?<![a-z])[hr](?![a-z])", re.IGNORECASE)  # Jenkins' H and R: no fixed instants
+_SINGLE: Final = re.compile(r"(?<![\w-])(\w+)-\1(?:/\d+)?(?![\w-])", re.IGNORECASE)  # `5-5`: for croniter all, here 5
 _DAY: Final = timedelta(days=1)
 
 
@@ -86,6 +87,10 @@ class Cron:
             raise self._exhausted(wall)
         return _at(previous, 60 * self._minutes[-1] + self._seconds[-1])
 
+    def is_tick(self, wall: datetime) -> bool:
+        """True when the expression matches `wall` to the second."""
+        return not wall.microsecond and self.after(wall - timedelta(seconds=1)) == wall
+
     def _matches(self, day: date) -> bool:
         return self._every_day or _day_after(self._days, day - _DAY) == day
 
@@ -127,7 +132,7 @@ def nearest_words(text: str) -> str:
 
 
 def _fields_of(expression: str) -> list[str]:
-    fields = PRESETS.get(expression.strip().lower(), expression).split()
+    fields = _SINGLE.sub(r"\1", PRESETS.get(expression.strip().lower(), expression)).split()
     if len(fields) in {5, 6}:
         return fields
     if len(fields) == 1:

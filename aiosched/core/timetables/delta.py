@@ -35,7 +35,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
             return cls(seconds=value.total_seconds())
         if not isinstance(value, relativedelta):
             raise TimetableError(
-                f"{value!r} is no distance between runs; use a timedelta such as timedelta(hours=6), or a relativedelta."
+                f"{value!r} is no distance between runs; use a timedelta such as timedelta(hours=6) or a relativedelta."
             )
         fixed = [name for name in _ABSOLUTE if getattr(value, name) is not None]
         if fixed or value.leapdays:

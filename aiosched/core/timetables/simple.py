@@ -1,17 +1,23 @@
-"""Timetables without arithmetic."""
+"""Timetables that need no grid: none, once, continuous, listed events.
+
+Source: the semantics reference, section 11.5.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
-from datetime import datetime
+from aiosched.errors import TimetableError
 
 
 class NullTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="none"):
-    """Never by itself: manual runs only."""
+    """`schedule=None`: never by itself, manual runs only."""
 
     periodic: ClassVar[bool] = False
     can_be_scheduled: ClassVar[bool] = False
@@ -22,10 +28,138 @@ class NullTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="none"):
         return "none"
 
     def validate(self) -> None:
-        return None
+        """Nothing can be wrong with it."""
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
         return None
 
     def manual_interval(self, run_after: datetime) -> DataInterval:
-        return DataInterval(run_after, run_after)
+        return _moment(run_after)
+
+
+class OnceTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="once"):
+    """`schedule="@once"`: one run at the start date, or at once when there is none. Catchup does not matter."""
+
+    periodic: ClassVar[bool] = False
+    can_be_scheduled: ClassVar[bool] = True
+    active_runs_limit: ClassVar[int | None] = None
+
+    @property
+    def summary(self) -> str:
+        return "@once"
+
+    def validate(self) -> None:
+        """Nothing can be wrong with it."""
+
+    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
+        if last is not None:
+            return None
+        at = restriction.earliest or now
+        if restriction.latest is not None and at > restriction.latest:
+            return None
+        return _event(at)
+
+    def manual_interval(self, run_after: datetime) -> DataInterval:
+        return _moment(run_after)
+
+
+class ContinuousTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="continuous"):
+    """`schedule="@continuous"`: the next run as soon as the last has ended, one at a time.
+
+    The interval reaches from the end of the last one to `now`; so ask again when the
+    active run has ended, and do not use an answer from before.
+    """
+
+    periodic: ClassVar[bool] = False
+    can_be_scheduled: ClassVar[bool] = True
+    active_runs_limit: ClassVar[int | None] = 1
+
+    @property
+    def summary(self) -> str:
+        return "@continuous"
+
+    def validate(self) -> None:
+        """Nothing can be wrong with it."""
+
+    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
+        begin = restriction.earliest or now
+        if last is None:
+            start, end = begin, max(begin, now)
+        elif last.end > now:
+            start, end = begin, begin + (last.end - last.start)
+        else:
+            start, end = last.end, now
+        if restriction.latest is not None and end > restriction.latest:
+            return None
+        interval = DataInterval(start.astimezone(UTC), end.astimezone(UTC))
+        return NextRun(run_after=interval.end, interval=interval)
+
+    def manual_interval(self, run_after: datetime) -> DataInterval:
+        return _moment(run_after)
+
+
+class EventsTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="events"):
+    """Runs at listed instants: bank holidays, rocket launches.
+
+    `event_dates` are aware datetimes in any order. With `restrict_to_events` a manual run
+    belongs to the most recent event. `description` is what people see as the schedule.
+    Without catchup, events that lie before the moment of asking are passed over.
+    """
+
+    event_dates: tuple[datetime, ...]
+    restrict_to_events: bool = False
+    description: str | None = None
+
+    periodic: ClassVar[bool] = True
+    can_be_scheduled: ClassVar[bool] = True
+    active_runs_limit: ClassVar[int | None] = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, event_dates: Iterable[datetime], restrict_to_events: bool = False, description: str | None = None
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "event_dates", tuple(sorted({_aware(event) for event in self.event_dates})))
+
+    @property
+    def summary(self) -> str:
+        count = len(self.event_dates)
+        return self.description or f"{count} event{'' if count == 1 else 's'}"
+
+    def validate(self) -> None:
+        """Raise TimetableError when there is no event."""
+        if not self.event_dates:
+            raise TimetableError("An EventsTimetable without event dates never runs; list some, or use schedule=None.")
+
+    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
+        not_before = restriction.earliest
+        if not restriction.catchup and (not_before is None or not_before < now):
+            not_before = now
+        for event in self.event_dates:
+            if (last is None or event > last.end) and (not_before is None or event >= not_before):
+                return None if restriction.latest is not None and event > restriction.latest else _event(event)
+        return None
+
+    def manual_interval(self, run_after: datetime) -> DataInterval:
+        if not self.restrict_to_events or not self.event_dates:
+            return _moment(run_after)
+        past = [event for event in self.event_dates if event <= run_after]
+        return _moment(past[-1] if past else self.event_dates[0])
+
+
+def _aware(event: datetime) -> datetime:
+    if event.tzinfo is None:
+        raise TimetableError(f"The event date {event} has no time zone; write datetime(…, tzinfo=UTC) or another zone.")
+    return event.astimezone(UTC)
+
+
+def _moment(at: datetime) -> DataInterval:
+    at = at.astimezone(UTC)
+    return DataInterval(at, at)
+
+
+def _event(at: datetime) -> NextRun:
+    interval = _moment(at)
+    return NextRun(run_after=interval.end, interval=interval)

@@ -51,9 +51,9 @@ def upgrade() -> None:
         sa.Column("is_active", sa.Boolean(), server_default=sa.text("true"), nullable=False),
         sa.Column("extra", sa.JSON(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_asset"),
-        sa.UniqueConstraint("name", name="uq_asset_name"),
-        sa.UniqueConstraint("uri", name="uq_asset_uri"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_asset")),
+        sa.UniqueConstraint("name", name=op.f("uq_asset_name")),
+        sa.UniqueConstraint("uri", name=op.f("uq_asset_uri")),
     )
     op.create_table(
         "backfill",
@@ -69,8 +69,8 @@ def upgrade() -> None:
         sa.Column("is_paused", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("completed_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.CheckConstraint("rerun IN ('missing', 'failed', 'all')", name="ck_backfill_rerun"),
-        sa.PrimaryKeyConstraint("id", name="pk_backfill"),
+        sa.CheckConstraint("rerun IN ('missing', 'failed', 'all')", name=op.f("ck_backfill_rerun")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_backfill")),
     )
     op.create_index(
         "uq_backfill_unfinished", "backfill", ["dag_id"], unique=True, postgresql_where=sa.text("completed_at IS NULL")
@@ -88,9 +88,9 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("attempts", sa.SmallInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_callback_outbox"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_callback_outbox")),
     )
-    op.create_index("ix_callback_outbox_partition_id", "callback_outbox", ["partition", "id"], unique=False)
+    op.create_index(op.f("ix_callback_outbox_partition_id"), "callback_outbox", ["partition", "id"], unique=False)
     op.create_table(
         "command",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
@@ -105,8 +105,8 @@ def upgrade() -> None:
         sa.Column("applied_by", sa.BigInteger(), nullable=True),
         sa.Column("applied_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.CheckConstraint("state IN ('waiting', 'applied', 'refused')", name="ck_command_state"),
-        sa.PrimaryKeyConstraint("id", name="pk_command"),
+        sa.CheckConstraint("state IN ('waiting', 'applied', 'refused')", name=op.f("ck_command_state")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_command")),
     )
     op.create_index(
         "ix_command_waiting",
@@ -122,7 +122,7 @@ def upgrade() -> None:
         sa.Column("secret", sa.Text(), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.PrimaryKeyConstraint("conn_id", name="pk_connection"),
+        sa.PrimaryKeyConstraint("conn_id", name=op.f("pk_connection")),
     )
     op.create_table(
         "dag",
@@ -145,10 +145,10 @@ def upgrade() -> None:
         sa.Column("next_dagrun_data_interval_end", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_dagrun_create_after", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.CheckConstraint("partition BETWEEN 0 AND 63", name="ck_dag_partition"),
-        sa.PrimaryKeyConstraint("dag_id", name="pk_dag"),
+        sa.CheckConstraint("partition BETWEEN 0 AND 63", name=op.f("ck_dag_partition")),
+        sa.PrimaryKeyConstraint("dag_id", name=op.f("pk_dag")),
     )
-    op.create_index("ix_dag_partition", "dag", ["partition"], unique=False)
+    op.create_index(op.f("ix_dag_partition"), "dag", ["partition"], unique=False)
     op.create_table(
         "dag_file",
         sa.Column("file", sa.Text(), nullable=False),
@@ -162,7 +162,7 @@ def upgrade() -> None:
         sa.Column("traceback", sa.Text(), nullable=True),
         sa.Column("code_frame", sa.Text(), nullable=True),
         sa.Column("warnings", postgresql.ARRAY(sa.Text()), server_default=sa.text("'{}'"), nullable=False),
-        sa.PrimaryKeyConstraint("file", name="pk_dag_file"),
+        sa.PrimaryKeyConstraint("file", name=op.f("pk_dag_file")),
     )
     op.create_table(
         "dag_version",
@@ -175,9 +175,9 @@ def upgrade() -> None:
         sa.Column("file_hash", sa.Text(), nullable=True),
         sa.Column("source", sa.Text(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.CheckConstraint("number >= 1", name="ck_dag_version_number"),
-        sa.PrimaryKeyConstraint("id", name="pk_dag_version"),
-        sa.UniqueConstraint("dag_id", "number", name="uq_dag_version_dag_id_number"),
+        sa.CheckConstraint("number >= 1", name=op.f("ck_dag_version_number")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_dag_version")),
+        sa.UniqueConstraint("dag_id", "number", name=op.f("uq_dag_version_dag_id_number")),
     )
     op.create_table(
         "deferred_trigger",
@@ -191,9 +191,9 @@ def upgrade() -> None:
         sa.Column("next_kwargs", sa.JSON(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("timeout_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", name="pk_deferred_trigger"),
+        sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", name=op.f("pk_deferred_trigger")),
     )
-    op.create_index("ix_deferred_trigger_partition", "deferred_trigger", ["partition"], unique=False)
+    op.create_index(op.f("ix_deferred_trigger_partition"), "deferred_trigger", ["partition"], unique=False)
     op.create_table(
         "pool",
         sa.Column("name", sa.Text(), nullable=False),
@@ -201,9 +201,9 @@ def upgrade() -> None:
         sa.Column("used", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("include_deferred", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
-        sa.CheckConstraint("slots >= -1", name="ck_pool_slots"),
-        sa.CheckConstraint("used >= 0", name="ck_pool_used"),
-        sa.PrimaryKeyConstraint("name", name="pk_pool"),
+        sa.CheckConstraint("slots >= -1", name=op.f("ck_pool_slots")),
+        sa.CheckConstraint("used >= 0", name=op.f("ck_pool_used")),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_pool")),
         postgresql_with={"fillfactor": "20"},
     )
     op.create_table(
@@ -219,7 +219,7 @@ def upgrade() -> None:
         sa.Column("started_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("renewed_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("lease_expires_at", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("incarnation", name="pk_scheduler"),
+        sa.PrimaryKeyConstraint("incarnation", name=op.f("pk_scheduler")),
         postgresql_with={"fillfactor": "20"},
     )
     op.create_table(
@@ -239,13 +239,13 @@ def upgrade() -> None:
         sa.Column("state", sa.Text(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=True),
         sa.CheckConstraint(
-            "state IN ('scheduled', 'queued', 'running', 'restarting', 'shutdown', 'up_for_retry', 'up_for_reschedule', 'deferred', "
-            "'success', 'skipped', 'failed', 'upstream_failed', 'removed')",
-            name="ck_task_instance_state",
+            "state IN ('scheduled', 'queued', 'running', 'restarting', 'shutdown', 'up_for_retry', "
+            "'up_for_reschedule', 'deferred', 'success', 'skipped', 'failed', 'upstream_failed', 'removed')",
+            name=op.f("ck_task_instance_state"),
         ),
-        sa.CheckConstraint("map_index >= -1", name="ck_task_instance_map_index"),
-        sa.CheckConstraint("try_number >= 0 AND max_tries >= 0 AND losses >= 0", name="ck_task_instance_tries"),
-        sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", name="pk_task_instance"),
+        sa.CheckConstraint("map_index >= -1", name=op.f("ck_task_instance_map_index")),
+        sa.CheckConstraint("try_number >= 0 AND max_tries >= 0 AND losses >= 0", name=op.f("ck_task_instance_tries")),
+        sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", name=op.f("pk_task_instance")),
         postgresql_with={"fillfactor": "60"},
     )
     op.create_table(
@@ -259,9 +259,9 @@ def upgrade() -> None:
         sa.Column("outcome", sa.Text(), nullable=False),
         sa.Column("body", sa.JSON(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_task_report"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_task_report")),
     )
-    op.create_index("ix_task_report_partition_id", "task_report", ["partition", "id"], unique=False)
+    op.create_index(op.f("ix_task_report_partition_id"), "task_report", ["partition", "id"], unique=False)
     op.create_index(
         "uq_task_report_started",
         "task_report",
@@ -284,7 +284,7 @@ def upgrade() -> None:
         sa.Column("details", sa.Text(), nullable=True),
         sa.Column("hostname", sa.Text(), nullable=True),
         sa.Column("pid", sa.Integer(), nullable=True),
-        sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", "try_number", name="pk_task_try"),
+        sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", "try_number", name=op.f("pk_task_try")),
     )
     op.create_table(
         "variable",
@@ -292,7 +292,7 @@ def upgrade() -> None:
         sa.Column("value", sa.Text(), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.PrimaryKeyConstraint("key", name="pk_variable"),
+        sa.PrimaryKeyConstraint("key", name=op.f("pk_variable")),
     )
     op.create_table(
         "xcom",
@@ -302,7 +302,7 @@ def upgrade() -> None:
         sa.Column("key", sa.Text(), nullable=False),
         sa.Column("value", sa.JSON(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", "key", name="pk_xcom"),
+        sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", "key", name=op.f("pk_xcom")),
     )
     op.create_table(
         "asset_event",
@@ -313,17 +313,17 @@ def upgrade() -> None:
         sa.Column("source_map_index", sa.Integer(), nullable=True),
         sa.Column("extra", sa.JSON(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(["asset_id"], ["asset.id"], name="fk_asset_event_asset_id", ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id", name="pk_asset_event"),
+        sa.ForeignKeyConstraint(["asset_id"], ["asset.id"], name=op.f("fk_asset_event_asset_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_asset_event")),
     )
-    op.create_index("ix_asset_event_asset_id_created_at", "asset_event", ["asset_id", "created_at"], unique=False)
+    op.create_index(op.f("ix_asset_event_asset_id_created_at"), "asset_event", ["asset_id", "created_at"], unique=False)
     op.create_table(
         "asset_queue",
         sa.Column("dag_id", sa.Text(), nullable=False),
         sa.Column("asset_id", sa.BigInteger(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(["asset_id"], ["asset.id"], name="fk_asset_queue_asset_id", ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("dag_id", "asset_id", name="pk_asset_queue"),
+        sa.ForeignKeyConstraint(["asset_id"], ["asset.id"], name=op.f("fk_asset_queue_asset_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("dag_id", "asset_id", name=op.f("pk_asset_queue")),
     )
     op.create_table(
         "dag_run",
@@ -350,19 +350,21 @@ def upgrade() -> None:
         sa.Column("backfill_order", sa.Integer(), nullable=True),
         sa.Column("created_by", sa.BigInteger(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.CheckConstraint("run_id ~ '^[A-Za-z0-9_.~:+-]+$'", name="ck_dag_run_run_id"),
+        sa.CheckConstraint("run_id ~ '^[A-Za-z0-9_.~:+-]+$'", name=op.f("ck_dag_run_run_id")),
         sa.CheckConstraint(
-            "run_type IN ('scheduled', 'manual', 'backfill', 'asset_triggered')", name="ck_dag_run_run_type"
+            "run_type IN ('scheduled', 'manual', 'backfill', 'asset_triggered')", name=op.f("ck_dag_run_run_type")
         ),
-        sa.CheckConstraint("state IN ('queued', 'running', 'success', 'failed')", name="ck_dag_run_state"),
+        sa.CheckConstraint("state IN ('queued', 'running', 'success', 'failed')", name=op.f("ck_dag_run_state")),
         sa.CheckConstraint(
-            "(data_interval_start IS NULL) = (data_interval_end IS NULL)", name="ck_dag_run_data_interval"
+            "(data_interval_start IS NULL) = (data_interval_end IS NULL)", name=op.f("ck_dag_run_data_interval")
         ),
-        sa.CheckConstraint("logical_date IS NOT NULL OR data_interval_start IS NULL", name="ck_dag_run_logical_date"),
-        sa.ForeignKeyConstraint(["version_id"], ["dag_version.id"], name="fk_dag_run_version_id"),
-        sa.PrimaryKeyConstraint("id", name="pk_dag_run"),
-        sa.UniqueConstraint("dag_id", "logical_date", name="uq_dag_run_dag_id_logical_date"),
-        sa.UniqueConstraint("dag_id", "run_id", name="uq_dag_run_dag_id_run_id"),
+        sa.CheckConstraint(
+            "logical_date IS NOT NULL OR data_interval_start IS NULL", name=op.f("ck_dag_run_logical_date")
+        ),
+        sa.ForeignKeyConstraint(["version_id"], ["dag_version.id"], name=op.f("fk_dag_run_version_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_dag_run")),
+        sa.UniqueConstraint("dag_id", "logical_date", name=op.f("uq_dag_run_dag_id_logical_date")),
+        sa.UniqueConstraint("dag_id", "run_id", name=op.f("uq_dag_run_dag_id_run_id")),
         postgresql_with={"fillfactor": "80"},
     )
     op.create_index("ix_dag_run_dag_id_id", "dag_run", ["dag_id", "id"], unique=False)
@@ -378,9 +380,11 @@ def upgrade() -> None:
         sa.Column("partition", sa.SmallInteger(), nullable=False),
         sa.Column("incarnation", sa.BigInteger(), nullable=True),
         sa.Column("since", sa.DateTime(timezone=True), nullable=True),
-        sa.CheckConstraint("partition BETWEEN 0 AND 63", name="ck_partition_lease_partition"),
-        sa.ForeignKeyConstraint(["incarnation"], ["scheduler.incarnation"], name="fk_partition_lease_incarnation"),
-        sa.PrimaryKeyConstraint("partition", name="pk_partition_lease"),
+        sa.CheckConstraint("partition BETWEEN 0 AND 63", name=op.f("ck_partition_lease_partition")),
+        sa.ForeignKeyConstraint(
+            ["incarnation"], ["scheduler.incarnation"], name=op.f("fk_partition_lease_incarnation")
+        ),
+        sa.PrimaryKeyConstraint("partition", name=op.f("pk_partition_lease")),
         postgresql_with={"fillfactor": "20"},
     )
     op.execute(TASK_INSTANCE_NAMED)

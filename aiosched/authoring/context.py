@@ -1,0 +1,203 @@
+"""What a task knows about its run: the context that functions, templates and callbacks see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from aiosched.errors import AioschedError
+
+if TYPE_CHECKING:
+    from pendulum import DateTime
+
+    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.task_instance import TaskInstance
+    from aiosched.core.messages import Attempt, RunInfo
+
+
+class Context(dict[str, Any]):
+    """A dict whose dearer values are worked out when they are first asked for.
+
+    A run without a logical date has no `logical_date`, `ds`, `ts` and their kin: a template that names
+    them fails and says so.
+    """
+
+    def __init__(self, values: Mapping[str, Any], lazy: Mapping[str, Callable[[Context], Any]] | None = None) -> None:
+        super().__init__(values)
+        self._lazy = lazy or {}
+
+    def __missing__(self, key: str) -> Any:
+        try:
+            work_out = self._lazy[key]
+        except KeyError:
+            raise KeyError(key) from None
+        self[key] = value = work_out(self)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self._lazy
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self else default
+
+    def __iter__(self) -> Iterator[str]:
+        yield from list(super().__iter__())
+        yield from [key for key in self._lazy if not super(Context, self).__contains__(key)]
+
+    def __len__(self) -> int:
+        return super().__len__() + sum(not super(Context, self).__contains__(key) for key in self._lazy)
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
+        return KeysView(self)
+
+    def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
+        return ItemsView(self)
+
+    def values(self) -> ValuesView[Any]:  # type: ignore[override]
+        return ValuesView(self)
+
+    def copy(self) -> Context:
+        """Another context with the same values."""
+        return Context(dict(super().items()), self._lazy)
+
+
+class DagRun:
+    """The run of a task, as `dag_run` shows it. Times are pendulum, in UTC."""
+
+    state = "running"
+
+    def __init__(self, run: RunInfo) -> None:
+        self.dag_id = run.dag_id
+        self.run_id = run.run_id
+        self.run_type = str(run.run_type)
+        self.conf = run.conf
+        self._run = run
+
+    @property
+    def logical_date(self) -> DateTime | None:
+        return _moment(self._run.logical_date)
+
+    @property
+    def run_after(self) -> DateTime | None:
+        return _moment(self._run.run_after)
+
+    @property
+    def data_interval_start(self) -> DateTime | None:
+        return _moment(self._run.interval_start)
+
+    @property
+    def data_interval_end(self) -> DateTime | None:
+        return _moment(self._run.interval_end)
+
+    @property
+    def start_date(self) -> DateTime | None:
+        return _moment(self._run.start_date)
+
+    @property
+    def is_backfill(self) -> bool:
+        return self.run_type == "backfill"
+
+    def __repr__(self) -> str:
+        return f"<DagRun {self.dag_id} {self.run_id}>"
+
+
+def build_context(task: BaseOperator, ti: TaskInstance, attempt: Attempt, dag: DAG | None) -> Context:
+    """The context of one attempt. `exception` and `reason` are None until the runner sets them."""
+    run = attempt.run
+    return Context(
+        {
+            "conf": run.conf,
+            "dag": dag,
+            "exception": None,
+            "inlets": task.inlets,
+            "outlets": task.outlets,
+            "reason": None,
+            "run_id": run.run_id,
+            "task": task,
+            "task_instance": ti,
+            "test_mode": False,
+            "ti": ti,
+            "try_number": attempt.key.try_number,
+            "map_index": attempt.key.map_index,
+            _RUN: run,
+        },
+        _UNDATED if run.logical_date is None else _DATED,
+    )
+
+
+def get_current_context() -> Context:
+    """The context of the task that runs in the caller's thread or coroutine; raises AioschedError outside one."""
+    context = _current.get()
+    if context is None:
+        raise AioschedError("No task is running here. Call get_current_context() inside a task, not while a DAG is built.")
+    return context
+
+
+@contextmanager
+def current_context(context: Context) -> Generator[Context, None, None]:
+    """Make `context` the answer of `get_current_context` in this thread or coroutine, and those started from it."""
+    token = _current.set(context)
+    try:
+        yield context
+    finally:
+        _current.reset(token)
+
+
+def _moment(value: datetime | None) -> DateTime | None:
+    if value is None:
+        return None
+    import pendulum
+
+    return pendulum.instance(value).in_timezone("UTC")
+
+
+def _params(context: Context) -> dict[str, Any]:
+    return {**context["task"].params, **context[_RUN].conf}
+
+
+def _macros(context: Context) -> Any:
+    from aiosched.authoring import macros
+
+    return macros
+
+
+def _ts_nodash(context: Context) -> str:
+    return str(context["logical_date"].strftime("%Y%m%dT%H%M%S"))
+
+
+def _key(context: Context) -> str:
+    ti = context["ti"]
+    return f"{ti.dag_id}__{ti.task_id}__{context['ds_nodash']}"
+
+
+_RUN: Final = "run_info"
+_current: ContextVar[Context | None] = ContextVar("aiosched_context", default=None)
+
+_UNDATED: Final[Mapping[str, Callable[[Context], Any]]] = {
+    "dag_run": lambda context: DagRun(context[_RUN]),
+    "macros": _macros,
+    "params": _params,
+}
+_DATED: Final[Mapping[str, Callable[[Context], Any]]] = {
+    **_UNDATED,
+    "data_interval_end": lambda context: _moment(context[_RUN].interval_end),
+    "data_interval_start": lambda context: _moment(context[_RUN].interval_start),
+    "ds": lambda context: context["logical_date"].strftime("%Y-%m-%d"),
+    "ds_nodash": lambda context: context["logical_date"].strftime("%Y%m%d"),
+    "logical_date": lambda context: _moment(context[_RUN].logical_date),
+    "task_instance_key_str": _key,
+    "ts": lambda context: context["logical_date"].isoformat(),
+    "ts_nodash": _ts_nodash,
+    "ts_nodash_with_tz": lambda context: f"{_ts_nodash(context)}+0000",
+}
+
+CONTEXT_KEYS: Final = frozenset(
+    {
+        "conf", "dag", "exception", "inlets", "outlets", "reason", "run_id", "task", "task_instance", "test_mode", "ti",
+        "try_number", "map_index", _RUN, "templates_dict", *_DATED,
+    }
+)  # fmt: skip

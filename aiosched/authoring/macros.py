@@ -1,0 +1,43 @@
+"""What templates find under `macros`."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from datetime import datetime, timedelta
+from random import random
+
+import dateutil.parser
+import dateutil.relativedelta
+import pendulum
+
+__all__ = [
+    "datetime",
+    "datetime_diff_for_humans",
+    "dateutil",
+    "ds_add",
+    "ds_format",
+    "json",
+    "pendulum",
+    "random",
+    "time",
+    "timedelta",
+    "uuid",
+]
+
+
+def ds_add(ds: str, days: int) -> str:
+    """The date `ds` (YYYY-MM-DD) plus `days`, which may be negative."""
+    return (datetime.strptime(str(ds), "%Y-%m-%d") + timedelta(days=int(days))).strftime("%Y-%m-%d")  # noqa: DTZ007 - a date
+
+
+def ds_format(ds: str, input_format: str, output_format: str) -> str:
+    """The date `ds`, read by `input_format`, written by `output_format` (both as in strftime)."""
+    return datetime.strptime(str(ds), input_format).strftime(output_format)  # noqa: DTZ007 - a date
+
+
+def datetime_diff_for_humans(dt: datetime, since: datetime | None = None) -> str:
+    """The distance between `dt` and `since` (or now) in words, such as `2 days before`."""
+    moment = pendulum.instance(dt)
+    return moment.diff_for_humans() if since is None else moment.diff_for_humans(pendulum.instance(since))

@@ -1,0 +1,20 @@
+"""A task that does nothing: a knot in the graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from aiosched.authoring.operator import BaseOperator
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+
+
+class EmptyOperator(BaseOperator):
+    """Succeeds at once. Without on-execute and on-success callbacks, inlets and outlets it never takes a slot."""
+
+    ui_color = "#e8f7e4"
+    keeps_state: ClassVar[bool] = False
+
+    def execute(self, context: Context) -> None:
+        """Nothing."""

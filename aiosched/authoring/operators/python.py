@@ -1,0 +1,189 @@
+"""Tasks that call a function, and those that decide what is skipped.
+
+A branch or short circuit leaves its decision as a `SkipDecision` on `ti.skip_decision` and returns None, so
+that nothing is pushed (the semantics reference, sections 7.2, 7.3 and 34, decision 7). Its report carries
+the decision; the task itself is a success.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.task_group import TaskGroup
+from aiosched.core.messages import SkipDecision
+from aiosched.errors import AioschedError
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+    from aiosched.authoring.dag import DAG
+
+
+class PythonOperator(BaseOperator):
+    """Calls `python_callable(*op_args, **op_kwargs)`; a coroutine function is awaited.
+
+    The function also receives what it names among its parameters of the context (`ds`, `ti`, `params`, …),
+    and the whole context if it has `**kwargs`. What it returns is pushed as XCom.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ("templates_dict", "op_args", "op_kwargs")
+    template_fields_renderers: ClassVar[Mapping[str, str]] = {"templates_dict": "json", "op_args": "py", "op_kwargs": "py"}
+    ui_color = "#ffefeb"
+    keeps_state: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., Any],
+        op_args: Collection[Any] | None = None,
+        op_kwargs: Mapping[str, Any] | None = None,
+        templates_dict: Mapping[str, Any] | None = None,
+        templates_exts: Sequence[str] | None = None,
+        show_return_value_in_logs: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not callable(python_callable):
+            raise self.fail(f"Task {self.task_id!r}: python_callable={python_callable!r} is no function. Give one.")
+        self.python_callable = python_callable
+        self.op_args = op_args if op_args is not None else ()
+        self.op_kwargs = op_kwargs if op_kwargs is not None else {}
+        self.templates_dict = templates_dict
+        self.show_return_value_in_logs = show_return_value_in_logs
+        if templates_exts:
+            self.template_ext = tuple(templates_exts)  # type: ignore[misc] # this task's own
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether the function is a coroutine function."""
+        return is_coroutine_function(self.python_callable)
+
+    def execute(self, context: Context) -> Any:
+        """Call the function; a coroutine to await when `is_async`."""
+        if self.is_async:
+            return self._execute_async(context)
+        return self.conclude(self._call(context), context)
+
+    async def _execute_async(self, context: Context) -> Any:
+        return self.conclude(await self._call(context), context)
+
+    def _call(self, context: Context) -> Any:
+        if self.templates_dict is not None:
+            context["templates_dict"] = self.templates_dict
+        kwargs = call_arguments(self.python_callable, self.op_args, self.op_kwargs, context)
+        return self.python_callable(*self.op_args, **kwargs)
+
+    def conclude(self, result: Any, context: Context) -> Any:
+        """What `execute` returns for what the function returned."""
+        return result
+
+
+class BranchPythonOperator(PythonOperator):
+    """Follows the tasks whose ids the function returns, and skips the other direct downstream tasks.
+
+    The function returns the id of a task or task group, several of them, or None to follow nothing.
+    """
+
+    can_skip_downstream: ClassVar[bool] = True
+
+    def conclude(self, result: Any, context: Context) -> None:
+        """Leave the decision on `ti.skip_decision`; raises AioschedError for an id that is not in the DAG."""
+        context["ti"].skip_decision = SkipDecision(followed=_followed(self, result, context["dag"]))
+
+
+class ShortCircuitOperator(PythonOperator):
+    """Skips what comes after it when the function returns something false; else its value is pushed.
+
+    All tasks downstream are skipped whatever their trigger rules, or only the direct ones with
+    `ignore_downstream_trigger_rules=False`; teardowns never are.
+    """
+
+    can_skip_downstream: ClassVar[bool] = True
+
+    def __init__(self, *, ignore_downstream_trigger_rules: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.ignore_downstream_trigger_rules = ignore_downstream_trigger_rules
+
+    def conclude(self, result: Any, context: Context) -> Any:
+        """`result` if it is true; else leave the decision on `ti.skip_decision` and return None."""
+        if result:
+            return result
+        dag: DAG | None = context["dag"]
+        found = _descendants(self, dag) if self.ignore_downstream_trigger_rules else self.downstream_task_ids
+        skipped = sorted(task_id for task_id in found if dag is None or not dag.task(task_id).is_teardown)
+        context["ti"].skip_decision = SkipDecision(skipped=tuple(skipped))
+        return None
+
+
+def is_coroutine_function(function: Callable[..., Any]) -> bool:
+    """Whether calling `function` gives a coroutine; looks through partials and callable objects."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def call_arguments(
+    function: Callable[..., Any], args: Collection[Any], kwargs: Mapping[str, Any], context: Context
+) -> dict[str, Any]:
+    """The keyword arguments for `function`: `kwargs`, and what it asks for of the context.
+
+    A parameter that is neither given by position nor by name is taken from the context if it has that
+    name; with `**kwargs` the whole context is passed.
+    """
+    wanted, takes_all = _wanted(function)
+    by_position = set(wanted[: len(args)])
+    names = [name for name in wanted if name in context]
+    if takes_all:
+        names = list(context)
+    return {name: context[name] for name in names if name not in by_position and name not in kwargs} | dict(kwargs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _wanted(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some built-in functions tell nothing about their parameters
+        return (), False
+    named = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _followed(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[str, ...]:
+    """The task ids that a branch's result names: tasks, and the first tasks of groups."""
+    if result is None:
+        return ()
+    names = [result] if isinstance(result, str) else result
+    if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in names):
+        raise AioschedError(
+            f"The branch {task.task_id!r} returned {result!r}: it must return the id of a task or task group, "
+            "a list of ids, or None."
+        )
+    followed: set[str] = set()
+    for name in names:
+        group: TaskGroup | None = dag.task_groups.get(name) if dag is not None else None
+        if group is not None:
+            followed.update(first.task_id for first in group.first_tasks)
+        elif dag is not None and not dag.has_task(name):
+            raise AioschedError(
+                f"The branch {task.task_id!r} returned {name!r}, but the DAG {dag.dag_id!r} has no such task or group. "
+                "Return the full id, with the ids of its groups: 'group.task'."
+            )
+        else:
+            followed.add(name)
+    return tuple(sorted(followed))
+
+
+def _descendants(task: BaseOperator, dag: DAG | None) -> set[str]:
+    found: set[str] = set()
+    waiting = set(task.downstream_task_ids)
+    while waiting:
+        task_id = waiting.pop()
+        if task_id not in found:
+            found.add(task_id)
+            if dag is not None:
+                waiting |= dag.task(task_id).downstream_task_ids
+    return found

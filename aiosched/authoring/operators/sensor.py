@@ -1,0 +1,202 @@
+"""Tasks that wait until something is the case. Source: the semantics reference, section 24."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aiosched.authoring import checks
+from aiosched.authoring.operator import BaseOperator, Seconds
+from aiosched.authoring.operators.python import call_arguments, is_coroutine_function
+from aiosched.clock import Clock, SystemClock
+from aiosched.errors import FailTask, RescheduleTask, SensorTimeout, SkipTask, TaskSignal, TaskTimeout
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+
+WEEK = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class PokeReturnValue:
+    """What a poke may return instead of a truth value: whether it is done, and a value to push."""
+
+    is_done: bool
+    xcom_value: Any = None
+
+    def __bool__(self) -> bool:
+        return self.is_done
+
+
+class BaseSensorOperator(BaseOperator):
+    """Calls `poke(context)`, a plain or coroutine function, until it is true, every `poke_interval` seconds.
+
+    With a coroutine function a waiting sensor holds no process. `mode="reschedule"` gives the slot back
+    between pokes. A false poke later than `timeout` seconds after the first one fails the task, whatever
+    retries are left, or skips it with `soft_fail`. `never_fail` skips it for any error in `poke`, `silent_fail`
+    logs errors and goes on poking. The interval doubles with `exponential_backoff`, up to `max_wait`.
+    """
+
+    ui_color = "#e6f1f2"
+    clock: ClassVar[Clock] = SystemClock()
+
+    def __init__(
+        self,
+        *,
+        poke_interval: Seconds = 60.0,
+        timeout: Seconds = WEEK,
+        mode: str = "poke",
+        soft_fail: bool = False,
+        never_fail: bool = False,
+        silent_fail: bool = False,
+        exponential_backoff: bool = False,
+        max_wait: Seconds | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        where = self._origin
+        self.poke_interval = checks.duration("poke_interval", poke_interval, where).total_seconds()
+        self.timeout = checks.duration("timeout", timeout, where).total_seconds()
+        self.mode = checks.one_of("mode", mode, ("poke", "reschedule"), where)
+        if soft_fail and never_fail:
+            raise self.fail(f"Sensor {self.task_id!r}: soft_fail and never_fail exclude each other. Keep one.")
+        self.soft_fail = soft_fail
+        self.never_fail = never_fail
+        self.silent_fail = silent_fail
+        self.exponential_backoff = exponential_backoff
+        wait = checks.optional_duration("max_wait", max_wait, where)
+        self.max_wait = None if wait is None else wait.total_seconds()
+        self._killed: threading.Event | None = None
+
+    def poke(self, context: Context) -> Any:
+        """Whether it is the case: a truth value or a `PokeReturnValue`. May be a coroutine function."""
+        raise NotImplementedError(f"{type(self).__name__} has no poke(self, context): implement it.")
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `poke` is a coroutine function."""
+        return is_coroutine_function(self.poke)
+
+    def execute(self, context: Context) -> Any:
+        """Poke until true; the value of a PokeReturnValue. A coroutine when `is_async`."""
+        if self.is_async:
+            return self._wait_async(context)
+        self._killed = threading.Event()
+        started, pokes = self._beginning(context)
+        while True:
+            try:
+                found = self.poke(context)
+            except Exception as error:
+                found = self._weighed(error)
+            if found:
+                return _value(found)
+            if self._killed.wait(self._pause(context, started, pokes)):
+                raise FailTask("the sensor was stopped")
+            pokes += 1
+
+    async def _wait_async(self, context: Context) -> Any:
+        started, pokes = self._beginning(context)
+        while True:
+            try:
+                found = await self.poke(context)
+            except Exception as error:
+                found = self._weighed(error)
+            if found:
+                return _value(found)
+            await asyncio.sleep(self._pause(context, started, pokes))
+            pokes += 1
+
+    def on_kill(self) -> None:
+        """End the pause between two pokes of a plain function."""
+        if self._killed is not None:
+            self._killed.set()
+
+    def _beginning(self, context: Context) -> tuple[float, int]:
+        """When the first poke of this try was, as a timestamp, and the number of the coming poke."""
+        now = self.clock.now().timestamp()
+        if self.mode == "poke":
+            return now, 1
+        started = min(context["ti"].first_started.timestamp(), now)
+        pokes, elapsed = 1, now - started
+        while self.exponential_backoff and elapsed > 0 and pokes < 64:
+            elapsed -= self._interval(context, pokes)
+            pokes += 1
+        return started, pokes
+
+    def _pause(self, context: Context, started: float, pokes: int) -> float:
+        """Seconds until the next poke; raises SensorTimeout, SkipTask or RescheduleTask instead of pausing."""
+        now = self.clock.now()
+        elapsed = now.timestamp() - started
+        if elapsed > self.timeout:
+            message = f"Sensor {self.task_id!r} waited {elapsed:.0f} s, its timeout is {self.timeout:.0f} s."
+            raise SkipTask(message) if self.soft_fail else SensorTimeout(message)
+        seconds = self._interval(context, pokes)
+        if self.exponential_backoff:
+            seconds = min(seconds, self.timeout - elapsed)
+        if self.mode == "reschedule":
+            raise RescheduleTask(now + timedelta(seconds=seconds))
+        return seconds
+
+    def _interval(self, context: Context, pokes: int) -> float:
+        """Seconds between poke number `pokes` and the next. Source: the semantics reference, section 24.4."""
+        if not self.exponential_backoff:
+            return self.poke_interval
+        base = max(1, int(self.poke_interval * 2.0 ** (min(pokes, 64) - 2)))
+        ti = context["ti"]
+        seed = f"{ti.dag_id}#{ti.task_id}#{ti.run_id}#{pokes}".encode()
+        seconds = float(base + int(hashlib.sha1(seed, usedforsecurity=False).hexdigest(), 16) % base)
+        return seconds if self.max_wait is None else min(seconds, self.max_wait)
+
+    def _weighed(self, error: Exception) -> bool:
+        """What an error in `poke` means: False to go on, else it is raised, as itself or as SkipTask."""
+        if isinstance(error, TaskSignal) and not isinstance(error, FailTask):
+            raise error
+        if self.never_fail or (self.soft_fail and isinstance(error, FailTask | TaskTimeout)):
+            raise SkipTask(f"poke failed: {error!r}") from error
+        if self.silent_fail and not isinstance(error, FailTask | TaskTimeout):
+            self.log.error("poke failed, trying again", exc_info=error)
+            return False
+        raise error
+
+
+class PythonSensor(BaseSensorOperator):
+    """Waits until `python_callable(*op_args, **op_kwargs)` returns something true."""
+
+    template_fields: ClassVar[Sequence[str]] = ("templates_dict", "op_args", "op_kwargs")
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., Any],
+        op_args: Sequence[Any] | None = None,
+        op_kwargs: Mapping[str, Any] | None = None,
+        templates_dict: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.python_callable = python_callable
+        self.op_args = op_args if op_args is not None else ()
+        self.op_kwargs = op_kwargs if op_kwargs is not None else {}
+        self.templates_dict = templates_dict
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether the function is a coroutine function."""
+        return is_coroutine_function(self.python_callable)
+
+    def poke(self, context: Context) -> Any:
+        """Call the function, with what it asks for of the context."""
+        if self.templates_dict is not None:
+            context["templates_dict"] = self.templates_dict
+        kwargs = call_arguments(self.python_callable, self.op_args, self.op_kwargs, context)
+        return self.python_callable(*self.op_args, **kwargs)
+
+
+def _value(found: Any) -> Any:
+    return found.xcom_value if isinstance(found, PokeReturnValue) else None

@@ -1,0 +1,144 @@
+"""Groups of tasks: a prefix for ids, default arguments, and one end of an arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from aiosched.authoring import building, checks
+from aiosched.authoring.dependencies import Dependable
+from aiosched.authoring.location import author_location
+from aiosched.errors import DuplicateTaskError
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.operator import BaseOperator
+
+
+class TaskGroup(Dependable):
+    """Tasks that belong together: `with TaskGroup("load"): ...`.
+
+    Ids of tasks and groups inside get the group's id as prefix (`load.users`) unless `prefix_group_id` is
+    false. `default_args` go over those of the enclosing group and DAG. As one end of an arrow a group stands
+    for its first or its last tasks, teardowns apart, as they are when the arrow is drawn.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        prefix_group_id: bool = True,
+        parent_group: TaskGroup | None = None,
+        dag: DAG | None = None,
+        default_args: Mapping[str, Any] | None = None,
+        tooltip: str = "",
+        add_suffix_on_collision: bool = False,
+        group_display_name: str = "",
+        **unknown: Any,
+    ) -> None:
+        where = author_location()
+        for cosmetic in ("ui_color", "ui_fgcolor"):
+            unknown.pop(cosmetic, None)
+        checks.known_names_only(f"TaskGroup({group_id!r})", unknown, _PARAMETERS, where)
+        dag = dag or (parent_group.dag if parent_group is not None else building.current_dag())
+        if dag is None:
+            raise checks.fail(f"TaskGroup {group_id!r} is in no DAG. Create it inside `with DAG(...)`, or give dag=.", where)
+        if "." in checks.valid_key("group_id", group_id, where):
+            raise checks.fail(f"group_id {group_id!r} must not contain a dot: dots separate nested groups.", where)
+        self.dag = dag
+        self.parent_group = parent_group or building.current_group(dag)
+        self.prefix_group_id = prefix_group_id
+        self.label = group_id
+        self.tooltip = tooltip
+        self.group_display_name = group_display_name or group_id
+        outer = self.parent_group.effective_default_args if self.parent_group else dag.default_args
+        self.effective_default_args: Mapping[str, Any] = {**outer, **(default_args or {})}
+        wanted = self.parent_group.child_id(group_id) if self.parent_group else group_id
+        self.group_id = checks.valid_key(
+            "group_id", dag.free_id(wanted) if add_suffix_on_collision else wanted, where
+        )
+        if self.group_id in dag.task_groups or self.group_id in dag.task_dict:
+            raise checks.fail(
+                f"The DAG {dag.dag_id!r} has a task or group {self.group_id!r} already. Choose another group_id.",
+                where,
+                kind=DuplicateTaskError,
+            )
+        dag.task_groups[self.group_id] = self
+
+    def child_id(self, label: str) -> str:
+        """The full id of a task or group called `label` in here."""
+        prefix = self._prefix
+        return f"{prefix}.{label}" if prefix else label
+
+    @property
+    def _prefix(self) -> str:
+        if self.prefix_group_id:
+            return self.group_id
+        return self.parent_group._prefix if self.parent_group else ""
+
+    def __enter__(self) -> Self:
+        building.open_group(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        building.close_group()
+
+    def __iter__(self) -> Iterator[BaseOperator]:
+        """All tasks in the group and in groups inside it, in the order of definition."""
+        for task in self.dag.task_dict.values():
+            group = task.task_group
+            while group is not None and group is not self:
+                group = group.parent_group
+            if group is self:
+                yield task
+
+    @property
+    def children(self) -> dict[str, BaseOperator | TaskGroup]:
+        """The tasks and groups directly in here, by full id."""
+        tasks = {task.task_id: task for task in self.dag.task_dict.values() if task.task_group is self}
+        groups = {g.group_id: g for g in self.dag.task_groups.values() if g.parent_group is self}
+        return {**tasks, **groups}
+
+    @property
+    def first_tasks(self) -> Sequence[BaseOperator]:
+        members = {task.task_id: task for task in self}
+        return [task for task in members.values() if not (task.upstream_task_ids & members.keys())]
+
+    @property
+    def last_tasks(self) -> Sequence[BaseOperator]:
+        working = {task.task_id: task for task in self if not task.is_teardown}
+        return [task for task in working.values() if not (task.downstream_task_ids & working.keys())]
+
+    @property
+    def roots(self) -> list[BaseOperator]:
+        """The tasks that wait for no other task of the group."""
+        return list(self.first_tasks)
+
+    @property
+    def leaves(self) -> list[BaseOperator]:
+        """The tasks, teardowns apart, that no other task of the group waits for."""
+        return list(self.last_tasks)
+
+    def __getitem__(self, label: str) -> BaseOperator | TaskGroup:
+        """The task or group called `label` in here."""
+        found = self.dag.task_dict.get(self.child_id(label)) or self.dag.task_groups.get(self.child_id(label))
+        if found is None:
+            raise KeyError(label)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<TaskGroup {self.group_id}>"
+
+
+_PARAMETERS = (
+    "group_id",
+    "prefix_group_id",
+    "parent_group",
+    "dag",
+    "default_args",
+    "tooltip",
+    "add_suffix_on_collision",
+    "group_display_name",
+)

@@ -1,0 +1,172 @@
+"""`@task`: functions as tasks, called to place them in a DAG."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
+
+from aiosched.authoring import building
+from aiosched.authoring.checks import fail
+from aiosched.authoring.context import CONTEXT_KEYS
+from aiosched.authoring.location import author_location
+from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
+from aiosched.authoring.operators.sensor import PythonSensor
+from aiosched.authoring.xcom_arg import XComArg
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class DecoratedOperator(PythonOperator):
+    """A function made a task by `@task`."""
+
+    keeps_state: ClassVar[bool] = False
+
+
+class DecoratedBranchOperator(BranchPythonOperator):
+    """A function made a branch by `@task.branch`."""
+
+    keeps_state: ClassVar[bool] = False
+
+
+class DecoratedShortCircuitOperator(ShortCircuitOperator):
+    """A function made a short circuit by `@task.short_circuit`."""
+
+    keeps_state: ClassVar[bool] = False
+
+
+class DecoratedSensorOperator(PythonSensor):
+    """A function made a sensor by `@task.sensor`."""
+
+
+class TaskFunction(Generic[P, R]):
+    """What `@task` makes of a function. Calling it adds a task to the current DAG and returns its output.
+
+    Arguments may hold outputs of other tasks, also inside lists and dicts: the new task waits for those.
+    A second call in one DAG gets the id `name__1`, and so on. `function` is the function itself.
+    """
+
+    def __init__(
+        self, function: Callable[P, R], operator: type[BaseOperator], options: Mapping[str, Any]
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.operator = operator
+        self.options = dict(options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
+        self._check_call(args, kwargs)
+        options = dict(self.options)
+        task_id = options.pop("task_id", None) or self.function.__name__
+        if issubclass(self.operator, DecoratedOperator):
+            options.setdefault("multiple_outputs", self._returns_dict)
+        if self.function.__doc__ and "doc_md" not in options:
+            options["doc_md"] = inspect.cleandoc(self.function.__doc__)
+        operator = self.operator(
+            task_id=_free_id(task_id, options),
+            python_callable=self.function,
+            op_args=args,
+            op_kwargs=kwargs,
+            **options,
+        )
+        return XComArg(operator)
+
+    def override(self, **options: Any) -> TaskFunction[P, R]:
+        """The same function with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""
+        return TaskFunction(self.function, self.operator, {**self.options, **options})
+
+    def _check_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        try:
+            self._call_signature.bind(*args, **kwargs)
+        except TypeError as error:
+            name = self.function.__name__
+            raise fail(f"The call {name}(…) does not fit the task function {name}: {error}.") from None
+
+    @functools.cached_property
+    def _call_signature(self) -> inspect.Signature:
+        """The function's, where parameters that the context fills may be left out."""
+        signature = inspect.signature(self.function)
+        optional, parameters = False, []
+        for parameter in signature.parameters.values():
+            fills = parameter.name in CONTEXT_KEYS and parameter.kind is not parameter.VAR_KEYWORD
+            if fills and parameter.default not in (None, parameter.empty):
+                raise fail(
+                    f"The parameter {parameter.name!r} of {self.function.__name__} is filled from the context, "
+                    "so its default can only be None. Rename it, or change the default."
+                )
+            positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            if parameter.default is parameter.empty and (fills or (optional and positional)):
+                parameter = parameter.replace(default=None)
+            optional = optional or (positional and parameter.default is not parameter.empty)
+            parameters.append(parameter)
+        return signature.replace(parameters=parameters)
+
+    @functools.cached_property
+    def _returns_dict(self) -> bool:
+        """Whether the return annotation is a dict, Mapping or TypedDict."""
+        annotation = getattr(self.function, "__annotations__", {}).get("return")
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, getattr(self.function, "__globals__", {}))
+            except Exception:  # names that only a type checker imports say nothing about a dict
+                return False
+        annotation = typing.get_origin(annotation) or annotation
+        return isinstance(annotation, type) and issubclass(annotation, Mapping)
+
+
+def _free_id(task_id: str, options: Mapping[str, Any]) -> str:
+    """`task_id`, with a suffix when the DAG has it already in the same group."""
+    group = options.get("task_group")
+    dag = options.get("dag") or (group.dag if group is not None else building.current_dag())
+    if dag is None or not isinstance(task_id, str):
+        return task_id
+    group = group or building.current_group(dag)
+    if group is None:
+        return str(dag.free_id(task_id))
+    full = group.child_id(task_id)
+    return task_id + str(dag.free_id(full)).removeprefix(full)
+
+
+class _Decorator:
+    """`@task` or `@task(retries=3)`, for one kind of operator."""
+
+    def __init__(self, name: str, operator: type[BaseOperator]) -> None:
+        self._name = name
+        self._operator = operator
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
+    @overload
+    def __call__(self, **options: Any) -> Callable[[Callable[P, R]], TaskFunction[P, R]]: ...
+    def __call__(self, function: Any = None, /, **options: Any) -> Any:
+        if function is None:
+            return functools.partial(self._decorate, options)
+        return self._decorate(options, function)
+
+    def _decorate(self, options: Mapping[str, Any], function: Any) -> TaskFunction[Any, Any]:
+        if not inspect.isroutine(function):
+            where = author_location()
+            called = getattr(function, "__name__", repr(function))
+            remedy = f"Write @{self._name}(task_id={function!r})." if isinstance(function, str) else "Put it over a def."
+            raise fail(f"@{self._name} makes tasks of functions, and {called} is none. {remedy}", where)
+        return TaskFunction(function, self._operator, options)
+
+
+class TaskDecorator(_Decorator):
+    """The decorator `task` with its kinds: `@task`, `@task.branch`, `@task.short_circuit`, `@task.sensor`."""
+
+    def __init__(self) -> None:
+        super().__init__("task", DecoratedOperator)
+        self.python = _Decorator("task.python", DecoratedOperator)
+        self.branch = _Decorator("task.branch", DecoratedBranchOperator)
+        self.short_circuit = _Decorator("task.short_circuit", DecoratedShortCircuitOperator)
+        self.sensor = _Decorator("task.sensor", DecoratedSensorOperator)
+
+
+task = TaskDecorator()
+
+__all__ = ["TaskDecorator", "TaskFunction", "task"]

@@ -1,0 +1,257 @@
+"""Templates: sandboxed Jinja in the template fields of tasks, rendered before each attempt."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import jinja2
+import jinja2.nativetypes
+import jinja2.runtime
+import jinja2.sandbox
+from jinja2 import nodes
+
+from aiosched.authoring.dependencies import Dependable
+from aiosched.authoring.xcom_arg import RETURN_VALUE, XComArg
+from aiosched.core.messages import XComRef
+from aiosched.errors import TemplateError
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.operator import BaseOperator
+
+    Task = TypeVar("Task", bound=BaseOperator)
+
+MARKS = ("{{", "{%", "{#")
+
+
+class _Scope(jinja2.runtime.Context):
+    """Names in a template: what Jinja knows, then the task's context, whose dear values stay lazy."""
+
+    names: Mapping[str, Any] = {}
+
+    def resolve_or_missing(self, key: str) -> Any:
+        value = super().resolve_or_missing(key)
+        if value is jinja2.runtime.missing and key in self.names:
+            return self.names[key]
+        return value
+
+    def get_all(self) -> dict[str, Any]:
+        """Everything at once, for included templates and macros."""
+        return {**self.names, **super().get_all()}
+
+
+class _Environment(jinja2.sandbox.SandboxedEnvironment):
+    context_class = _Scope
+
+
+class _NativeEnvironment(jinja2.sandbox.SandboxedEnvironment, jinja2.nativetypes.NativeEnvironment):
+    context_class = _Scope
+
+
+class TemplateEngine:
+    """Renders strings and template files for the tasks of one DAG, compiled once each."""
+
+    def __init__(self, environment: jinja2.Environment) -> None:
+        self.environment = environment
+        self._compiled = lru_cache(maxsize=1024)(environment.from_string)
+        self.references = lru_cache(maxsize=1024)(self._references)
+
+    @classmethod
+    def of(cls, dag: DAG | None) -> TemplateEngine:
+        """The engine with the folders, macros, filters and options of `dag`."""
+        options: dict[str, Any] = {
+            "undefined": jinja2.StrictUndefined,
+            "keep_trailing_newline": True,
+            "extensions": ["jinja2.ext.do"],
+        }
+        if dag is None:
+            return cls(_filtered(_Environment(**options), {}))
+        options["loader"] = jinja2.FileSystemLoader([dag.folder, *dag.template_searchpath])
+        if dag.template_undefined is not None:
+            options["undefined"] = dag.template_undefined
+        options.update(dag.jinja_environment_kwargs)
+        kind = _NativeEnvironment if dag.render_template_as_native_obj else _Environment
+        environment = kind(**options)
+        environment.globals.update(dag.user_defined_macros)
+        return cls(_filtered(environment, dag.user_defined_filters))
+
+    def text(self, source: str, context: Mapping[str, Any]) -> Any:
+        """`source` rendered: a string, or a Python value with native objects."""
+        return self._render(self._compiled(source), context)
+
+    def file(self, name: str, context: Mapping[str, Any]) -> Any:
+        """The template file called `name` rendered; looked for in the DAG file's folder and the search path."""
+        return self._render(self.environment.get_template(name), context)
+
+    def _render(self, template: jinja2.Template, context: Mapping[str, Any]) -> Any:
+        scope = template.new_context()
+        assert isinstance(scope, _Scope)
+        scope.names = context
+        try:
+            return self.environment.concat(template.root_render_func(scope))
+        except Exception:
+            self.environment.handle_exception()
+
+    def _references(self, source: str) -> tuple[XComRef, ...]:
+        """The XComs that `source` pulls with constant arguments."""
+        try:
+            tree = self.environment.parse(source)
+        except jinja2.TemplateSyntaxError:
+            return ()  # rendering tells the author
+        found: dict[XComRef, None] = {}
+        for call in tree.find_all(nodes.Call):
+            found.update(dict.fromkeys(_pulled(call)))
+        return tuple(found)
+
+
+def _pulled(call: nodes.Call) -> Iterator[XComRef]:
+    """The references of `ti.xcom_pull("a", key="b")`, when its arguments are constants."""
+    target = call.node
+    if not (isinstance(target, nodes.Getattr) and target.attr == "xcom_pull" and isinstance(target.node, nodes.Name)):
+        return
+    if target.node.name not in {"ti", "task_instance"}:
+        return
+    try:
+        given = dict(zip(("task_ids", "key", "map_indexes"), (arg.as_const() for arg in call.args), strict=False))
+        given.update({keyword.key: keyword.value.as_const() for keyword in call.kwargs})
+    except nodes.Impossible:
+        return
+    task_ids, key, map_index = given.get("task_ids"), given.get("key", RETURN_VALUE), given.get("map_indexes")
+    listed = [task_ids] if isinstance(task_ids, str) else task_ids if isinstance(task_ids, list | tuple) else []
+    if isinstance(key, str) and (map_index is None or isinstance(map_index, int)):
+        yield from (XComRef(task_id, key, map_index) for task_id in listed if isinstance(task_id, str))
+
+
+class literal:  # noqa: N801 - reads as a word in DAG files
+    """A value that stays as it is: `bash_command=literal("echo {{ this }}")`."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def render_task(task: Task, context: Context) -> Task:
+    """A copy of `task` with its template fields rendered; itself when nothing changes and it keeps no state.
+
+    Raises TemplateError naming task, field, template and name.
+    """
+    changed: dict[str, Any] = {}
+    for name in task.template_fields:
+        value = getattr(task, name, None)
+        if needs_rendering(value, task):
+            changed[name] = _render_field(task, name, value, context)
+    if not changed and not task.keeps_state:
+        return task
+    twin = copy.copy(task)
+    twin.__dict__.update(changed)
+    return twin
+
+
+def needs_rendering(value: Any, task: BaseOperator) -> bool:
+    """Whether `value` holds a template, a template file's name, a `literal` or an output of a task."""
+    if isinstance(value, str):
+        return any(mark in value for mark in MARKS) or _is_file(value, task)
+    if value is None or isinstance(value, int | float | bytes | datetime):
+        return False
+    if isinstance(value, Mapping):
+        return any(needs_rendering(item, task) for item in value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(needs_rendering(item, task) for item in value)
+    if isinstance(value, XComArg | literal):
+        return True
+    return not isinstance(value, Dependable) and any(
+        needs_rendering(getattr(value, name, None), task) for name in getattr(type(value), "template_fields", ())
+    )
+
+
+def template_references(task: BaseOperator) -> Iterator[XComRef]:
+    """The XComs that the templates of `task` pull with constant arguments."""
+    for name in task.template_fields:
+        for source in _strings(getattr(task, name, None)):
+            if "xcom_pull" in source:
+                yield from engine_of(task).references(source)
+
+
+def engine_of(task: BaseOperator) -> TemplateEngine:
+    """The engine of the task's DAG, or a plain one for a task without a DAG."""
+    return task.dag.templates if task.dag is not None else _plain_engine()
+
+
+def _render_field(task: BaseOperator, name: str, value: Any, context: Context) -> Any:
+    try:
+        return _rendered(value, task, context)
+    except (jinja2.TemplateError, jinja2.sandbox.SecurityError, TypeError, ValueError, LookupError, AttributeError) as error:
+        missing = isinstance(error, jinja2.TemplateNotFound)
+        what = f"there is no template file {error}" if missing else str(error) or type(error).__name__
+        hint = ""
+        if isinstance(error, jinja2.UndefinedError) and context.get("run_info") and "logical_date" not in context:
+            hint = " (this run has no logical date, so names such as ds and ts do not exist)"
+        raise TemplateError(
+            f"Task {task.task_id!r}, field {name!r}: {what}{hint}. Template: {_shortened(value)}"
+        ) from error
+
+
+def _rendered(value: Any, task: BaseOperator, context: Context) -> Any:
+    if isinstance(value, str):
+        if _is_file(value, task):
+            return engine_of(task).file(value, context)
+        return engine_of(task).text(value, context) if any(mark in value for mark in MARKS) else value
+    if isinstance(value, XComArg):
+        return value.resolve(context)
+    if isinstance(value, literal):
+        return value.value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_rendered(item, task, context) for item in value))
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value)(_rendered(item, task, context) for item in value)
+    if isinstance(value, dict):
+        return {key: _rendered(item, task, context) for key, item in value.items()}
+    if needs_rendering(value, task):
+        twin = copy.copy(value)
+        for name in type(value).template_fields:
+            setattr(twin, name, _rendered(getattr(value, name, None), task, context))
+        return twin
+    return value
+
+
+def _is_file(value: str, task: BaseOperator) -> bool:
+    return bool(task.template_ext) and value.endswith(tuple(task.template_ext)) and "\n" not in value
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _strings(item)
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]}…"
+
+
+@lru_cache(maxsize=1)
+def _plain_engine() -> TemplateEngine:
+    return TemplateEngine.of(None)
+
+
+def _filtered(environment: jinja2.Environment, filters: Mapping[str, Any]) -> jinja2.Environment:
+    environment.filters.update(
+        {
+            "ds": lambda moment: moment.strftime("%Y-%m-%d"),
+            "ds_nodash": lambda moment: moment.strftime("%Y%m%d"),
+            "ts": lambda moment: moment.isoformat(),
+            "ts_nodash": lambda moment: moment.strftime("%Y%m%dT%H%M%S"),
+            "ts_nodash_with_tz": lambda moment: moment.isoformat().replace("-", "").replace(":", ""),
+            **filters,
+        }
+    )
+    return environment

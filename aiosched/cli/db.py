@@ -1,0 +1,140 @@
+"""`aiosched db`: the database as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from aiosched.cli.options import Dsn, Output, Yes, confirm
+from aiosched.cli.output import console, show_one, talk
+from aiosched.cli.session import address, load, open_database, with_database
+
+if TYPE_CHECKING:
+    from aiosched.config import Settings
+    from aiosched.db.admin import DatabaseInfo
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="The database as a whole.")
+
+T = TypeVar("T")
+
+
+@app.command()
+def migrate(dsn: Dsn = None) -> None:
+    """Bring the tables to the state that this aiosched needs; an empty database gets them."""
+    from aiosched.db.migrate import HEAD
+    from aiosched.db.migrate import migrate as run_migrations
+
+    found = _with_address(load(database__dsn=dsn).settings, run_migrations, create=True)
+    talk(f"schema {HEAD} is current" if found == HEAD else f"migrated from {found or 'empty'} to {HEAD}")
+
+
+@app.command()
+def check(dsn: Dsn = None) -> None:
+    """Exit 0 if the database answers, takes writes and has the right tables."""
+
+    async def where(db: object) -> str:
+        return str(getattr(db, "where", ""))
+
+    talk(f"ok: PostgreSQL at {with_database(dsn, where)} answers, the schema is current")
+
+
+@app.command()
+def info(dsn: Dsn = None, output: Output = None) -> None:
+    """Show the server, the schema and the number of rows."""
+    from aiosched.db import admin
+
+    async def read() -> DatabaseInfo:
+        async with open_database(load(database__dsn=dsn).settings, check=False) as db:
+            return await admin.info(db)
+
+    found = asyncio.run(read())
+    fields = {
+        "address": found.address,
+        "database": found.database,
+        "user": found.user,
+        "server": f"PostgreSQL {found.server_version}",
+        "size": f"{found.size_bytes / 1_048_576:.1f} MB",
+        "schema": found.revision or "none (empty)",
+        "schema needed": found.needed_revision,
+    }
+    rows = {f"rows of {name}": f"{'' if count.exact else 'about '}{count.rows}" for name, count in found.tables.items()}
+    show_one(fields | rows, output, data=found)
+
+
+@app.command()
+def reset(yes: Yes = False, dsn: Dsn = None) -> None:
+    """Drop everything that aiosched has in the database and make it anew."""
+    from aiosched.db import admin
+    from aiosched.db.dsn import address_of
+
+    async def work(where: str) -> str:
+        name = address_of(where).database or ""
+        confirm(f"Drop all DAGs, runs and history in database {name}?", yes=yes)
+        await admin.reset(where, confirm=name)
+        return name
+
+    talk(f"reset database {_with_address(load(database__dsn=dsn).settings, work)}")
+
+
+@app.command()
+def shell(dsn: Dsn = None) -> None:
+    """Open psql on the database."""
+    from aiosched.db import admin
+
+    async def work(where: str) -> int:
+        command = admin.shell(where)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is psql's
+        try:
+            return await asyncio.to_thread(_call, command.argv, dict(command.environment))
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    raise typer.Exit(_with_address(load(database__dsn=dsn).settings, work))
+
+
+@app.command()
+def backup(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Default: aiosched-<now>.dump here.", show_default=False)
+    ] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Write the whole database to a file for pg_restore; schedulers may go on meanwhile."""
+    from aiosched.db import admin
+
+    target = path or Path(f"aiosched-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.dump")
+
+    async def work(where: str) -> int:
+        with console(stderr=True).status(f"writing {target}"):
+            return await admin.backup(where, target)
+
+    size = _with_address(load(database__dsn=dsn).settings, work)
+    show_one({"file": str(target), "bytes": size}, output)
+
+
+# Airflow's spellings.
+app.command("upgrade", hidden=True)(migrate)
+app.command("init", hidden=True)(migrate)
+app.command("check-migrations", hidden=True)(check)
+
+
+def _with_address(settings: Settings, work: Callable[[str], Awaitable[T]], *, create: bool = False) -> T:
+    async def run() -> T:
+        async with address(settings, create=create) as where:
+            return await work(where)
+
+    return asyncio.run(run())
+
+
+def _call(argv: tuple[str, ...], environment: dict[str, str]) -> int:
+    """Run a client on this terminal; its exit code."""
+    return subprocess.run(argv, env={**os.environ, **environment}, check=False).returncode

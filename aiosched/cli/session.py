@@ -1,0 +1,145 @@
+"""From settings to an open database, and requests to the scheduler that owns a DAG."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from aiosched.cli.output import talk
+from aiosched.errors import DatabaseUnreachable, Refused
+
+if TYPE_CHECKING:
+    from aiosched.config import Loaded, Settings
+    from aiosched.db.engine import Database
+
+T = TypeVar("T")
+
+ANSWER_SECONDS: Final = 10.0  # how long a request waits for its answer while a scheduler is alive
+
+
+def load(**flags: Any) -> Loaded:
+    """The settings of this call; flags are given as `database__dsn=…`, None where they were not typed."""
+    from aiosched.config import load_settings
+
+    return load_settings({name.replace("__", "."): value for name, value in flags.items()})
+
+
+def with_database(dsn: str | None, work: Callable[[Database], Awaitable[T]]) -> T:
+    """Run `work` on the database that `--dsn`, the environment or the file names, else on the embedded one."""
+
+    async def run() -> T:
+        async with open_database(load(database__dsn=dsn).settings) as db:
+            return await work(db)
+
+    return asyncio.run(run())
+
+
+@contextlib.asynccontextmanager
+async def open_database(settings: Settings, *, check: bool = True) -> AsyncIterator[Database]:
+    """The database of `settings`, open. The embedded one is started for as long as needed if nobody runs it.
+
+    With `check` the schema must be current. Raises DatabaseError and its kinds; whatever
+    the server says later inside the block becomes one of them, too.
+    """
+    from aiosched.db.engine import Database
+
+    async with address(settings) as dsn, await Database.open(dsn, settings=settings.database, check=check) as db:
+        with _told_plainly(db.dsn):
+            yield db
+
+
+@contextlib.asynccontextmanager
+async def address(settings: Settings, *, create: bool = False) -> AsyncIterator[str]:
+    """The DSN to connect to. `create` makes the embedded database if it does not exist yet."""
+    from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
+
+    if settings.database.dsn is not None:
+        yield settings.database.dsn
+        return
+    folder = embedded_data_dir(settings.core.home)
+    if not folder.exists() and not create:
+        raise DatabaseUnreachable(
+            f"There is no database: none is named by --dsn or AIOSCHED_DSN, and {shown_path(settings.core.home)} "
+            "holds none yet. Start `aiosched serve` here, or go to the folder where it runs."
+        )
+    if embedded_dsn(settings.core.home) is None:
+        talk(f"starting the embedded database in {shown_path(folder)}")
+    async with EmbeddedPostgres(folder) as dsn:
+        yield dsn
+
+
+@contextlib.contextmanager
+def _told_plainly(dsn: str) -> Iterator[None]:
+    """What PostgreSQL refuses, as our DatabaseError; also when it comes wrapped by SQLAlchemy."""
+    import asyncpg
+    from sqlalchemy.exc import DBAPIError
+
+    from aiosched.db.failures import explain
+
+    try:
+        yield
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError) as error:
+        cause = getattr(error.orig, "__cause__", None) if isinstance(error, DBAPIError) else error
+        told = explain(cause, dsn) if cause is not None else None
+        if told is None:
+            raise
+        raise told from error
+
+
+async def ask(
+    db: Database,
+    verb: str,
+    dag_id: str,
+    args: Mapping[str, Any] | None = None,
+    *,
+    timeout: float = ANSWER_SECONDS,
+    reason: str | None = None,
+) -> dict[str, Any] | None:
+    """Ask the owner of `dag_id` for something and return its answer; None when it still waits.
+
+    The request stays in the inbox then, and is applied when a scheduler comes. Raises
+    Refused with the owner's words.
+    """
+    from aiosched.db.inbox import add_command, wait_applied
+
+    async with db.acquire() as conn:
+        number = await add_command(
+            conn, verb=verb, dag_id=dag_id, args=args or {}, requested_by=requester(), reason=reason
+        )
+    answer = await wait_applied(db, number, timeout=timeout if await somebody_is_alive(db) else 0.0)
+    if answer is None:
+        return None
+    if answer.state == "refused":
+        raise Refused(str(answer.result.get("error", "refused")))
+    return answer.result
+
+
+async def somebody_is_alive(db: Database) -> bool:
+    """Whether any scheduler is there to apply requests."""
+    from aiosched.db.status import list_schedulers
+
+    return any(scheduler.alive for scheduler in await list_schedulers(db))
+
+
+def say_it_waits(what: str) -> None:
+    """Tell the person that a request is stored and nobody has applied it yet."""
+    talk(f"{what} waits: no scheduler has applied it yet. It is done as soon as one runs (aiosched serve).")
+
+
+def requester() -> str:
+    """Who asks, for the audit log."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # no such user in a container
+        user = "unknown"
+    return f"cli:{user}@{socket.gethostname()}"
+
+
+def shown_path(path: Path) -> str:
+    """A path for people: relative with `./`, else as it is."""
+    return str(path) if path.is_absolute() else f"./{path}"

@@ -1,0 +1,115 @@
+"""What comes next, for people; and which runs lie in a range, for backfills.
+
+Source: the semantics reference, sections 12 (clock changes) and 29.1 (dates of a backfill).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
+from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
+from aiosched.core.timetables.parse import AnyTimetable
+from aiosched.core.timetables.trigger import (
+    CronTriggerTimetable,
+    DeltaTriggerTimetable,
+    MultipleCronTriggerTimetable,
+)
+from aiosched.core.timetables.wallclock import WallClock
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingRun:
+    """A run to come; `note` says in words what a clock change does to it, None where clocks stand."""
+
+    run: NextRun
+    note: str | None
+
+
+def upcoming(
+    timetable: AnyTimetable,
+    *,
+    restriction: Restriction,
+    now: datetime,
+    n: int,
+    last: DataInterval | None = None,
+) -> Iterator[UpcomingRun]:
+    """At most `n` runs after `last` (the latest automated one), in order, as they look at `now`.
+
+    Ends early where the timetable ends, and where the next run depends on when the one
+    before it ends (`@continuous`).
+    """
+    previous: NextRun | None = None
+    for _ in range(n):
+        run = timetable.next_run(last=last, restriction=restriction, now=now)
+        if run is None or (previous is not None and run.run_after <= previous.run_after):
+            return
+        yield UpcomingRun(run, clock_note(timetable, run))
+        previous, last = run, run.interval
+
+
+def scheduled_between(
+    timetable: AnyTimetable, first: datetime, final: datetime, *, now: datetime, anchor: datetime | None
+) -> Iterator[NextRun]:
+    """The runs whose logical date lies in [first, final] and whose interval ended before `now`, in order.
+
+    Catchup and the DAG's own dates do not matter; only the grid of a delta goes through
+    `anchor`, the earliest start date (through `first` where there is none).
+
+    Source: the semantics reference, section 29.1.
+    """
+    begin = first.astimezone(UTC)
+    if anchor is not None and isinstance(timetable, (DeltaDataIntervalTimetable, DeltaTriggerTimetable)):
+        begin = timetable.delta.floor(begin, anchor=anchor.astimezone(UTC))
+    restriction = Restriction(begin, None, catchup=True)
+    run = timetable.next_run(last=None, restriction=restriction, now=now)
+    while run is not None and run.logical_date <= final and run.interval.end < now:
+        if run.logical_date >= first:
+            yield run
+        run = timetable.next_run(last=run.interval, restriction=restriction, now=now)
+
+
+def is_trigger(timetable: AnyTimetable) -> bool:
+    """True when runs happen at the tick, so that dates are compared with the tick, not with the interval's start."""
+    return isinstance(timetable, (CronTriggerTimetable, MultipleCronTriggerTimetable, DeltaTriggerTimetable))
+
+
+def clock_note(timetable: AnyTimetable, run: NextRun) -> str | None:
+    """What a clock change does to `run`, such as `23 h interval: clocks go forward`; None without one."""
+    if isinstance(timetable, CronDataIntervalTimetable):
+        return _note(timetable.clock, run.interval.start, run.interval.end, kind="interval")
+    if isinstance(timetable, CronTriggerTimetable):
+        return _note(
+            timetable.clock, timetable.clock.prev_tick(run.run_after), run.run_after, kind="since the last tick"
+        )
+    return None
+
+
+def _note(clock: WallClock, begin: datetime, end: datetime, *, kind: str) -> str | None:
+    change = _offset(clock, end) - _offset(clock, begin)
+    if not change:
+        return None
+    wall = end.astimezone(clock.zone).replace(tzinfo=None)
+    forward = change > timedelta(0)
+    note = f"{_length(end - begin)} {kind}: clocks go {'forward' if forward else 'back'}"
+    asked = wall - change
+    if forward and clock.cron.is_tick(asked) and end in (moved := clock.meaning(asked)).instants and moved.skipped:
+        return f"{note}, {_time(asked)} becomes {_time(wall)}"
+    if not clock.cron.every_hour and clock.meaning(wall).repeated:
+        return f"{note}, of two {_time(wall)} the second counts"
+    return note
+
+
+def _offset(clock: WallClock, t: datetime) -> timedelta:
+    return t.astimezone(clock.zone).utcoffset() or timedelta(0)
+
+
+def _length(length: timedelta) -> str:
+    seconds = length.total_seconds()
+    return f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds / 60:g} min"
+
+
+def _time(wall: datetime) -> str:
+    return wall.strftime("%H:%M:%S" if wall.second else "%H:%M")

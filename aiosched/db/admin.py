@@ -1,0 +1,234 @@
+"""What `aiosched db` does to a database as a whole: info, reset, backup, shell."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+
+from aiosched.db.dsn import address_of, normalize, password_of, without_password
+from aiosched.db.embedded_host import binaries
+from aiosched.db.engine import Connection, Database
+from aiosched.db.failures import explained
+from aiosched.db.migrate import HEAD, MIGRATION_LOCK, REVISIONS, migrate, out_of_date, read_revision
+from aiosched.errors import DatabaseError, Refused, UnsupportedDatabase
+
+MAIN_TABLES: Final = (
+    "dag",
+    "dag_version",
+    "dag_run",
+    "task_instance",
+    "task_try",
+    "xcom",
+    "pool",
+    "backfill",
+    "command",
+    "scheduler",
+)
+
+EXACT_UP_TO: Final = 100_000  # rows; above that counting takes long and the planner's estimate will do
+
+SERVER: Final = """
+    SELECT current_setting('server_version') AS version, current_database() AS name,
+           pg_database_size(current_database()) AS size, current_user AS username
+"""
+
+ESTIMATES: Final = """
+    SELECT relname AS name, reltuples AS rows FROM pg_class WHERE oid = ANY ($1::text[]::regclass[])
+"""
+
+# Schedulers whose lease has not run out, by the clock of the database. A handful of rows: no index.
+ALIVE: Final = "SELECT count(*) FROM scheduler WHERE lease_expires_at > now()"
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """How many rows a table has; an estimate of the planner's when not `exact`."""
+
+    rows: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseInfo:
+    """One screen about a database."""
+
+    address: str  # host and port, or the socket's folder
+    database: str
+    user: str
+    server_version: str
+    size_bytes: int
+    revision: str | None  # of the schema; None where aiosched has never been
+    needed_revision: str
+    tables: Mapping[str, RowCount]  # the main ones; empty unless the schema is current
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCommand:
+    """A PostgreSQL client to start: its arguments, and what to add to the environment (the password)."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+async def info(db: Database) -> DatabaseInfo:
+    """What stands in the database. Open `db` with `check=False` to ask about an outdated schema too."""
+    async with db.acquire() as conn:
+        server = await conn.fetchrow(SERVER)
+        revision = await read_revision(conn)
+        return DatabaseInfo(
+            address=db.where,
+            database=server["name"],
+            user=server["username"],
+            server_version=server["version"].split()[0],
+            size_bytes=server["size"],
+            revision=revision,
+            needed_revision=HEAD,
+            tables=await _count_rows(conn) if revision == HEAD else {},
+        )
+
+
+async def _count_rows(conn: Connection) -> dict[str, RowCount]:
+    estimates = {row["name"]: int(row["rows"]) for row in await conn.fetch(ESTIMATES, list(MAIN_TABLES))}
+    counts = {}
+    for table in MAIN_TABLES:
+        exact = estimates[table] <= EXACT_UP_TO  # -1: never analysed, so small
+        rows = await conn.fetchval(f"SELECT count(*) FROM {table}") if exact else estimates[table]
+        counts[table] = RowCount(rows, exact)
+    return counts
+
+
+async def reset(dsn: str, *, confirm: str) -> None:
+    """Drop everything that aiosched has in the database, and make it anew. `confirm` is the database's name.
+
+    Tables of others are left alone. Raises Refused if `confirm` differs or a scheduler is alive,
+    SchemaOutOfDate if a newer aiosched made the schema, and the errors of `Database.open`.
+    """
+    from aiosched.db.schema import metadata  # imports SQLAlchemy
+
+    dsn = normalize(dsn)
+    with explained(dsn):
+        conn = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "aiosched reset"})
+        try:
+            name = await conn.fetchval("SELECT current_database()")
+            if confirm != name:
+                raise Refused(
+                    f"Everything in database {name!r} at {address_of(dsn)} would be lost. "
+                    f"Confirm with its name, {name!r} (not {confirm!r})."
+                )
+            await conn.execute("SET lock_timeout = '10s'")
+            async with conn.transaction():
+                await conn.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+                revision = await read_revision(conn)
+                if revision is not None:
+                    await _refuse_reset_in_use(conn, revision)
+                names = ", ".join(f'"{table}"' for table in (*metadata.tables, "alembic_version"))
+                await conn.execute("DROP VIEW IF EXISTS task_instance_named")
+                await conn.execute(f"DROP TABLE IF EXISTS {names}")
+        except asyncpg.LockNotAvailableError:
+            raise Refused(
+                "Somebody is using the tables. Stop every aiosched on this database, then try again."
+            ) from None
+        finally:
+            await conn.close()
+    await migrate(dsn)
+
+
+async def _refuse_reset_in_use(conn: Connection, revision: str) -> None:
+    if revision not in REVISIONS:
+        raise out_of_date(revision)
+    if alive := await conn.fetchval(ALIVE):
+        raise Refused(f"{alive} scheduler(s) are alive on this database. Stop them, then reset.")
+
+
+async def backup(dsn: str, path: Path) -> int:
+    """Write the database to `path` in pg_dump's custom format (for pg_restore); the size in bytes.
+
+    A consistent snapshot; schedulers may go on meanwhile. `path` appears once it is complete.
+    Raises Refused if it exists, UnsupportedDatabase if there is no pg_dump new enough for the server,
+    DatabaseError with pg_dump's words if it fails.
+    """
+    _refuse_overwriting(path)
+    async with await Database.open(dsn, application_name="aiosched backup", check=False) as db, db.acquire() as conn:
+        server_major = int(await conn.fetchval("SELECT current_setting('server_version_num')::int / 10000"))
+    program = await _pg_dump_for(server_major)
+    partial = path.with_name(f"{path.name}.partial")
+    command = _client(program, dsn, "--format=custom", f"--file={partial}", "--no-password")
+    try:
+        status, said = await _run(command)
+        if status != 0:
+            raise DatabaseError(f"The backup to {path} failed: {' '.join(said.split())}.")
+        return _publish(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _refuse_overwriting(path: Path) -> None:
+    if path.exists():
+        raise Refused(f"{path} exists. Choose another name, or remove it.")
+
+
+def _publish(partial: Path, path: Path) -> int:
+    partial.replace(path)
+    return path.stat().st_size
+
+
+def shell(dsn: str) -> ClientCommand:
+    """How to start psql on the database: the one on PATH (it has line editing), else the bundled one."""
+    return _client(shutil.which("psql") or str(binaries() / "psql"), dsn)
+
+
+async def _pg_dump_for(server_major: int) -> str:
+    """The bundled pg_dump if it is new enough, else the one on PATH: a client cannot dump a newer server."""
+    bundled, on_path = str(binaries() / "pg_dump"), shutil.which("pg_dump")
+    found = {}
+    for program in (bundled, on_path):
+        if program is not None:
+            found[program] = await _major_version(program)
+            if found[program] >= server_major:
+                return program
+    raise UnsupportedDatabase(
+        f"The newest pg_dump here is version {max(found.values())}, the server is PostgreSQL {server_major}. "
+        f"Install the PostgreSQL {server_major} client and put its pg_dump on PATH."
+    )
+
+
+async def _major_version(program: str) -> int:
+    _, said = await _run(ClientCommand((program, "--version"), {}))
+    number = re.search(r"(\d+)", said)
+    if number is None:
+        raise DatabaseError(f"{program} does not tell its version: {said.strip()!r}. Reinstall it.")
+    return int(number[1])
+
+
+async def _run(command: ClientCommand) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        *command.argv,
+        env={**os.environ, **command.environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        said, _ = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    return process.returncode or 0, said.decode(errors="replace")
+
+
+def _client(program: str, dsn: str, *arguments: str) -> ClientCommand:
+    """A libpq program on `dsn`; the password goes through the environment, where `ps` does not show it."""
+    password = password_of(dsn)
+    return ClientCommand(
+        (program, f"--dbname={without_password(dsn)}", *arguments),
+        {} if password is None else {"PGPASSWORD": password},
+    )

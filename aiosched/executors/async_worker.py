@@ -1,0 +1,172 @@
+"""A worker process for `async def` tasks: many attempts at a time on one loop.
+
+They share the process: environment, working directory and what blocks the loop concern
+all of them. An attempt that was told to stop and does not is ended with the whole worker
+by the scheduler, after its grace period.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from aiosched.core.messages import Attempt, AttemptKey, Report, XComRef
+from aiosched.errors import ExecutorError
+from aiosched.executors.dag_cache import BackgroundFileDags
+from aiosched.executors.logs import ProcessCapture
+from aiosched.executors.protocol import Answer, Ask, Cancel, Ended, FrameReader, Ready, Run, WorkerConfig, frame
+from aiosched.executors.runner import Execution, Surroundings
+
+_LARGE: Final = 1_048_576  # bytes of XComs in one message
+
+
+class AsyncWorker(asyncio.Protocol):
+    """The socket to the scheduler, the attempts that run, and their TaskServices."""
+
+    def __init__(self, config: WorkerConfig, gone: asyncio.Event) -> None:
+        self._config, self._gone = config, gone
+        self._surroundings = Surroundings(
+            logs_folder=Path(config.logs_folder) if config.logs_folder else None,
+            max_xcom_bytes=config.max_xcom_bytes,
+            max_log_bytes=config.max_log_bytes,
+        )
+        self._dags = BackgroundFileDags(Path(config.dags_folder), import_timeout=config.import_timeout)
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader()
+        self._running: dict[AttemptKey, tuple[asyncio.Task[None], Execution]] = {}
+        self._ended: list[Report] = []
+        self._questions: dict[int, asyncio.Future[list[list[tuple[int, str]]]]] = {}
+        self._asked = 0
+        self._done = 0
+        self._transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+        transport.write(frame(Ready()))
+
+    def data_received(self, data: bytes) -> None:
+        for message in self._reader.feed(data):
+            match message:
+                case Run(attempts):
+                    for attempt in attempts:
+                        self._begin(attempt)
+                case Cancel(key):
+                    self._cancel(key)
+                case Answer(number, pairs, error):
+                    self._answer(number, pairs, error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
+
+    async def end(self) -> None:
+        """Cancel what runs, and wait for it (the scheduler kills this process when that takes too long)."""
+        tasks = [task for task, _ in self._running.values()]
+        for task, execution in self._running.values():
+            execution.stop_requested = True
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        """See TaskServices."""
+        return await self._ask(run, refs, previous=False)
+
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        """See TaskServices."""
+        return (await self._ask(run, [ref], previous=True))[0]
+
+    async def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[list[tuple[int, str]]]:
+        if self._transport is None or self._gone.is_set():
+            raise ExecutorError("The scheduler is gone: XComs cannot be read any more.")
+        self._asked += 1
+        number = self._asked
+        answer = self._questions[number] = self._loop.create_future()
+        self._transport.write(frame(Ask(number, run, list(refs), previous)))
+        try:
+            return await answer
+        finally:
+            self._questions.pop(number, None)
+
+    def _answer(self, number: int, pairs: list[list[tuple[int, str]]], error: str | None) -> None:
+        answer = self._questions.get(number)
+        if answer is None or answer.done():
+            return  # its asker was cancelled
+        if error is None:
+            answer.set_result(pairs)
+        else:
+            answer.set_exception(ExecutorError(error))
+
+    def _begin(self, attempt: Attempt) -> None:
+        execution = Execution(attempt, self, self._surroundings, blocking=refuse_to_block)
+        self._running[attempt.key] = (self._loop.create_task(self._run(execution)), execution)
+
+    async def _run(self, execution: Execution) -> None:
+        report = await execution.run(self._dags)
+        del self._running[execution.attempt.key]
+        self._done += 1
+        if not self._ended:
+            self._loop.call_soon(self._flush)
+        self._ended.append(report)
+
+    def _flush(self) -> None:
+        reports, self._ended = self._ended, []
+        retire = f"it has run {self._done:,} attempts" if self._done >= self._config.max_attempts else None
+        if self._transport is None or self._gone.is_set():
+            return
+        batch: list[Report] = []
+        size = 0
+        for report in reports:
+            batch.append(report)
+            size += sum(len(xcom.value) for xcom in report.xcoms)
+            if size > _LARGE:
+                self._transport.write(frame(Ended(batch, retire)))
+                batch, size = [], 0
+        if batch:
+            self._transport.write(frame(Ended(batch, retire)))
+
+    def _cancel(self, key: AttemptKey) -> None:
+        if key in self._running:
+            task, execution = self._running[key]
+            execution.stop_requested = True
+            task.cancel()
+
+
+def refuse_to_block(work: Coroutine[Any, Any, Any]) -> NoReturn:
+    """What `ti.xcom_pull` does inside an `async def` task: say what to do instead of blocking the loop for ever."""
+    work.close()
+    raise ExecutorError(
+        "ti.xcom_pull() would block the event loop that this async task runs on: use `await ti.axcom_pull(...)`."
+    )
+
+
+async def _work(sock: socket.socket, config: WorkerConfig) -> None:
+    gone = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    worker = AsyncWorker(config, gone)
+    loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler's word is the closed socket
+    transport, _ = await loop.create_unix_connection(lambda: worker, sock=sock)
+    try:
+        await gone.wait()
+        await worker.end()
+    finally:
+        transport.close()
+
+
+def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
+    """The life of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.register_at_fork(after_in_child=sock.close)
+    ProcessCapture(config.log_level)
+    try:
+        import uvloop
+
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    except ImportError:
+        runner = asyncio.Runner()
+    with runner:
+        runner.run(_work(sock, config))

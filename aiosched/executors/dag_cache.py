@@ -1,0 +1,91 @@
+"""DAGs in a worker: a file is imported once for each content it had, not once an attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aiosched.authoring.loader import load_file
+from aiosched.core.messages import RunInfo
+from aiosched.executors.failures import details_of, reason_of
+from aiosched.executors.runner import AttemptStopped, DagUnavailable, TimeLimit
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag import DAG
+
+_KEPT: Final = 2  # contents of one file that are kept: live runs may be pinned to the one before the newest
+
+
+class FileDags:
+    """The DAGs of files below `root`, by file and content hash; loads in the calling thread.
+
+    `time_limit` bounds an import (see runner.TimeLimit). Where a run is pinned to a content
+    that the file no longer has, and this worker has not loaded it, the file is taken as it is now.
+    """
+
+    def __init__(self, root: Path, *, import_timeout: float, time_limit: TimeLimit | None = None) -> None:
+        self._root, self._timeout, self._time_limit = root, import_timeout, time_limit
+        self._files: dict[str, dict[str | None, dict[str, DAG]]] = {}
+
+    def cached(self, run: RunInfo) -> DAG | None:
+        """The DAG of `run`, if its file was loaded already."""
+        contents = self._files.get(run.file or "")
+        dags = contents.get(run.file_hash) if contents else None
+        return dags.get(run.dag_id) if dags else None
+
+    async def load(self, run: RunInfo) -> DAG:
+        """Import the file of `run`; raises DagUnavailable with the import error as its details."""
+        return self._load(run)
+
+    def _load(self, run: RunInfo) -> DAG:
+        if run.file is None:
+            raise DagUnavailable(
+                f"The DAG {run.dag_id!r} was registered in the scheduler's own process and has no file, "
+                "so a worker process cannot load it: use the inline executor, or put it into the DAGs folder."
+            )
+        message = f"the import took longer than {self._timeout:g} s (core.dagbag_import_timeout)"
+        limit: AbstractContextManager[None] = nullcontext()
+        if self._time_limit is not None:
+            limit = self._time_limit(self._timeout, message)
+        try:
+            with limit:
+                loaded = load_file(self._root / run.file, root=self._root)
+        except AttemptStopped:
+            raise
+        except BaseException as error:  # sys.exit() at import time is an import error too
+            reason = f"{run.file} cannot be imported: {reason_of(error)}"
+            raise DagUnavailable(reason, details_of(error)) from None
+        contents = self._files.setdefault(run.file, {})
+        contents[run.file_hash] = dags = {dag.dag_id: dag for dag in loaded.dags}
+        while len(contents) > _KEPT:
+            del contents[next(iter(contents))]
+        if run.dag_id not in dags:
+            found = ", ".join(sorted(dags)) or "no DAG"
+            raise DagUnavailable(f"{run.file} does not define the DAG {run.dag_id!r} any more; it defines {found}.")
+        return dags[run.dag_id]
+
+
+class BackgroundFileDags(FileDags):
+    """The same for a loop with many attempts: an import runs in a thread, once for all who wait for it."""
+
+    def __init__(self, root: Path, *, import_timeout: float) -> None:
+        super().__init__(root, import_timeout=import_timeout)
+        self._loading: dict[tuple[str | None, str | None], asyncio.Lock] = {}
+
+    async def load(self, run: RunInfo) -> DAG:
+        """As FileDags.load; other attempts go on meanwhile."""
+        place = (run.file, run.file_hash)
+        async with self._loading.setdefault(place, asyncio.Lock()):
+            dag = self.cached(run)
+            if dag is None:
+                try:
+                    async with asyncio.timeout(self._timeout):
+                        dag = await asyncio.to_thread(self._load, run)
+                except TimeoutError:
+                    reason = f"{run.file} cannot be imported: it took longer than {self._timeout:g} s"
+                    raise DagUnavailable(f"{reason} (core.dagbag_import_timeout)") from None
+        if len(self._loading) > 1000:
+            self._loading = {key: lock for key, lock in self._loading.items() if lock.locked()}
+        return dag

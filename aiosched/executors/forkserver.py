@@ -1,0 +1,151 @@
+"""The process that workers are forked from: `python -m aiosched.executors.forkserver FD`.
+
+It has imported what runners need and nothing else: no database connection, no socket of
+the scheduler's but the one it is spoken to on, no threads. So a worker starts in
+milliseconds and inherits nothing. It reports each worker's end the moment it happens, kills
+what is left of a worker's process group, and takes all workers along when the scheduler
+is gone (its socket closes) or when it is told to stop.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Final
+
+from aiosched.executors.processes import die_with_parent, signal_group
+from aiosched.executors.protocol import Exited, Fork, Forked, FrameReader, FromForkserver, Setup, Signal, frame
+from aiosched.executors.protocol import WorkerConfig as Config
+
+_READ: Final = 65_536
+_MOST_FDS: Final = 64  # passed with one read
+
+
+class Forkserver:
+    """Forks workers on request. Single-threaded and blocking on purpose: forking stays safe."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._config: Config | None = None
+        self._workers: dict[int, int] = {}  # pid -> worker number
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+
+    def serve(self) -> None:
+        """Work until the scheduler's side of the socket closes."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        reader, sockets = FrameReader(), list[int]()
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._wake_read, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll()}
+            if self._wake_read in ready:
+                os.read(self._wake_read, _READ)
+                self._reap()
+            if self._control.fileno() in ready:
+                data, fds, _, _ = socket.recv_fds(self._control, _READ, _MOST_FDS)
+                if not data:
+                    return
+                sockets += fds
+                for message in reader.feed(data):
+                    match message:
+                        case Setup(config):
+                            self._config = config
+                        case Fork(worker, is_async):
+                            self._fork(worker, is_async, sockets.pop(0))
+                        case Signal(worker, signum, group):
+                            self._signal(worker, signum, group)
+
+    def end(self) -> None:
+        """Kill every worker with its group, and wait for them."""
+        for pid in self._workers:
+            signal_group(pid, signal.SIGKILL)
+        for pid in self._workers:
+            os.waitpid(pid, 0)
+
+    def _fork(self, worker: int, is_async: bool, fd: int) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(fd)
+            self._send(Exited(worker, None, f"no worker process can be started: {error}"))
+            return
+        if pid == 0:
+            self._become_worker(fd, is_async)
+        os.close(fd)
+        self._workers[pid] = worker
+        self._send(Forked(worker, pid))
+
+    def _become_worker(self, fd: int, is_async: bool) -> None:
+        code = 70
+        try:
+            parent = os.getppid()
+            os.setsid()
+            signal.set_wakeup_fd(-1)
+            for signum in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+                signal.signal(signum, signal.SIG_DFL)
+            die_with_parent(parent)
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            self._control.close()
+            assert self._config is not None, "Setup comes first"
+            if is_async:
+                from aiosched.executors.async_worker import run_worker
+            else:
+                from aiosched.executors.worker import run_worker
+            run_worker(socket.socket(fileno=fd), self._config)
+            code = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(code)
+
+    def _signal(self, worker: int, signum: int, group: bool) -> None:
+        for pid, number in self._workers.items():
+            if number == worker and not (group and signal_group(pid, signum)):
+                os.kill(pid, signum)
+
+    def _reap(self) -> None:
+        for pid in list(self._workers):
+            if sys.platform != "darwin":
+                if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                    continue
+                signal_group(pid, signal.SIGKILL)  # before the wait: until then the id cannot be anybody else's
+            gone, status = os.waitpid(pid, os.WNOHANG)
+            if gone:
+                self._send(Exited(self._workers.pop(pid), os.waitstatus_to_exitcode(status)))
+
+    def _send(self, message: FromForkserver) -> None:
+        try:
+            self._control.sendall(frame(message))
+        except OSError:
+            return  # the scheduler is gone: the next read says so
+
+
+def main(fd: int) -> None:
+    """Serve on the inherited socket `fd`."""
+    parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    die_with_parent(parent, signal.SIGTERM)  # in case somebody else holds the other end of the socket
+    import aiosched.executors.async_worker
+    import aiosched.executors.worker  # noqa: F401  preloaded for all workers
+
+    gc.collect()
+    gc.freeze()
+    server = Forkserver(socket.socket(fileno=fd))
+    try:
+        server.serve()
+    finally:
+        server.end()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,459 @@
+"""The local executor: attempts run in warm worker processes of this machine.
+
+    scheduler ── forkserver ── workers      forkserver.py, forkserver_client.py
+        └──────── a socket each ──┘         worker_link.py, protocol.py
+
+Plain functions run one to a process at a time, `async def` tasks many to a process. Lives
+here: who gets which attempt, and what the end of a process means for its attempts.
+What the end of an attempt's process means (the semantics reference, section 22.2, and
+decision 17): a crash under a task's own hands is an ordinary failure of that task; what
+died without a fault of its own is lost; what had not begun goes to another worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from aiosched.config import Settings
+from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
+from aiosched.errors import ConfigError
+from aiosched.executors.forkserver_client import ForkserverClient
+from aiosched.executors.pace import Pace
+from aiosched.executors.processes import describe_exit, signal_group
+from aiosched.executors.protocol import Ask, Ended, WorkerConfig
+from aiosched.executors.runner import timeout_reason
+from aiosched.executors.start_notices import StartNotices
+from aiosched.executors.worker_link import WorkerLink
+
+log = logging.getLogger(__name__)
+
+_MOST_FAILED_STARTS: Final = 3  # in a row, before waiting attempts are given back as lost
+_STOPPED: Final = "the scheduler stopped"
+_PATIENCE: Final = 0.5  # seconds for the last words of a dead worker, when a child of its holds the socket open
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalOptions:
+    """How the local executor works. Times in seconds, sizes in bytes."""
+
+    dags_folder: Path
+    logs_folder: Path | None = None
+    slots: int | None = None  # plain functions at a time; None: four a core
+    async_slots: int = 1000
+    async_workers: int | None = None  # processes for async def tasks; None: one for every two cores
+    isolation: str = "warm"  # or fresh: a process for each attempt
+    max_xcom_bytes: int = 1_048_576
+    max_log_bytes: int = 104_857_600
+    log_level: str = "INFO"
+    import_timeout: float = 30.0
+    cleanup_time: float = 60.0  # from the execution timeout to TERM, for a task that does not stop by itself
+    kill_after: float = 5.0  # from TERM to KILL where nobody said another grace
+    idle_time: float = 60.0  # an idle worker beyond the first ends after this
+    max_attempts: int = 50_000  # of one worker
+    max_growth_bytes: int = 536_870_912  # of one worker
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> LocalOptions:
+        """The options that the settings ask for."""
+        core = settings.core
+        return cls(
+            dags_folder=core.dags_folder.absolute(),
+            logs_folder=(settings.logs.folder or core.home / "logs").absolute(),
+            slots=settings.executor.slots,
+            async_slots=settings.executor.async_slots,
+            isolation=settings.executor.isolation,
+            max_xcom_bytes=core.max_xcom_bytes,
+            max_log_bytes=core.max_log_bytes,
+            log_level=settings.logs.level,
+            import_timeout=core.dagbag_import_timeout,
+            cleanup_time=core.killed_task_cleanup_time,
+        )
+
+
+class LocalExecutor:
+    """See the module. Implements the Executor protocol; everything happens on the loop that `start` ran on."""
+
+    name = "local"
+
+    def __init__(self, options: LocalOptions) -> None:
+        if options.isolation not in {"warm", "fresh"}:
+            raise ConfigError(f"executor.isolation is {options.isolation!r}: use 'warm' or 'fresh'.")
+        cores = os.cpu_count() or 1
+        self._options = options
+        self._slots = options.slots or 4 * cores
+        self._async_workers = options.async_workers or max(1, cores // 2)
+        self._fresh = options.isolation == "fresh"
+        self._config = WorkerConfig(
+            dags_folder=str(options.dags_folder),
+            logs_folder=str(options.logs_folder) if options.logs_folder else None,
+            max_xcom_bytes=options.max_xcom_bytes,
+            max_log_bytes=options.max_log_bytes,
+            log_level=options.log_level,
+            import_timeout=options.import_timeout,
+            max_attempts=1 if self._fresh else options.max_attempts,
+            max_growth_bytes=options.max_growth_bytes,
+        )
+        self._hostname = socket.gethostname()
+        self._links: dict[int, WorkerLink] = {}  # every worker whose end has not been dealt with
+        self._forkserver: ForkserverClient | None = None
+        self._idle: list[WorkerLink] = []  # plain workers without work, the last used one last
+        self._backlog: deque[Attempt] = deque()  # accepted, not yet sent
+        self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
+        self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # what an attempt told to stop will be reported as
+        self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pace = Pace()
+        self._busy = 0  # plain workers that run something (fresh: all)
+        self._async_running = 0
+        self._last_number = 0
+        self._failed_starts = 0
+        self._stopping = False
+        self._quiet = asyncio.Event()  # nothing accepted is unreported
+        self._quiet.set()
+        self._reaper: asyncio.TimerHandle | None = None
+
+    @property
+    def slots(self) -> int:
+        """Plain-function attempts it runs at a time."""
+        return self._slots
+
+    @property
+    def open_slots(self) -> int:
+        """Free slots, and as many more as are passed through in a moment at the present pace (see Pace)."""
+        if self._stopping:
+            return 0
+        ahead = min(self._pace.ahead(self._loop.time()), 16 * self._slots)
+        return max(0, self._slots + ahead - self._busy - len(self._backlog))
+
+    @property
+    def open_async_slots(self) -> int:
+        """How many more `async def` attempts it takes; with isolation "fresh" they take ordinary slots."""
+        if self._fresh:
+            return self.open_slots
+        return 0 if self._stopping else max(0, self._options.async_slots - self._async_running)
+
+    async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
+        """Start the forkserver; workers are forked when there is work for them."""
+        self._loop = asyncio.get_running_loop()
+        self._report, self._services = report, services
+        self._starts = StartNotices(self._loop, report, hostname=self._hostname)
+        self._forkserver = ForkserverClient(self._config, self)
+
+    def _signal(self, link: WorkerLink, signum: int) -> None:
+        if self._forkserver is not None:
+            self._forkserver.signal(link.number, signum)
+
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        """Take the attempts, in order; those that find no free worker stand in line."""
+        self._quiet.clear()
+        for attempt in attempts:
+            if self._stopping:
+                self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.LOST, _STOPPED))
+            elif attempt.is_async and not self._fresh:
+                self._begin(self._async_link(), attempt)
+            else:
+                self._backlog.append(attempt)
+        self._pump()
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        """Ask an attempt to stop and return at once; its report (FAILED) follows within about `grace` seconds.
+
+        An `async def` attempt that ignores its cancellation is killed with its whole worker:
+        the other attempts in that worker are then lost.
+        """
+        self._stop_attempt(attempt, grace, Outcome.FAILED, "was stopped on request")
+
+    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
+        """None: worker processes die with their scheduler."""
+        return []
+
+    async def stop(self, grace: float) -> None:
+        """Wait up to `grace` seconds for what runs, then TERM or cancel it, then KILL; ends all processes.
+
+        What had not begun, and what had to be stopped, is reported as LOST: it costs no
+        retry. Calling it again with a shorter grace hurries a stop that is under way.
+        """
+        self._stopping = True
+        while self._backlog:
+            self._finish(self._report_of(self._backlog.popleft().key, Outcome.LOST, _STOPPED))
+        self._settle()
+        for end in (grace, self._options.kill_after, _PATIENCE):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(end):
+                    await self._quiet.wait()
+            if self._quiet.is_set():
+                break
+            for key in list(self._where):
+                self._stop_attempt(key, self._options.kill_after, Outcome.LOST, _STOPPED)
+        await self._release()
+
+    # Handing out work
+
+    def _pump(self) -> None:
+        while self._backlog and not self._stopping:
+            if self._idle:
+                link = self._idle.pop()
+            elif self._busy < self._slots:
+                link = self._spawn(is_async=self._fresh and self._backlog[0].is_async)
+            else:
+                return
+            self._busy += 1
+            self._begin(link, self._backlog.popleft())
+
+    def _async_link(self) -> WorkerLink:
+        links = [link for link in self._links.values() if link.is_async and not link.retiring]
+        best = min(links, key=lambda link: len(link.attempts), default=None)
+        if best is None or (best.attempts and len(links) < self._async_workers):
+            return self._spawn(is_async=True)
+        return best
+
+    def _spawn(self, *, is_async: bool) -> WorkerLink:
+        self._last_number += 1
+        link = WorkerLink(self._last_number, is_async=is_async, listener=self)
+        self._links[link.number] = link
+        if self._forkserver is None:
+            self._forkserver = ForkserverClient(self._config, self)
+        ours = self._forkserver.fork(link.number, is_async=is_async)
+        task = self._loop.create_task(link.connect(ours))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return link
+
+    def _begin(self, link: WorkerLink, attempt: Attempt) -> None:
+        key = attempt.key
+        self._where[key] = link
+        if attempt.is_async and not self._fresh:
+            self._async_running += 1
+        link.run(attempt)
+        self._starts.began(key, link)
+        if attempt.execution_timeout is not None:
+            patience = attempt.execution_timeout + self._options.cleanup_time
+            self._timers[key] = self._loop.call_later(patience, self._overdue, key, attempt.execution_timeout)
+
+    # What workers say
+
+    def attempts_ended(self, link: WorkerLink, ended: Ended) -> None:
+        """Some attempts of a worker have ended."""
+        for report in ended.reports:
+            if link.attempts.pop(report.key, None) is not None:
+                self._leave(link, report.key)
+                self._finish(report)
+        self._failed_starts = 0
+        if ended.retire is not None or self._fresh:
+            link.retiring = True
+        if link.retiring:
+            if not link.attempts:
+                self._dismiss(link)
+        elif not link.is_async and not link.attempts:
+            link.idle_since = self._loop.time()
+            self._idle.append(link)
+            if self._reaper is None and len(self._idle) > 1:
+                self._reaper = self._loop.call_later(self._options.idle_time, self._reap)
+        self._pump()
+
+    def worker_asks(self, link: WorkerLink, question: Ask) -> None:
+        """A task in a worker wants XComs."""
+        task = self._loop.create_task(self._answer(link, question))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, link: WorkerLink, question: Ask) -> None:
+        try:
+            if question.previous:
+                pairs = [await self._services.get_previous_xcoms(question.run, question.refs[0])]
+            else:
+                pairs = await self._services.get_xcoms(question.run, question.refs)
+        except Exception as error:  # the task fails with it; whether it tries again is its own matter
+            log.warning("the XComs of a running task cannot be read: %s", error)
+            link.answer(question.number, [], f"XComs cannot be read: {type(error).__name__}: {error}")
+        else:
+            link.answer(question.number, pairs)
+
+    # The ends of processes
+
+    def worker_forked(self, worker: int, pid: int) -> None:
+        """A worker has its process."""
+        if (link := self._links.get(worker)) is not None:
+            link.pid = pid
+
+    def worker_exited(self, worker: int, code: int | None, reason: str | None) -> None:
+        """A worker's process is gone. Its last words may still be in the socket: they count."""
+        if (link := self._links.get(worker)) is not None:
+            link.exit = reason or f"the worker process {describe_exit(code)}"
+            self._judge_soon(link)
+
+    def link_lost(self, link: WorkerLink) -> None:
+        """A worker's socket is closed."""
+        link.retiring = True
+        if link in self._idle:
+            self._idle.remove(link)
+        if link.exit is not None:
+            self._judge(link)
+        elif link.attempts:  # it lives on, but cannot be talked to any more
+            self._signal(link, signal.SIGKILL)
+
+    def forkserver_lost(self, reason: str) -> None:
+        """The forkserver is gone, and all workers with it: kill what is left of them and start another one."""
+        log.error("the process that workers are forked from %s; its workers are gone", reason)
+        for link in list(self._links.values()):
+            if link.pid is not None:
+                signal_group(link.pid, signal.SIGKILL)
+            if link.ready:
+                for key in link.attempts:
+                    self._verdicts.setdefault(key, (Outcome.LOST, f"the forkserver {reason}, and its workers with it"))
+            link.exit = "the worker process lost its forkserver"
+            self._judge_soon(link)
+        self._forkserver = None  # the next worker that is needed starts another one
+
+    def _judge_soon(self, link: WorkerLink) -> None:
+        link.retiring = True
+        if link in self._idle:
+            self._idle.remove(link)
+        if link.lost.done():
+            self._judge(link)
+        else:
+            self._loop.call_later(_PATIENCE, self._judge, link)
+
+    def _judge(self, link: WorkerLink) -> None:
+        """Decide, once, what becomes of the attempts of a dead worker."""
+        if link.judged:
+            return
+        link.judged = True
+        self._links.pop(link.number, None)
+        link.close()
+        attempts, link.attempts = link.attempts, {}
+        if not link.ready and not self._stopping:
+            self._failed_starts += 1
+        alone = len(attempts) == 1
+        again: list[Attempt] = []
+        for key, attempt in attempts.items():
+            self._leave(link, key)
+            exit_ = link.exit or "the worker process is gone"
+            if key in self._verdicts:
+                _, reason = self._verdicts[key]
+                self._finish(self._report_of(key, Outcome.LOST, f"{reason}, and its process was killed", link))
+            elif not link.ready and self._failed_starts < _MOST_FAILED_STARTS:
+                again.append(attempt)
+            elif not link.ready:
+                self._finish(self._report_of(key, Outcome.LOST, f"no worker could be started: {exit_}", link))
+            elif alone:
+                self._finish(self._report_of(key, Outcome.FAILED, exit_, link))
+            else:
+                reason = f"{exit_}, which ran {len(attempts)} attempts at a time"
+                self._finish(self._report_of(key, Outcome.LOST, reason, link))
+        if again:
+            self.submit(again)
+        self._pump()
+
+    def _leave(self, link: WorkerLink, key: AttemptKey) -> None:
+        self._where.pop(key, None)
+        if link.is_async and not self._fresh:
+            self._async_running -= 1
+        else:
+            self._busy -= 1
+            self._pace.ended(self._loop.time())
+
+    def _finish(self, report: Report) -> None:
+        key = report.key
+        self._starts.ended(key)
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+        verdict = self._verdicts.pop(key, None)
+        if report.outcome is Outcome.LOST and verdict is not None:
+            outcome, reason = verdict
+            reason = report.reason if report.reason and report.reason.startswith(reason) else reason
+            report = msgspec.structs.replace(report, outcome=outcome, reason=reason)
+        elif report.outcome is Outcome.LOST and report.reason == "was told to stop by SIGTERM":
+            report = msgspec.structs.replace(report, outcome=Outcome.FAILED, reason="got SIGTERM from outside")
+        self._report(report)
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._where and not self._backlog:
+            self._quiet.set()
+
+    # Stopping
+
+    def _stop_attempt(self, key: AttemptKey, grace: float, outcome: Outcome, reason: str) -> None:
+        waiting = next((attempt for attempt in self._backlog if attempt.key == key), None)
+        if waiting is not None:
+            self._backlog.remove(waiting)
+            self._finish(self._report_of(key, outcome, f"{reason} before it began"))
+            return
+        link = self._where.get(key)
+        if link is None:
+            return
+        again = key in self._verdicts
+        self._verdicts.setdefault(key, (outcome, reason))
+        if link.is_async:
+            link.cancel(key)
+        elif not again:
+            link.retiring = True
+            self._signal(link, signal.SIGTERM)
+        self._loop.call_later(grace, self._kill, key, link)
+
+    def _kill(self, key: AttemptKey, link: WorkerLink) -> None:
+        if self._where.get(key) is not link:
+            return
+        others = len(link.attempts) - 1
+        log.warning(
+            "attempt %s does not stop: its worker process %s is killed%s",
+            key, link.pid, f", with {others} other attempts" if others else "",
+        )  # fmt: skip
+        self._signal(link, signal.SIGKILL)
+
+    def _overdue(self, key: AttemptKey, seconds: float) -> None:
+        self._timers.pop(key, None)
+        self._stop_attempt(key, self._options.kill_after, Outcome.FAILED, timeout_reason(seconds))
+
+    def _dismiss(self, link: WorkerLink) -> None:
+        """Let a worker without work go; one that does not is killed."""
+        link.retiring = True
+        link.close()
+        self._loop.call_later(self._options.kill_after, self._make_sure, link)
+
+    def _make_sure(self, link: WorkerLink) -> None:
+        if link.number in self._links and link.exit is None:
+            self._signal(link, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        self._reaper = None
+        limit = self._loop.time() - self._options.idle_time
+        while len(self._idle) > 1 and self._idle[0].idle_since <= limit:
+            self._dismiss(self._idle.pop(0))
+        if len(self._idle) > 1:
+            self._reaper = self._loop.call_at(self._idle[0].idle_since + self._options.idle_time, self._reap)
+
+    async def _release(self) -> None:
+        self._starts.close()
+        if self._reaper is not None:
+            self._reaper.cancel()
+        links = list(self._links.values())
+        for link in links:
+            link.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._forkserver is not None:
+            await self._forkserver.close()
+        await asyncio.gather(*(asyncio.wait_for(link.lost, _PATIENCE) for link in links), return_exceptions=True)
+        for link in links:
+            link.exit = link.exit or "the worker process was stopped with its scheduler"
+            self._judge(link)
+
+    def _report_of(self, key: AttemptKey, outcome: Outcome, reason: str, link: WorkerLink | None = None) -> Report:
+        pid = link.pid if link is not None else None
+        return Report(key=key, outcome=outcome, at=datetime.now(UTC), reason=reason, hostname=self._hostname, pid=pid)

@@ -1,0 +1,52 @@
+"""Small facts and calls about operating-system processes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from typing import Final
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def die_with_parent(parent: int, signum: int = signal.SIGKILL) -> None:
+    """Have this process get `signum` when its parent, process `parent`, dies. Linux only; elsewhere nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+        if os.getppid() != parent:  # it died before the call
+            os.kill(os.getpid(), signum)
+
+
+def signal_group(leader: int, signum: int) -> bool:
+    """Send `signum` to the process group of `leader`; False if it is gone."""
+    try:
+        os.killpg(leader, signum)
+    except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+        return False
+    return True
+
+
+def describe_exit(code: int | None) -> str:
+    """How a process ended, as the rest of a sentence: `was killed by SIGKILL`, `ended with exit code 3`."""
+    if code is None:
+        return "is gone"
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was killed by {name}"
+
+
+def has_children() -> bool:
+    """Whether this process has child processes, running or not yet waited for. Leaves their status alone."""
+    if not hasattr(os, "waitid"):
+        return False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True

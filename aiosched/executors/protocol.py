@@ -1,0 +1,174 @@
+"""What scheduler, forkserver and workers say to each other, and how it is framed.
+
+A frame is four bytes of length (big-endian) and one msgpack message. Many frames go into
+one write and come out of one read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from aiosched.core.messages import Attempt, AttemptKey, Report, XComRef
+from aiosched.errors import ExecutorError
+
+LARGEST_FRAME: Final = 256 * 1024 * 1024
+_LENGTH: Final = struct.Struct(">I")
+
+
+class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How workers work. Sizes in bytes, times in seconds; paths as text."""
+
+    dags_folder: str
+    logs_folder: str | None
+    max_xcom_bytes: int
+    max_log_bytes: int
+    log_level: str
+    import_timeout: float
+    max_attempts: int  # a worker is replaced after so many
+    max_growth_bytes: int  # ... or after its memory grew by so much
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of all messages."""
+
+
+# scheduler -> worker
+
+
+class Run(Message, frozen=True):
+    """Execute these attempts."""
+
+    attempts: list[Attempt]
+
+
+class Cancel(Message, frozen=True):
+    """Cancel a running `async def` attempt. Plain ones are told by SIGTERM."""
+
+    key: AttemptKey
+
+
+class Answer(Message, frozen=True):
+    """The answer to the `Ask` of the same number; `error` instead of pairs when it failed."""
+
+    number: int
+    pairs: list[list[tuple[int, str]]]
+    error: str | None = None
+
+
+# worker -> scheduler
+
+
+class Ready(Message, frozen=True):
+    """The worker has started."""
+
+
+class Ended(Message, frozen=True):
+    """These attempts have ended. With `retire` the worker wants to be replaced, for the reason given."""
+
+    reports: list[Report]
+    retire: str | None = None
+
+
+class Ask(Message, frozen=True):
+    """A running task wants XComs; `previous`: of the newest earlier run that has them."""
+
+    number: int
+    run: int
+    refs: list[XComRef]
+    previous: bool = False
+
+
+# scheduler -> forkserver
+
+
+class Setup(Message, frozen=True):
+    """The first message: how all workers work."""
+
+    config: WorkerConfig
+
+
+class Fork(Message, frozen=True):
+    """Start a worker; its socket comes along with the message."""
+
+    worker: int
+    is_async: bool
+
+
+class Signal(Message, frozen=True):
+    """Send a signal to a worker's whole process group, if the worker is still there."""
+
+    worker: int
+    signal: int
+    group: bool = True
+
+
+# forkserver -> scheduler
+
+
+class Forked(Message, frozen=True):
+    """The worker runs as process `pid`, the leader of its own session and process group."""
+
+    worker: int
+    pid: int
+
+
+class Exited(Message, frozen=True):
+    """The worker's process is gone, and its group was killed. `code` as in subprocess: negative is a signal.
+
+    None when it could not be started, for the `reason` given.
+    """
+
+    worker: int
+    code: int | None
+    reason: str | None = None
+
+
+ToWorker = Run | Cancel | Answer
+FromWorker = Ready | Ended | Ask
+ToForkserver = Setup | Fork | Signal
+FromForkserver = Forked | Exited
+AnyMessage = ToWorker | FromWorker | ToForkserver | FromForkserver
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(AnyMessage)
+
+
+def frame(message: AnyMessage) -> bytes:
+    """The bytes of one message."""
+    buffer = bytearray(4)
+    _encoder.encode_into(message, buffer, 4)
+    size = len(buffer) - 4
+    if size > LARGEST_FRAME:
+        raise ExecutorError(f"A {type(message).__name__} message of {size:,} bytes is larger than a frame may be.")
+    _LENGTH.pack_into(buffer, 0, size)
+    return bytes(buffer)
+
+
+class FrameReader:
+    """Turns what is read from a socket into messages, however the bytes are cut."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[AnyMessage]:
+        """The messages that `data` completes, in order. Raises msgspec.ValidationError for what is not ours."""
+        buffer = self._buffer
+        buffer += data
+        start, end = 0, len(buffer)
+        view = memoryview(buffer)
+        messages: list[AnyMessage] = []
+        try:
+            while end - start >= 4:
+                stop = start + 4 + _LENGTH.unpack_from(view, start)[0]
+                if stop > end:
+                    break
+                messages.append(_decoder.decode(view[start + 4 : stop]))
+                start = stop
+        finally:
+            view.release()
+        del buffer[:start]
+        return iter(messages)

@@ -1,0 +1,321 @@
+"""Runs one attempt in this process and tells what became of it.
+
+Lives here: the steps of an attempt, from its context to its report. The same code runs
+`async def` tasks on a loop and plain functions without one: for a plain function nothing
+in `Execution.run` ever suspends, so `drive` can run it to its end in any thread.
+Does not live here: where attempts run (inline.py, worker.py, async_worker.py), what is
+an XCom (results.py), where output goes (logs.py).
+
+Source: the semantics reference, sections 7.1, 21.2, 22.2, 23.1 and 27.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+from aiosched.authoring.context import build_context, current_context
+from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.task_instance import TaskInstance
+from aiosched.core.messages import Attempt, Outcome, Report, RunInfo, TaskServices, XComRef, XComValue
+from aiosched.core.retries import may_retry
+from aiosched.errors import AioschedError, FailTask, RescheduleTask, SkipTask, TaskTimeout
+from aiosched.executors.failures import details_of, reason_of
+from aiosched.executors.logs import AttemptLog, current_log
+from aiosched.executors.results import collect_xcoms
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+    from aiosched.authoring.dag import DAG
+
+T = TypeVar("T")
+TimeLimit = Callable[[float, str], AbstractContextManager[None]]
+
+
+class DagUnavailable(AioschedError):
+    """The DAG or task of an attempt cannot be had in this process; the message is the attempt's reason."""
+
+    def __init__(self, message: str, details: str | None = None) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class DagSource(Protocol):
+    """Where a runner gets the DAG of an attempt."""
+
+    def cached(self, run: RunInfo) -> DAG | None:
+        """The DAG if it is at hand already."""
+        ...
+
+    async def load(self, run: RunInfo) -> DAG:
+        """Fetch it; raises DagUnavailable."""
+        ...
+
+
+class AttemptStopped(BaseException):
+    """Raised inside a task that was told to stop. Not an Exception, so that `except Exception` lets it pass."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all attempts in a process share. Sizes in bytes; `logs_folder` None: no log files."""
+
+    logs_folder: Path | None = None
+    max_xcom_bytes: int = 1_048_576
+    max_log_bytes: int = 104_857_600
+    hostname: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, without a loop."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    work.close()
+    raise RuntimeError("A plain function's attempt waited for an event loop: this is a bug in aiosched.")
+
+
+class Execution:
+    """One attempt while it runs. `run` never raises for what user code does.
+
+    `blocking` runs a coroutine of `services` to its end for `ti.xcom_pull` (see TaskInstance).
+    `time_limit` bounds plain functions; without it an execution timeout is the executor's
+    business (threads cannot be interrupted).
+    """
+
+    __slots__ = (
+        "_blocking", "_services", "_surroundings", "_time_limit",
+        "attempt", "context", "interruptible", "operator", "started_at", "stop_requested", "task",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        services: TaskServices,
+        surroundings: Surroundings,
+        *,
+        blocking: Callable[[Coroutine[Any, Any, Any]], Any],
+        time_limit: TimeLimit | None = None,
+    ) -> None:
+        self.attempt = attempt
+        self.started_at = datetime.now(UTC)
+        self.task: BaseOperator | None = None
+        self.operator: BaseOperator | None = None  # the rendered one, once there is one
+        self.context: Context | None = None
+        self.interruptible = False  # whether AttemptStopped may be raised in it now
+        self.stop_requested = False
+        self._services, self._surroundings = services, surroundings
+        self._blocking, self._time_limit = blocking, time_limit
+
+    async def run(self, dags: DagSource) -> Report:
+        """Execute the attempt and return its one final report."""
+        where = self._surroundings
+        log = AttemptLog(where.logs_folder, self.attempt, where.max_log_bytes)
+        token = current_log.set(log)
+        try:
+            try:
+                self.interruptible = True
+                report = await self._steps(dags)
+                self.interruptible = False
+            except BaseException as error:
+                self.interruptible = False
+                return await self.conclude(error)
+            if self.task is not None and (callbacks := plan_of(self.task).on_success):
+                await self._call_all(callbacks)
+            return report
+        finally:
+            current_log.reset(token)
+            log.close()
+
+    async def _steps(self, dags: DagSource) -> Report:
+        attempt = self.attempt
+        dag = dags.cached(attempt.run) or await dags.load(attempt.run)
+        task = dag.task_dict.get(attempt.task_id)
+        if task is None:
+            raise DagUnavailable(f"The DAG {dag.dag_id!r} has no task {attempt.task_id!r} any more: it was changed.")
+        self.task = task
+        plan = plan_of(task)
+        ti = TaskInstance(attempt, task, self._services, self._blocking)
+        self.context = context = build_context(task, ti, attempt, dag)
+        with current_context(context):
+            if plan.references:
+                await ti.prefetch(plan.references)
+            self.operator = operator = task.render(context)
+            if plan.on_execute:
+                await self._call_all(plan.on_execute)
+            operator.pre_execute(context)
+            result = await self._execute(operator, context, plan.is_async)
+            operator.post_execute(context, result)
+        xcoms: tuple[XComValue, ...] = ()
+        if result is not None or ti.pushed:
+            xcoms = collect_xcoms(
+                result,
+                ti.pushed.items(),
+                push_result=task.do_xcom_push,
+                multiple_outputs=task.multiple_outputs,
+                limit=self._surroundings.max_xcom_bytes,
+            )
+        return self._report(Outcome.SUCCESS, xcoms=xcoms, skip=ti.skip_decision)
+
+    async def _execute(self, operator: BaseOperator, context: Context, is_async: bool) -> Any:
+        seconds = self.attempt.execution_timeout
+        if is_async and self.attempt.is_async:
+            if seconds is None:
+                return await operator.execute(context)
+            return await _within(seconds, operator.execute(context))
+        if self.attempt.is_async:  # the file changed since the run began: a plain function must not block the loop
+            return await asyncio.to_thread(operator.execute, context)
+        with nullcontext() if seconds is None or self._time_limit is None else self._time_limit(
+            seconds, timeout_reason(seconds)
+        ):
+            result = operator.execute(context)
+            return asyncio.run(_finish(result)) if is_async else result
+
+    async def conclude(self, error: BaseException) -> Report:
+        """The report of an attempt that ended with `error`; runs on_kill and the callbacks that it asks for."""
+        if isinstance(error, DagUnavailable):
+            self._log("ERROR", str(error) if error.details is None else f"{error}\n{error.details}")
+            return self._report(Outcome.FAILED, reason=str(error), details=error.details)
+        if isinstance(error, AttemptStopped) or (self.stop_requested and isinstance(error, asyncio.CancelledError)):
+            await self.kill()
+            reason = str(error) or "was told to stop"
+            self._log("WARN", f"the attempt {reason}")
+            return self._report(Outcome.LOST, reason=reason)
+        if isinstance(error, asyncio.CancelledError) and _cancelled_from_outside():
+            await self.kill()
+            return self._report(Outcome.LOST, reason="its asyncio task was cancelled by the program it runs in")
+        if isinstance(error, RescheduleTask):
+            return self._report(Outcome.RESCHEDULED, reschedule_at=error.at)
+        reason = reason_of(error)
+        if isinstance(error, SkipTask):
+            self._log("INFO", f"skipped: {reason}")
+            report = self._report(Outcome.SKIPPED, reason=reason)
+            await self._after(lambda plan: plan.on_skipped, error)
+            return report
+        if isinstance(error, TaskTimeout):
+            reason = str(error) or reason
+            await self.kill()
+        details = details_of(error)
+        self._log("ERROR", f"failed: {reason}\n{details}")
+        fail_now = isinstance(error, FailTask)
+        report = self._report(Outcome.FAILED, reason=reason, details=details, fail_now=fail_now)
+        retries = not fail_now and may_retry(self.attempt.key.try_number, self.attempt.max_tries)
+        await self._after(lambda plan: plan.on_retry if retries else plan.on_failure, error)
+        return report
+
+    async def kill(self) -> None:
+        """Call `on_kill` of the operator that runs, if it has got that far."""
+        if self.operator is not None and plan_of(self.operator).has_on_kill:
+            await self._guarded("on_kill", self.operator.on_kill)
+
+    async def _after(self, pick: Callable[[Plan], Sequence[Callable[..., Any]]], error: BaseException) -> None:
+        if self.task is not None and self.context is not None and (callbacks := pick(plan_of(self.task))):
+            self.context["exception"] = error
+            await self._call_all(callbacks)
+
+    async def _call_all(self, callbacks: Sequence[Callable[..., Any]]) -> None:
+        for callback in callbacks:
+            await self._guarded(f"callback {getattr(callback, '__name__', callback)!s}", callback, self.context)
+
+    async def _guarded(self, name: str, call: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            outcome = call(*arguments)
+            if inspect.isawaitable(outcome):
+                if self.attempt.is_async:
+                    await outcome
+                else:
+                    asyncio.run(_finish(outcome))
+        except AttemptStopped:
+            raise
+        except BaseException as error:  # logged, the others still run, the state never changes: 23.1
+            self._log("ERROR", f"{name} raised {reason_of(error)}\n{details_of(error)}")
+
+    def _log(self, level: str, text: str) -> None:
+        if (log := current_log.get()) is not None:
+            log.line(level, "aiosched", text)
+
+    def _report(self, outcome: Outcome, **facts: Any) -> Report:
+        return Report(
+            key=self.attempt.key,
+            outcome=outcome,
+            at=datetime.now(UTC),
+            started_at=self.started_at,
+            hostname=self._surroundings.hostname,
+            pid=self._surroundings.pid,
+            **facts,
+        )
+
+
+def timeout_reason(seconds: float) -> str:
+    """What people read about an attempt that exceeded its execution_timeout."""
+    return f"ran longer than its execution_timeout of {seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What of the runner's steps a task needs: looked up once a task, not once an attempt."""
+
+    references: Sequence[XComRef]
+    is_async: bool
+    has_on_kill: bool
+    on_execute: Sequence[Callable[..., Any]]
+    on_success: Sequence[Callable[..., Any]]
+    on_failure: Sequence[Callable[..., Any]]
+    on_retry: Sequence[Callable[..., Any]]
+    on_skipped: Sequence[Callable[..., Any]]
+
+
+_plans: Final[WeakKeyDictionary[BaseOperator, Plan]] = WeakKeyDictionary()
+
+
+def plan_of(task: BaseOperator) -> Plan:
+    """The plan of a task."""
+    plan = _plans.get(task)
+    if plan is None:
+        plan = _plans[task] = Plan(
+            references=tuple(task.xcom_references()),
+            is_async=task.is_async,
+            has_on_kill=type(task).on_kill is not BaseOperator.on_kill,
+            on_execute=tuple(task.on_execute_callback),
+            on_success=tuple(task.on_success_callback),
+            on_failure=tuple(task.on_failure_callback),
+            on_retry=tuple(task.on_retry_callback),
+            on_skipped=tuple(task.on_skipped_callback),
+        )
+    return plan
+
+
+def _cancelled_from_outside() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+async def _within(seconds: float, work: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            result = await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TaskTimeout(timeout_reason(seconds)) from None
+    if limit.expired():  # the task swallowed the cancellation and returned
+        raise TaskTimeout(timeout_reason(seconds))
+    return result
+
+
+async def _finish(work: Awaitable[T]) -> T:
+    return await work

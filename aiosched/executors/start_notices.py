@@ -1,0 +1,71 @@
+"""STARTED reports for attempts that are not over in a blink.
+
+An attempt that ends within `delay` seconds sends its final report alone (which carries
+`started_at`): at thousands of short attempts a second the other half of the reports
+would only say what is already past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from aiosched.core.messages import AttemptKey, Outcome, Report
+
+DELAY: Final = 0.02  # seconds
+
+
+class Process(Protocol):
+    """Where an attempt runs; `pid` None until it is known."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+
+class StartNotices:
+    """One timer for all attempts of an executor; call everything on its event loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, report: Callable[[Report], None], *, hostname: str, delay: float = DELAY
+    ) -> None:
+        self._loop, self._report, self._hostname, self._delay = loop, report, hostname, delay
+        self._due: deque[tuple[float, AttemptKey]] = deque()
+        self._open: dict[AttemptKey, tuple[datetime, Process]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def began(self, key: AttemptKey, process: Process) -> None:
+        """An attempt begins now, in `process`."""
+        self._open[key] = (datetime.now(UTC), process)
+        self._due.append((self._loop.time() + self._delay, key))
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._delay, self._tell)
+
+    def ended(self, key: AttemptKey) -> None:
+        """An attempt is over: nothing more is said about its start."""
+        self._open.pop(key, None)
+
+    def close(self) -> None:
+        """Say nothing more."""
+        self._open.clear()
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tell(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        while self._due and self._due[0][0] <= now:
+            _, key = self._due.popleft()
+            begun = self._open.pop(key, None)
+            if begun is not None:
+                at, process = begun
+                host, pid = self._hostname, process.pid
+                self._report(Report(key=key, outcome=Outcome.STARTED, at=at, started_at=at, hostname=host, pid=pid))
+        while self._due and self._due[0][1] not in self._open:
+            self._due.popleft()
+        if self._due:
+            self._timer = self._loop.call_at(self._due[0][0], self._tell)

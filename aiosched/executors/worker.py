@@ -1,0 +1,275 @@
+"""A worker process for plain functions: one attempt at a time, in its main thread.
+
+The main thread waits for work, runs it and answers; there is no other thread. So
+signals and alarms reach the task itself: SIGALRM ends it at its execution_timeout, and
+SIGTERM (which the scheduler sends to the worker's whole process group) raises
+AttemptStopped in it, so that its `finally` blocks and `on_kill` run.
+
+Between two attempts the worker puts back what a task may have changed: working
+directory, environment, standard streams (also closed descriptors 1 and 2), signal
+handlers. A worker asks to be replaced when the attempt left child processes behind, when
+its memory has grown, and after `max_attempts`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from aiosched.core.messages import Attempt, Report, XComRef
+from aiosched.errors import ExecutorError, TaskTimeout
+from aiosched.executors.dag_cache import FileDags
+from aiosched.executors.logs import AttemptLog, ProcessCapture
+from aiosched.executors.processes import has_children
+from aiosched.executors.protocol import Answer, AnyMessage, Ask, Ended, FrameReader, Ready, Run, WorkerConfig, frame
+from aiosched.executors.runner import AttemptStopped, Execution, Surroundings, drive
+
+_READ: Final = 262_144
+_RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024  # bytes in one unit of ru_maxrss
+
+
+class SchedulerGone(BaseException):
+    """The other end of the socket is closed."""
+
+
+class Interrupts:
+    """Exceptions that signal handlers raise in the main thread, held back while the socket is in use.
+
+    Without that, an alarm in the middle of a question would leave half a frame behind.
+    """
+
+    def __init__(self) -> None:
+        self._shielded = False
+        self._waiting: BaseException | None = None
+
+    def strike(self, error: BaseException) -> None:
+        """Raise `error`, now or when the shield is lowered. For signal handlers."""
+        if not self._shielded:
+            raise error
+        self._waiting = error
+
+    @contextmanager
+    def shield(self) -> Iterator[None]:
+        """Hold back what strikes the main thread; other threads are not struck."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._shielded = True
+        try:
+            yield
+        finally:
+            self._shielded = False
+            error, self._waiting = self._waiting, None
+            if error is not None:
+                raise error
+
+
+_interrupts: Final = Interrupts()
+
+
+class Channel:
+    """The socket to the scheduler, blocking. It is the worker's TaskServices, too."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(True)
+        self._socket = sock
+        self._reader = FrameReader()
+        self._inbox: deque[AnyMessage] = deque()
+        self._asking = threading.Lock()  # a task may ask from threads of its own
+        self._asked = 0
+
+    def receive(self) -> AnyMessage:
+        """The next message; waits for it. Raises SchedulerGone."""
+        while not self._inbox:
+            try:
+                data = self._socket.recv(_READ)
+            except ConnectionError:
+                data = b""
+            if not data:
+                raise SchedulerGone
+            self._inbox.extend(self._reader.feed(data))
+        return self._inbox.popleft()
+
+    def send(self, message: Ready | Ended | Ask) -> None:
+        """Send; raises SchedulerGone."""
+        try:
+            self._socket.sendall(frame(message))
+        except ConnectionError:
+            raise SchedulerGone from None
+
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        """See TaskServices. Blocks."""
+        return self._ask(run, refs, previous=False)
+
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        """See TaskServices. Blocks."""
+        return self._ask(run, [ref], previous=True)[0]
+
+    def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[list[tuple[int, str]]]:
+        with self._asking, _interrupts.shield():
+            self._asked += 1
+            self.send(Ask(self._asked, run, list(refs), previous))
+            while True:
+                message = self.receive()
+                if isinstance(message, Answer) and message.number == self._asked:
+                    if message.error is not None:
+                        raise ExecutorError(message.error)
+                    return message.pairs
+
+
+class Housekeeping:
+    """Puts the process back as it was before an attempt."""
+
+    def __init__(self, capture: ProcessCapture) -> None:
+        self._capture = capture
+        self._folder = Path.cwd()
+        self._environment = dict(_raw_environment())
+        self._umask = os.umask(0o022)
+        os.umask(self._umask)
+        self._output, path = tempfile.mkstemp(prefix="aiosched-output-")
+        Path(path).unlink()
+        fcntl.fcntl(self._output, fcntl.F_SETFL, os.O_APPEND)  # so that emptying it starts over at 0
+        self._handlers = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGALRM, signal.SIGINT)}
+        self._connect()
+
+    def after(self, log: AttemptLog) -> None:
+        """Keep what went to descriptors 1 and 2 directly (child processes, C code), then tidy up."""
+        try:
+            unchanged = os.path.samestat(os.fstat(1), os.fstat(2)) and os.fstat(1).st_size == 0
+        except OSError:
+            unchanged = False
+        if not unchanged:
+            self._collect(log)
+        if os.getcwd() != str(self._folder):
+            os.chdir(self._folder)
+        if _raw_environment() != self._environment:
+            os.environ.clear()
+            os.environb.update(self._environment)
+        os.umask(self._umask)
+        for signum, handler in self._handlers.items():
+            if signal.getsignal(signum) is not handler:
+                signal.signal(signum, handler)
+        self._capture.restore()
+
+    def _collect(self, log: AttemptLog) -> None:
+        size = os.fstat(self._output).st_size
+        position = 0
+        while position < size and (piece := os.pread(self._output, 1_048_576, position)):
+            log.raw(piece)
+            position += len(piece)
+        os.ftruncate(self._output, 0)
+        log.close()
+        self._connect()
+
+    def _connect(self) -> None:
+        os.dup2(self._output, 1)
+        os.dup2(self._output, 2)
+
+
+class Worker:
+    """Runs attempts until the scheduler closes the socket."""
+
+    def __init__(self, channel: Channel, config: WorkerConfig) -> None:
+        self._channel, self._config = channel, config
+        self._surroundings = Surroundings(
+            logs_folder=Path(config.logs_folder) if config.logs_folder else None,
+            max_xcom_bytes=config.max_xcom_bytes,
+            max_log_bytes=config.max_log_bytes,
+        )
+        self._dags = FileDags(Path(config.dags_folder), import_timeout=config.import_timeout, time_limit=alarm)
+        self._running: Execution | None = None
+        self._done = 0
+        self._memory = _memory()
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._housekeeping = Housekeeping(ProcessCapture(config.log_level))
+
+    def serve(self) -> None:
+        """Work; returns when the scheduler is gone or has no more work for this worker."""
+        self._channel.send(Ready())
+        while True:
+            message = self._channel.receive()
+            if isinstance(message, Run):
+                for attempt in message.attempts:
+                    report = self._execute(attempt)
+                    self._done += 1
+                    self._channel.send(Ended([report], self._why_retire()))
+
+    def _execute(self, attempt: Attempt) -> Report:
+        channel = self._channel
+        execution = Execution(attempt, channel, self._surroundings, blocking=drive, time_limit=alarm)
+        self._running = execution
+        try:
+            return drive(execution.run(self._dags))
+        finally:
+            self._running = None
+            where = self._surroundings
+            self._housekeeping.after(AttemptLog(where.logs_folder, attempt, where.max_log_bytes))
+
+    def _why_retire(self) -> str | None:
+        if has_children():
+            return "the attempt left child processes behind"
+        if self._done >= self._config.max_attempts:
+            return f"it has run {self._done:,} attempts"
+        if _memory() - self._memory > self._config.max_growth_bytes:
+            return "its memory has grown"
+        return None
+
+    def _on_term(self, signum: int, frame: FrameType | None) -> None:
+        running = self._running
+        if running is None:
+            return  # the scheduler closes the socket of an idle worker; a stray TERM is not ours to obey
+        if running.interruptible:
+            running.interruptible = False  # once: what runs now is its own clean-up
+            _interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
+
+
+@contextmanager
+def alarm(seconds: float, message: str) -> Iterator[None]:
+    """Raise TaskTimeout(message) in the main thread after `seconds`."""
+
+    def ring(signum: int, frame: FrameType | None) -> None:
+        _interrupts.strike(TaskTimeout(message))
+
+    previous = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def _raw_environment() -> dict[bytes, bytes]:
+    """The mapping behind os.environ: comparing that is thirty times cheaper than decoding it after every attempt."""
+    raw = getattr(os.environ, "_data", None)
+    return raw if isinstance(raw, dict) else dict(os.environb)
+
+
+def _memory() -> int:
+    """The largest resident size that this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
+
+
+def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
+    """The life of a worker process."""
+    os.register_at_fork(after_in_child=sock.close)  # a child of a task that goes on as if it were the worker ends
+    try:
+        Worker(Channel(sock), config).serve()
+    except SchedulerGone:
+        logging.shutdown()
+    finally:
+        sock.close()

@@ -1,0 +1,107 @@
+"""The scheduler's side of one worker process: its socket, and the attempts that it has."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from aiosched.core.messages import Attempt, AttemptKey
+from aiosched.executors.protocol import Answer, Ask, Cancel, Ended, FrameReader, FromWorker, Ready, Run, frame
+
+
+class LinkListener(Protocol):
+    """Who is told what a worker says. All calls come from the event loop."""
+
+    def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
+    def worker_asks(self, link: WorkerLink, question: Ask) -> None: ...
+    def link_lost(self, link: WorkerLink) -> None: ...
+
+
+class WorkerLink(asyncio.Protocol):
+    """One worker. What is written within one turn of the loop leaves as one message."""
+
+    def __init__(self, number: int, *, is_async: bool, listener: LinkListener) -> None:
+        self.number, self.is_async = number, is_async
+        self.pid: int | None = None
+        self.ready = False  # has spoken: what it was sent has begun
+        self.retiring = False  # gets no more attempts
+        self.lost = asyncio.get_running_loop().create_future()  # done once the socket is closed
+        self.judged = False  # its end has been dealt with
+        self.idle_since = 0.0
+        self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported
+        self.exit: str | None = None  # how its process ended, once that is known
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader()
+        self._transport: asyncio.Transport | None = None
+        self._waiting: list[Attempt] = []
+        self._closing = False
+
+    async def connect(self, sock: socket.socket) -> None:
+        """Take over our end of the worker's socket."""
+        await self._loop.create_unix_connection(lambda: self, sock=sock)
+
+    def run(self, attempt: Attempt) -> None:
+        """Have the worker execute `attempt`."""
+        self.attempts[attempt.key] = attempt
+        if not self._waiting and self._transport is not None:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(attempt)
+
+    def cancel(self, key: AttemptKey) -> None:
+        """Tell the worker to cancel an `async def` attempt."""
+        self._flush()
+        self._write(Cancel(key))
+
+    def answer(self, number: int, pairs: Sequence[list[tuple[int, str]]], error: str | None = None) -> None:
+        """Answer the worker's question `number`."""
+        self._write(Answer(number, list(pairs), error))
+
+    def close(self) -> None:
+        """Close the socket: the worker ends as soon as it is idle."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._closing:
+            transport.close()
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            messages = self._reader.feed(data)
+        except msgspec.MsgspecError:
+            self.close()  # a task wrote into the worker's socket: the worker cannot be understood any more
+            return
+        for message in messages:
+            self._take(message)  # type: ignore[arg-type]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.lost.done():
+            self.lost.set_result(None)
+        self._listener.link_lost(self)
+
+    def _take(self, message: FromWorker) -> None:
+        match message:
+            case Ended():
+                self._listener.attempts_ended(self, message)
+            case Ask():
+                self._listener.worker_asks(self, message)
+            case Ready():
+                self.ready = True
+
+    def _flush(self) -> None:
+        if self._waiting and self._transport is not None:
+            attempts, self._waiting = self._waiting, []
+            self._write(Run(attempts))
+
+    def _write(self, message: Run | Cancel | Answer) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(frame(message))

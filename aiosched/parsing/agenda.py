@@ -1,0 +1,174 @@
+"""Which file is parsed next: the memory of the parser between two listings. Pure.
+
+Three ranks: news (a file that is new or changed, or was asked for), dependants (a file
+that imports a module that changed), and routine: files may depend on the outside, so an
+unchanged one is parsed again now and then. Routine takes at most one per cent of a core.
+Within a rank the newest file goes first. Nothing is parsed twice at a time.
+
+Instants are readings of the monotonic clock, in seconds.
+Source: the design, section 8; the semantics reference, section 30.2.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from aiosched.parsing.discovery import DagFile, Listing
+from aiosched.parsing.result import ParsedFile
+
+ROUTINE_SHARE: Final = 0.01  # of one core
+
+
+class Rank(IntEnum):
+    """Smaller goes first."""
+
+    NEWS = 0
+    DEPENDANT = 1
+    ROUTINE = 2
+
+
+@dataclass(slots=True)
+class _Entry:
+    file: DagFile
+    waiting: Rank | None = None
+    running: Rank | None = None
+    digest: str | None = None  # of the content that was parsed last
+    finished_at: float = 0.0
+    failed: bool = False
+    imports: frozenset[str] | None = None  # None: unknown, perhaps everything
+
+
+class Agenda:
+    """The files of one scheduler. `reparse_every` seconds, 0 for never."""
+
+    def __init__(self, *, reparse_every: float) -> None:
+        self._reparse_every = reparse_every
+        self._entries: dict[str, _Entry] = {}
+        self._modules: Mapping[str, str] | None = None
+        self._queue: list[tuple[Rank, int, str]] = []  # some outdated: the entry's rank counts
+        self._routine: list[tuple[float, str]] = []  # when due; some outdated
+        self._routine_from = 0.0  # no routine before this instant
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    @property
+    def unfinished(self) -> frozenset[str]:
+        """The files that wait or are being parsed."""
+        return frozenset(n for n, e in self._entries.items() if e.waiting is not None or e.running is not None)
+
+    def update(
+        self, listing: Listing, *, owned: Callable[[str], bool], adopted: Mapping[str, str], now: float
+    ) -> frozenset[str]:
+        """Take in a new listing; the files that were here and do not exist any more.
+
+        Only `owned` names are kept. `adopted` are digests with which other schedulers parsed
+        files well: such a file is not parsed again just because it moved here.
+        """
+        gone = frozenset(name for name in self._entries if name not in listing.files)
+        for name in [n for n in self._entries if n in gone or not owned(n)]:
+            del self._entries[name]
+        for name, file in listing.files.items():
+            if not owned(name):
+                continue
+            entry = self._entries.get(name)
+            if entry is None:
+                entry = self._entries[name] = _Entry(file)
+                if adopted.get(name) == file.digest:
+                    entry.digest = file.digest
+                    self._finish(entry, now)
+                else:
+                    self._add(entry, Rank.NEWS)
+            elif entry.file.digest != file.digest:
+                entry.file = file
+                self._add(entry, Rank.NEWS)
+            else:
+                entry.file = file
+        self._take_in_modules(listing.modules)
+        return gone
+
+    def request(self, names: Iterable[str]) -> None:
+        """Parse these files again soon; unknown names are passed over."""
+        for name in names:
+            if (entry := self._entries.get(name)) is not None:
+                self._add(entry, Rank.NEWS)
+
+    def take(self, now: float) -> tuple[DagFile, Rank] | None:
+        """The next file, which is being parsed from now on; None when nothing is due."""
+        while self._queue:
+            rank, _, name = heapq.heappop(self._queue)
+            entry = self._entries.get(name)
+            if entry is None or entry.waiting is not rank or entry.running is not None:
+                continue
+            return self._start(entry, rank)
+        while self._routine and self._routine[0][0] <= now and self._routine_from <= now:
+            due, name = heapq.heappop(self._routine)
+            entry = self._entries.get(name)
+            if entry is None or entry.running is not None or entry.finished_at + self._reparse_every != due:
+                continue
+            self._routine_from = float("inf")  # one at a time
+            return self._start(entry, Rank.ROUTINE)
+        return None
+
+    def finish(self, result: ParsedFile, now: float) -> bool:
+        """Note the end of a parse; False when the file is not here any more, so that its result means nothing."""
+        entry = self._entries.get(result.name)
+        if entry is None or entry.running is None:
+            self._routine_from = min(self._routine_from, now)
+            return False
+        if entry.running is Rank.ROUTINE:
+            self._routine_from = now + result.seconds / ROUTINE_SHARE
+        entry.running = None
+        entry.digest = result.digest
+        entry.failed = result.error is not None
+        entry.imports = None if result.imports is None else frozenset(result.imports)
+        self._finish(entry, now)
+        if entry.waiting is not None:  # news came meanwhile
+            self._push(entry)
+        elif entry.file.digest != result.digest and result.digest:
+            entry.waiting = None  # what was read is newer than the listing; the next one settles it
+        return True
+
+    def seconds_to_routine(self, now: float) -> float | None:
+        """How long until a routine parse is due; None when there is none in sight."""
+        if not self._routine or self._routine_from == float("inf"):
+            return None
+        return max(0.0, max(self._routine[0][0], self._routine_from) - now)
+
+    def _take_in_modules(self, modules: Mapping[str, str]) -> None:
+        before, self._modules = self._modules, modules
+        if before is None or before == modules:
+            return
+        changed = {n for n in before.keys() | modules.keys() if before.get(n) != modules.get(n)}
+        for name, entry in self._entries.items():
+            if entry.digest is None:
+                continue
+            others = changed - {name}
+            if others and (entry.failed or entry.imports is None or entry.imports & others):
+                self._add(entry, Rank.DEPENDANT)
+
+    def _add(self, entry: _Entry, rank: Rank) -> None:
+        if entry.waiting is None or rank < entry.waiting:
+            entry.waiting = rank
+            if entry.running is None:
+                self._push(entry)
+
+    def _push(self, entry: _Entry) -> None:
+        assert entry.waiting is not None
+        heapq.heappush(self._queue, (entry.waiting, -entry.file.mtime_ns, entry.file.name))
+
+    def _start(self, entry: _Entry, rank: Rank) -> tuple[DagFile, Rank]:
+        entry.running, entry.waiting = rank, None
+        return entry.file, rank
+
+    def _finish(self, entry: _Entry, now: float) -> None:
+        entry.finished_at = now
+        if self._reparse_every > 0:
+            heapq.heappush(self._routine, (now + self._reparse_every, entry.file.name))

@@ -1,0 +1,114 @@
+"""What happens inside the killable child: import one DAG file, answer, end.
+
+This is the only module of the room that runs user code, and only in a forked process
+under resource limits. It answers with the JSON of an `Answer` on its descriptor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Final
+
+import msgspec
+
+from aiosched.authoring.loader import load_file
+from aiosched.core.spec import encode_spec
+from aiosched.parsing.limits import Limits, in_units, lift_memory_limit, restrict_this_process
+from aiosched.parsing.result import MAX_MESSAGE, MAX_WARNINGS, Answer, FileError, one_line
+from aiosched.parsing.tracebacks import file_error
+
+_AGAIN: Final = 1.0  # seconds after which a swallowed interruption is repeated
+
+
+class ImportTimeout(BaseException):
+    """Raised in user code when its import takes too long; not an Exception, so that few handlers swallow it."""
+
+
+def answer_for(path: str, root: str, limits: Limits, fd: int) -> None:
+    """Import the file at `path` below `root` and write the answer to `fd`. Call it in a child only."""
+    faulthandler.enable(file=2)  # a crash, and the SIGABRT of a supervisor that lost patience, say where
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
+    restrict_this_process(limits)
+    answer = _import(path, root, limits)
+    document = msgspec.json.encode(answer)
+    if len(document) > limits.result:
+        message = (
+            f"The DAGs of this file take {len(document)} bytes when serialized, and the limit is "
+            f"{in_units(limits.result)}. Split the file, or raise parsing.max_result_bytes."
+        )
+        document = msgspec.json.encode(Answer(error=FileError(type="ResultTooLarge", message=message)))
+    view = memoryview(document)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _import(path: str, root: str, limits: Limits) -> Answer:
+    try:
+        try:
+            with _interrupted_after(limits.import_timeout, limits.file_timeout):
+                loaded = load_file(Path(path), root=Path(root))
+                documents = tuple(msgspec.Raw(encode_spec(dag.to_spec())) for dag in loaded.dags)
+        finally:
+            lift_memory_limit()
+    except BaseException as error:
+        kind, message = _explained(error, limits)
+        wrong = file_error(error, path=path, root=root, kind=kind, message=message)
+        return Answer(error=wrong, imports=_imports(path, root))
+    warnings = tuple(one_line(str(w)) for w in loaded.warnings[:MAX_WARNINGS])
+    return Answer(dags=documents, warnings=warnings, imports=_imports(path, root))
+
+
+def _explained(error: BaseException, limits: Limits) -> tuple[str | None, str | None]:
+    """Name and message for what is no ordinary exception of the file; None for its own."""
+    match error:
+        case ImportTimeout():
+            return "Timeout", (
+                f"Importing the file took longer than {limits.import_timeout:g} s. Move slow work from the top level "
+                "of the file into its tasks, or raise core.dagbag_import_timeout."
+            )
+        case MemoryError():
+            return None, (
+                f"Importing the file needs more than {in_units(limits.memory)} of memory. Load data in tasks, "
+                "not at the top level of the file, or raise parsing.max_memory_bytes."
+            )
+        case SystemExit():
+            code = "" if error.code is None else repr(error.code)[:MAX_MESSAGE]
+            return None, f"The file called sys.exit({code}) at import. Put it under `if __name__ == '__main__':`."
+        case _:
+            return None, None
+
+
+@contextlib.contextmanager
+def _interrupted_after(seconds: float, killed_after: float) -> Iterator[None]:
+    """Raise ImportTimeout in the block after `seconds`, unless 0 or the process is killed before that anyway."""
+    if not 0 < seconds < killed_after:
+        yield
+        return
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise ImportTimeout
+
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+
+def _imports(path: str, root: str) -> tuple[str, ...]:
+    """The files below `root` that were imported along with `path`, relative, sorted."""
+    found: set[str] = set()
+    for module in list(sys.modules.values()):
+        file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+        if isinstance(file, str) and file.startswith(root + os.sep) and file != path:
+            found.add(os.path.relpath(file, root).replace(os.sep, "/"))
+    return tuple(sorted(name for name in found if name.isprintable()))

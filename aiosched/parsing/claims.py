@@ -1,0 +1,124 @@
+"""Which file a DAG belongs to, and what a file's row says. Pure.
+
+One DAG id in two files: the file that has it keeps it for as long as it is there and
+yields it; the other file gets an error that names the first. Its other DAGs are fine.
+
+Source: the design, section 8; the semantics reference, section 30.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from aiosched.db.dags import FileRow, StoredDag, StoredFile
+from aiosched.parsing.result import ParsedDag, ParsedFile
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A DAG and where it comes from; no file for one that a process registered."""
+
+    dag: ParsedDag
+    file: str | None = None
+    file_hash: str | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """`dag_id` of this file belongs to `winner` (perhaps this file itself, which defines it twice)."""
+
+    dag_id: str
+    winner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Who keeps which DAG; every DAG of every file is in exactly one of the two."""
+
+    kept: Mapping[str, Claim]  # by DAG id
+    conflicts: Mapping[str, tuple[Conflict, ...]]  # by file, only those that have some
+
+
+def assign(
+    results: Sequence[ParsedFile],
+    *,
+    owners: Mapping[str, str | None],
+    stored: Mapping[str, StoredFile],
+    present: Collection[str] | None = None,
+) -> Claims:
+    """Give each DAG of `results` to one file.
+
+    `owners` are the files that the database names for these DAGs, `stored` the rows of
+    those files, `present` the files that exist now (None: unknown, all of them may).
+    """
+    candidates: dict[str, list[ParsedFile]] = {}
+    for result in sorted(results, key=lambda r: r.name):
+        for dag in result.dags:
+            candidates.setdefault(dag.dag_id, []).append(result)
+    parsed_well = {r.name for r in results if r.error is None}
+    winners: dict[str, str] = {}
+    for dag_id, files in candidates.items():
+        names = [f.name for f in files]
+        owner = owners.get(dag_id)
+        still_there = owner is not None and owner not in parsed_well and (present is None or owner in present)
+        if owner is not None and (
+            owner in names or (still_there and owner in stored and dag_id in stored[owner].dag_ids)
+        ):
+            winners[dag_id] = owner
+        else:
+            winners[dag_id] = names[0]
+    kept: dict[str, Claim] = {}
+    conflicts: dict[str, list[Conflict]] = {}
+    for dag_id, files in candidates.items():
+        for file in files:
+            if file.name == winners[dag_id] and dag_id not in kept:
+                dag = next(d for d in file.dags if d.dag_id == dag_id)
+                kept[dag_id] = Claim(dag, file.name, file.digest, file.source)
+            else:
+                conflicts.setdefault(file.name, []).append(Conflict(dag_id, winners[dag_id]))
+    return Claims(kept, {file: tuple(found) for file, found in conflicts.items()})
+
+
+def file_row(
+    result: ParsedFile, *, kept: Collection[str], conflicts: Sequence[Conflict], previous: StoredFile | None, warnings: Sequence[str] = ()
+) -> FileRow:
+    """The row of `result`'s file: `kept` are the DAGs that are its own; a broken file still has those of before."""
+    error = result.error
+    message = error.message if error else conflict_message(conflicts, result.name)
+    dag_ids = tuple(sorted(kept)) if error is None else (previous.dag_ids if previous else ())
+    return FileRow(
+        file=result.name,
+        content_hash=result.digest,
+        dag_ids=dag_ids,
+        parse_seconds=result.seconds,
+        error=message if error is None else f"{error.type}: {error.message}",
+        error_line=error.line if error else None,
+        traceback=error.traceback if error else None,
+        code_frame=error.code_frame if error else None,
+        warnings=(*result.warnings, *warnings),
+    )
+
+
+def conflict_message(conflicts: Sequence[Conflict], file: str) -> str | None:
+    """What to tell the author of `file` about DAGs that are not its own; None when all are."""
+    if not conflicts:
+        return None
+    parts = [
+        f"DAG {c.dag_id!r} is defined twice in this file"
+        if c.winner == file
+        else f"DAG {c.dag_id!r} is already defined in {c.winner}"
+        for c in conflicts
+    ]
+    return "; ".join(parts) + ". Give one of them another dag_id, or remove it."
+
+
+def pool_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str]:
+    """A sentence for each pool that does not exist."""
+    missing = sorted({(pool, dag.dag_id) for dag in dags for pool in dag.pools if pool not in known})
+    return [
+        f"DAG {dag_id!r} uses the pool {pool!r}, which does not exist: its tasks wait until "
+        f"`aiosched pools set {pool} SLOTS` creates it."
+        for pool, dag_id in missing
+    ]

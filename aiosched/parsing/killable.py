@@ -1,0 +1,292 @@
+"""A child process that can always be got rid of, with everything it started.
+
+Lives here: forking, watching, capping what it says, killing, reaping. Knows nothing of
+DAG files. Runs in a supervisor: a clean process of one thread, see processes.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_CHUNK: Final = 65_536
+_LAST_WORDS: Final = 16_384  # bytes of output kept beyond the cap: a crash dump comes last
+_TRACE_GRACE: Final = 1.0  # seconds that a child gets to print where it hangs
+_REAP_GRACE: Final = 5.0  # seconds for killed processes to vanish; more only hangs in the kernel
+_POLL: Final = 0.02  # seconds, where the kernel has no pidfd
+_FIRST_FREE_FD: Final = 3
+
+_child: int | None = None  # the process group that runs now, for the signal handler
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a child ended. Exactly one of `status` and `signal` is set."""
+
+    status: int | None  # exit status
+    signal: int | None
+    answer: bytes
+    output: bytes  # stdout and stderr: the first bytes up to the cap, then the very last ones
+    lost_output: int = 0  # bytes between those two
+    timed_out: bool = False
+    answer_too_long: bool = False
+
+
+def become_supervisor() -> None:
+    """Prepare this process: inherit orphans, die with the parent, leave nothing behind."""
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    parent = os.getppid()
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the scheduler's; it tells us
+    die_with_parent(parent, signal.SIGTERM)
+
+
+def die_with_parent(parent: int, number: int) -> None:
+    """Have the kernel send signal `number` to this process when its parent (now `parent`) dies. Linux only."""
+    prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:  # it died before we asked
+        os.kill(os.getpid(), number)
+
+
+def prctl(option: int, value: int) -> None:
+    if sys.platform == "linux" and _libc().prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def run_killable(work: Callable[[int], None], *, timeout: float, max_answer: int, max_output: int) -> Ending:
+    """Run `work` in a forked child and return how it ended, with nothing of it left alive.
+
+    `work` gets the file descriptor for its answer. The child has its own session, an empty
+    stdin, and its stdout and stderr are captured. After `timeout` seconds it gets SIGABRT
+    (faulthandler prints where it is), then it and all its descendants are killed.
+    """
+    global _child
+    answer_in, answer_out = os.pipe()
+    output_in, output_out = os.pipe()
+    supervisor = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _live(work, supervisor, answer_out, output_out)
+    child = _Child(pid)
+    _child = pid
+    os.close(answer_out)
+    os.close(output_out)
+    answer, output = _Stream(answer_in, max_answer), _Stream(output_in, max_output, tail_limit=_LAST_WORDS)
+    try:
+        timed_out = not _wait(child, answer, output, timeout)
+        if timed_out:
+            os.kill(pid, signal.SIGABRT)
+            _wait(child, answer, output, _TRACE_GRACE)
+        _kill_group(pid)
+        status = child.reap()
+        _kill_stragglers()
+        answer.drain()
+        output.drain()
+    finally:
+        _child = None
+        os.close(answer_in)
+        os.close(output_in)
+    return Ending(
+        status=status if status >= 0 else None,
+        signal=-status if status < 0 else None,
+        answer=bytes(answer.kept),
+        output=bytes(output.kept + output.tail),
+        lost_output=output.lost - len(output.tail),
+        timed_out=timed_out,
+        answer_too_long=answer.lost > 0,
+    )
+
+
+@dataclass
+class _Stream:
+    """One end of a pipe: keeps the first `limit` bytes; counts the others and keeps the last `tail_limit` of them."""
+
+    fd: int
+    limit: int
+    tail_limit: int = 0
+    kept: bytearray = field(default_factory=bytearray)
+    tail: bytearray = field(default_factory=bytearray)
+    lost: int = 0
+    ended: bool = False
+
+    def __post_init__(self) -> None:
+        os.set_blocking(self.fd, False)
+
+    def read(self) -> bool:
+        """Take what is there, one chunk; False when there is nothing more now."""
+        try:
+            chunk = os.read(self.fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        self.ended = not chunk
+        room = max(0, self.limit - len(self.kept))
+        self.kept += chunk[:room]
+        self.lost += max(0, len(chunk) - room)
+        self.tail = (self.tail + chunk[room:])[-self.tail_limit :] if self.tail_limit else self.tail
+        return not self.ended
+
+    def drain(self) -> None:
+        """Take what the dead left in the pipe."""
+        while not self.ended and self.lost == 0 and self.read():
+            pass
+
+
+@dataclass
+class _Child:
+    pid: int
+    status: int | None = None  # as `waitpid` gives it
+
+    def has_ended(self) -> bool:
+        if self.status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.status = status if pid else None
+        return self.status is not None
+
+    def reap(self) -> int:
+        """The exit status, or minus the signal's number."""
+        if self.status is None:
+            self.status = os.waitpid(self.pid, 0)[1]
+        return os.waitstatus_to_exitcode(self.status)
+
+
+def _wait(child: _Child, answer: _Stream, output: _Stream, timeout: float) -> bool:
+    """Read both streams until the child has ended or its answer is too long; False when time is up first.
+
+    Waits for the process, not for its pipes: a grandchild may hold those open for ever.
+    """
+    deadline = time.monotonic() + timeout
+    with _death_of(child.pid) as death:
+        poller = select.poll()
+        if death is not None:
+            poller.register(death, select.POLLIN)
+        streams = {s.fd: s for s in (answer, output) if not s.ended}
+        for fd in streams:
+            poller.register(fd, select.POLLIN)
+        while (left := deadline - time.monotonic()) > 0:
+            if answer.lost:
+                return True  # the caller kills it
+            pause = left if death is not None else min(left, _POLL)
+            ready = [fd for fd, _ in poller.poll(max(1, pause * 1000))]
+            for fd in ready:
+                if fd in streams:
+                    streams[fd].read()
+                    if streams[fd].ended:
+                        poller.unregister(fd)
+            if death in ready or (death is None and child.has_ended()):
+                return True
+    return False
+
+
+@contextlib.contextmanager
+def _death_of(pid: int) -> Iterator[int | None]:
+    """A descriptor that becomes readable when `pid` ends; None where there are none."""
+    if sys.platform != "linux":
+        yield None
+        return
+    fd = os.pidfd_open(pid)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _live(work: Callable[[int], None], supervisor: int, answer: int, output: int) -> None:
+    """The child's life; never returns."""
+    status = 1
+    try:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        die_with_parent(supervisor, signal.SIGKILL)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        answer = _close_all_but(answer)
+        work(answer)
+        status = 0
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            sys.excepthook(*sys.exc_info())
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)  # no atexit handlers, no waiting for threads
+
+
+def _close_all_but(fd: int) -> int:
+    """Close every descriptor but the standard ones and `fd`, which is returned under its new number."""
+    os.dup2(fd, _FIRST_FREE_FD, inheritable=False)
+    os.closerange(_FIRST_FREE_FD + 1, os.sysconf("SC_OPEN_MAX"))
+    return _FIRST_FREE_FD
+
+
+def _kill_group(pid: int) -> None:
+    """Kill the child's session. With pidfds the child is not reaped yet, so the number is still its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # not yet its own session
+        os.killpg(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _kill_stragglers() -> None:
+    """Kill and reap the descendants that left the session: as orphans they came to us."""
+    deadline = time.monotonic() + _REAP_GRACE
+    while time.monotonic() < deadline:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid:
+            continue
+        for orphan in _children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(orphan, signal.SIGKILL)
+        select.select([], [], [], 0.001)
+
+
+def _children() -> list[int]:
+    """The processes whose parent is this one. Linux only: elsewhere orphans do not come to us."""
+    me = os.getpid()
+    listed = Path(f"/proc/self/task/{me}/children")
+    if listed.exists():
+        return [int(pid) for pid in listed.read_text().split()]
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(status.read_text().rpartition(")")[2].split()[1]) == me:
+                found.append(int(status.parent.name))
+    return found
+
+
+def _end(*_: object) -> None:
+    """SIGTERM: leave at once, and take the running child along."""
+    if _child is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(_child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(_child, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(_child, 0)
+        _kill_stragglers()
+    os._exit(0)

@@ -1,0 +1,141 @@
+"""The pool of supervisors: parses files off the event loop and survives whatever happens to its processes.
+
+Source: the design, section 8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import SpawnContext, SpawnProcess
+from types import ModuleType
+from typing import Any, Final
+
+from aiosched.config import Settings
+from aiosched.parsing.discovery import DagFile
+from aiosched.parsing.result import FileError, ParsedFile
+from aiosched.parsing.supervisor import ParseRequest, prepare, supervise
+
+_AT_MOST: Final = 4  # supervisors, when the settings say nothing
+
+
+def supervisors_for(settings: Settings) -> int:
+    """How many files are parsed at a time."""
+    return settings.parsing.processes or min(_AT_MOST, os.cpu_count() or 1)
+
+
+class ParsingPool:
+    """Supervisors that parse files. They start with the first files and end with `close`.
+
+    Submit no more files at a time than `size`: when a supervisor is killed from outside,
+    all files that were submitted fall with it and are parsed once more.
+    """
+
+    def __init__(self, settings: Settings, *, root: str) -> None:
+        self.size = supervisors_for(settings)
+        self._settings = settings
+        self._root = root
+        self._closed = False
+        self._context = _CleanContext()
+        self._executor = self._new_executor()
+
+    async def parse(self, file: DagFile) -> ParsedFile:
+        """The outcome of importing `file` in a child; never raises for anything that the file does."""
+        request = ParseRequest(file.name, str(file.path), self._root, file.member)
+        for _ in range(2):
+            executor = self._executor
+            try:
+                return await asyncio.wrap_future(executor.submit(supervise, request))
+            except BrokenProcessPool:
+                if self._closed:
+                    raise
+                if executor is self._executor:
+                    executor.shutdown(wait=False)
+                    self._executor = self._new_executor()
+        return ParsedFile(name=file.name, digest=file.digest, seconds=0.0, error=_BROKEN_TWICE)
+
+    @property
+    def pids(self) -> list[int]:
+        """The supervisors that live now."""
+        return [p.pid for p in self._context.started if p.pid is not None and p.is_alive()]
+
+    async def release(self) -> None:
+        """End the supervisors, which must be idle, and give their memory back; the next file starts new ones."""
+        executor, self._executor = self._executor, self._new_executor()
+        await asyncio.to_thread(executor.shutdown, wait=True)
+
+    async def close(self) -> None:
+        """End all supervisors and what they run. Files in work raise BrokenProcessPool."""
+        self._closed = True
+        self._context.terminate()
+        await asyncio.to_thread(self._executor.shutdown, wait=True, cancel_futures=True)
+
+    def _new_executor(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            self.size, mp_context=self._context, initializer=prepare, initargs=(self._settings,)
+        )
+
+
+class _CleanContext(SpawnContext):
+    """Starts processes that inherit nothing: no sockets, no threads, and not the application's main module.
+
+    Fresh interpreters (spawn) otherwise import the `__main__` of the process that starts
+    them. That is user code, which supervisors never run, and without an
+    `if __name__ == "__main__"` it would start the application once more.
+    """
+
+    def __init__(self) -> None:
+        self.started: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
+        process = _CleanProcess(*args, **kwargs)
+        self.started = [p for p in self.started if p.pid is None or p.is_alive()]
+        self.started.append(process)
+        return process
+
+    def terminate(self) -> None:
+        """Tell every process that was started to end; each takes its running child along."""
+        for process in self.started:
+            if process.pid is not None and process.is_alive():
+                process.terminate()
+
+
+class _CleanProcess(SpawnProcess):
+    def start(self) -> None:
+        with _main_module_hidden():
+            super().start()
+
+
+class _Faceless(ModuleType):
+    """Stands in for a main module: all its names, but neither a file nor a spec to import it from."""
+
+    def __init__(self, main: ModuleType) -> None:
+        super().__init__(main.__name__)
+        self._main = main
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__file__":
+            raise AttributeError(name)
+        return getattr(self._main, name)
+
+
+@contextlib.contextmanager
+def _main_module_hidden() -> Iterator[None]:
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = _Faceless(main)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+_BROKEN_TWICE: Final = FileError(
+    type="Killed",
+    message="The process that parses this file was killed from outside, twice. Perhaps the machine or the container "
+    "ran out of memory: give it more, or lower parsing.max_memory_bytes or parsing.processes.",
+)

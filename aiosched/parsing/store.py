@@ -1,0 +1,176 @@
+"""Storing what parsing found: a batch of files in one transaction.
+
+Lives here: the order of the steps. Does not live here: SQL (aiosched.db.dags), whose a
+DAG is (claims.py), when to store (service.py).
+
+Source: the semantics reference, sections 1.1, 30.4 and 31.2; section 34, decisions 16, 18 and 20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aiosched.core.spec import DagSpec, encode_spec
+from aiosched.db import dags as rows
+from aiosched.db.engine import Connection
+from aiosched.errors import DatabaseError
+from aiosched.parsing.claims import Claim, Conflict, assign, file_row, pool_warnings
+from aiosched.parsing.result import ParsedFile, parsed_dag
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a transaction changed. To be announced after its commit."""
+
+    changed: frozenset[str] = frozenset()  # DAGs with another version, definition or health
+    withdrawn: frozenset[str] = frozenset()  # those of them that became stale
+    conflicts: Mapping[str, tuple[Conflict, ...]] = field(default_factory=dict)  # by file
+
+
+async def store_results(
+    conn: Connection,
+    results: Sequence[ParsedFile],
+    *,
+    now: datetime,
+    paused_at_creation: bool,
+    present: Collection[str] | None = None,
+) -> Stored:
+    """Store the outcomes of different files; call it in a transaction.
+
+    `present` are all files that exist now: a DAG whose file is gone may be taken by another.
+    The number of statements does not depend on the number of files.
+    """
+    before = await rows.read_files(conn, [r.name for r in results])
+    found = {d.dag_id for r in results for d in r.dags}
+    had = {dag_id for file in before.values() for dag_id in file.dag_ids}
+    await rows.add_dags(conn, _new_dags(assign(results, owners={}, stored={}).kept.values(), paused_at_creation))
+    dags = await _locked(conn, found, found | had)
+    owners = {dag_id: dags[dag_id].file for dag_id in found}
+    others = await rows.read_files(conn, {f for f in owners.values() if f is not None} - before.keys())
+    claims = assign(results, owners=owners, stored=before | others, present=present)
+    pools = await rows.known_pools(conn, {p for r in results for d in r.dags for p in d.pools})
+
+    changed = await _define(conn, claims.kept, dags, now=now)
+    withdrawn = await rows.withdraw_dags(
+        conn,
+        {
+            (dag_id, r.name, r.error is not None)
+            for r in results
+            for dag_id in (before[r.name].dag_ids if r.name in before else ())
+            if dag_id not in claims.kept and not (r.error is None and dag_id in {d.dag_id for d in r.dags})
+        },
+    )
+    await rows.store_files(
+        conn,
+        [
+            file_row(
+                result,
+                kept=[dag_id for dag_id, claim in claims.kept.items() if claim.file == result.name],
+                conflicts=claims.conflicts.get(result.name, ()),
+                previous=before.get(result.name),
+                warnings=pool_warnings(result.dags, pools),
+            )
+            for result in results
+        ],
+        now=now,
+    )
+    return Stored(frozenset(changed) | frozenset(withdrawn), frozenset(withdrawn), claims.conflicts)
+
+
+async def remove_files(conn: Connection, files: Collection[str]) -> Stored:
+    """Forget deleted files: their rows and errors go, their DAGs become stale. Call it in a transaction."""
+    before = await rows.read_files(conn, files)
+    await rows.lock_dags(conn, {dag_id for file in before.values() for dag_id in file.dag_ids})
+    withdrawn = await rows.withdraw_dags(
+        conn, {(dag_id, file.file, False) for file in before.values() for dag_id in file.dag_ids}
+    )
+    await rows.delete_files(conn, files)
+    return Stored(frozenset(withdrawn), frozenset(withdrawn))
+
+
+async def register_specs(
+    conn: Connection, specs: Iterable[DagSpec], *, now: datetime, paused_at_creation: bool = False
+) -> Stored:
+    """Store DAGs that a process has as objects: their row names no file. Call it in a transaction.
+
+    A DAG that a file had is taken over; a file that yields it later takes it back. After
+    the commit, announce `changed` as parsing does.
+    """
+    parsed = [parsed_dag(encode_spec(spec), spec) for spec in specs]
+    claims = {dag.dag_id: Claim(dag) for dag in parsed}
+    await rows.add_dags(conn, _new_dags(claims.values(), paused_at_creation))
+    dags = await _locked(conn, claims.keys(), claims.keys())
+    return Stored(frozenset(await _define(conn, claims, dags, now=now)))
+
+
+def _new_dags(claims: Iterable[Claim], paused_at_creation: bool) -> list[rows.NewDag]:
+    return [
+        rows.NewDag(
+            c.dag.dag_id,
+            c.file,
+            paused_at_creation if c.dag.is_paused_upon_creation is None else c.dag.is_paused_upon_creation,
+        )
+        for c in claims
+    ]
+
+
+async def _locked(
+    conn: Connection, needed: Collection[str], dag_ids: Collection[str]
+) -> dict[str, rows.StoredDag]:
+    """Lock `dag_ids`; raises DatabaseError when one that is `needed` was deleted since its row was made."""
+    dags = await rows.lock_dags(conn, dag_ids)
+    if missing := sorted(set(needed) - dags.keys()):
+        raise DatabaseError(f"Somebody deleted the rows of {', '.join(missing)} while they were stored. Store them again.")
+    return dags
+
+
+async def _define(
+    conn: Connection, kept: Mapping[str, Claim], dags: Mapping[str, rows.StoredDag], *, now: datetime
+) -> set[str]:
+    """Write versions and definitions of `kept`; the DAGs for which anything but the time of parsing changed."""
+    new = {i: c for i, c in kept.items() if dags[i].content_hash != c.dag.content_hash}
+    newest = {i: v for i in new if (v := dags[i].version_id) is not None}
+    unused = await rows.unused_versions(conn, newest.values())
+    versions = await rows.write_versions(
+        conn,
+        [_version(c, dags[i], replaces=newest.get(i) in unused) for i, c in sorted(new.items())],
+        replaced=unused,
+    )
+    definitions = [_definition(c, versions.get(i) or dags[i].version_id) for i, c in sorted(kept.items())]
+    await rows.define_dags(conn, definitions, now=now)
+    return new.keys() | {
+        d.dag_id
+        for d in definitions
+        if (old := dags[d.dag_id]).definition != d.definition or old.is_stale or old.has_import_errors
+    }
+
+
+def _version(claim: Claim, old: rows.StoredDag, *, replaces: bool) -> rows.NewVersion:
+    number = old.number or 0
+    return rows.NewVersion(
+        dag_id=claim.dag.dag_id,
+        number=number if replaces else number + 1,
+        content_hash=claim.dag.content_hash,
+        spec=claim.dag.document.decode(),
+        file=claim.file,
+        file_hash=claim.file_hash,
+        source=claim.source,
+    )
+
+
+def _definition(claim: Claim, version_id: int | None) -> rows.DagDefinition:
+    assert version_id is not None  # equal content hashes mean that there is a version
+    dag = claim.dag
+    return rows.DagDefinition(
+        dag_id=dag.dag_id,
+        file=claim.file,
+        version_id=version_id,
+        max_active_runs=dag.max_active_runs,
+        max_active_tasks=dag.max_active_tasks,
+        schedule=dag.schedule,
+        description=dag.description,
+        owner=dag.owner,
+        tags=dag.tags,
+    )

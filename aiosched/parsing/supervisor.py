@@ -1,0 +1,86 @@
+"""The supervisor's side: one file in, one outcome out. It never imports user code itself.
+
+`supervise` runs in the workers of the process pool. It forks a killable child for each
+file, so a start costs a few milliseconds: everything but the user's file is imported
+already. The scheduler imports this module too, to name its functions, and so the
+authoring room is imported inside them.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+import zipfile
+from typing import NamedTuple
+
+from aiosched.config import Settings
+from aiosched.parsing.discovery import digest_of
+from aiosched.parsing.killable import become_supervisor, run_killable
+from aiosched.parsing.limits import Limits
+from aiosched.parsing.result import FileError, ParsedFile, one_line
+from aiosched.parsing.verdict import parsed_file
+
+_limits: Limits
+
+
+class ParseRequest(NamedTuple):
+    """Which file to parse: its key, where it is (for a member: its archive), and the folder it belongs to."""
+
+    name: str
+    path: str
+    root: str
+    member: str | None = None
+
+
+def prepare(settings: Settings) -> None:
+    """Make this process a supervisor: called once in each worker of the pool."""
+    from aiosched.authoring.settings import AuthoringDefaults, use_defaults
+    from aiosched.parsing import child as _  # before the first fork
+
+    global _limits
+    _limits = Limits.of(settings)
+    use_defaults(AuthoringDefaults.of(settings.core))
+    become_supervisor()
+    os.nice(5)  # deciding and running tasks comes first
+    gc.collect()
+    gc.freeze()  # children share these pages
+
+
+def supervise(request: ParseRequest) -> ParsedFile:
+    """Parse one file. Every failure, whatever the file does, is the error of the outcome."""
+    from aiosched.parsing.child import answer_for
+
+    started = time.monotonic()
+    try:
+        content, digest = _read(request)
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        wrong = FileError(type=type(error).__name__, message=one_line(f"{request.name} cannot be read: {error}"))
+        return ParsedFile(name=request.name, digest="", seconds=time.monotonic() - started, error=wrong)
+    path = os.path.join(request.path, request.member) if request.member else request.path  # noqa: PTH118
+    ending = run_killable(
+        lambda fd: answer_for(path, request.root, _limits, fd),
+        timeout=_limits.file_timeout,
+        max_answer=_limits.result,
+        max_output=_limits.output,
+    )
+    return parsed_file(
+        ending,
+        name=request.name,
+        path=path,
+        digest=digest,
+        source=content.decode("utf-8", "backslashreplace"),
+        seconds=time.monotonic() - started,
+        limits=_limits,
+    )
+
+
+def _read(request: ParseRequest) -> tuple[bytes, str]:
+    """The module's bytes, and the digest of the file that they are in."""
+    with open(request.path, "rb") as stream:  # noqa: PTH123
+        whole = stream.read()
+        if request.member is None:
+            return whole, digest_of(whole)
+        stream.seek(0)
+        with zipfile.ZipFile(stream) as archive:
+            return archive.read(request.member), digest_of(whole)

@@ -1,0 +1,123 @@
+"""How a child ended, in words for the author of the DAG file. Pure.
+
+Source: the design, section 8.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Final
+
+import msgspec
+
+from aiosched.core.spec import decode_spec, encode_spec
+from aiosched.parsing.code_frame import code_frame
+from aiosched.parsing.killable import Ending
+from aiosched.parsing.limits import Limits, in_units
+from aiosched.parsing.result import (
+    MAX_OUTPUT_SHOWN,
+    MAX_TRACEBACK,
+    Answer,
+    FileError,
+    ParsedDag,
+    ParsedFile,
+    one_line,
+    parsed_dag,
+    storable,
+)
+
+_SIGNAL_WORDS: Final = {
+    signal.SIGSEGV: "segmentation fault",
+    signal.SIGBUS: "bus error",
+    signal.SIGABRT: "abort",
+    signal.SIGFPE: "arithmetic error",
+    signal.SIGILL: "illegal instruction",
+    signal.SIGKILL: "from outside: perhaps the machine or the container ran out of memory",
+    signal.SIGXCPU: "too much processor time",
+}
+
+# faulthandler's `  File "/dags/a.py", line 3 in f`, innermost call first
+_FRAME: Final = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in ', re.MULTILINE)
+
+
+def parsed_file(ending: Ending, *, name: str, path: str, digest: str, source: str, seconds: float, limits: Limits) -> ParsedFile:
+    """The outcome of the parse of `path` (the file that was imported) whose child ended with `ending`."""
+    answer = _answer(ending, limits)
+    dags: tuple[ParsedDag, ...] = ()
+    if isinstance(answer, Answer):
+        error = answer.error
+        try:
+            dags = tuple(_checked(bytes(raw)) for raw in answer.dags)
+        except msgspec.ValidationError as wrong:
+            error = FileError(type="BadAnswer", message=one_line(f"The file's answer cannot be read: {wrong}"))
+            dags = ()
+        warnings, imports = answer.warnings, answer.imports
+    else:
+        error, warnings, imports = _with_crash_line(answer, ending, path=path, name=name, source=source), (), None
+    if error is not None:
+        error = _with_output(error, ending)
+    return ParsedFile(
+        name=name,
+        digest=digest,
+        seconds=seconds,
+        source=storable(source, limits.result),
+        dags=dags,
+        error=error,
+        warnings=tuple(one_line(w) for w in warnings),
+        imports=imports,
+    )
+
+
+def _answer(ending: Ending, limits: Limits) -> Answer | FileError:
+    if ending.answer_too_long:
+        return FileError(type="ResultTooLarge", message=f"The file's answer is longer than {in_units(limits.result)}.")
+    if ending.timed_out:
+        return FileError(
+            type="Timeout",
+            message=f"The file was killed after {limits.file_timeout:g} s. Move slow work from the top level of the file "
+            "into its tasks, or raise parsing.file_timeout.",
+        )
+    if ending.signal is not None:
+        name = signal.Signals(ending.signal).name if ending.signal in set(signal.Signals) else f"signal {ending.signal}"
+        words = _SIGNAL_WORDS.get(signal.Signals(ending.signal)) if name.startswith("SIG") else None
+        meaning = f" ({words})" if words else ""
+        return FileError(type="Killed", message=f"The process was killed by {name}{meaning} while it imported the file.")
+    try:
+        if ending.answer:
+            return _DECODER.decode(ending.answer)
+    except msgspec.DecodeError as wrong:
+        return FileError(type="BadAnswer", message=one_line(f"The file's answer cannot be read: {wrong}"))
+    return FileError(
+        type="Exited",
+        message=f"The process ended with status {ending.status} before the file was imported: the file called "
+        f"os._exit({ending.status}), or closed what does not belong to it.",
+    )
+
+
+def _checked(document: bytes) -> ParsedDag:
+    """The DAG of a document that came from a process which ran user code: decoded and encoded again."""
+    spec = decode_spec(document)
+    return parsed_dag(encode_spec(spec), spec)
+
+
+def _with_crash_line(error: FileError, ending: Ending, *, path: str, name: str, source: str) -> FileError:
+    """Point `error` at the line of the file that the crash dump names, when there is one."""
+    dump = ending.output.decode("utf-8", "replace")
+    line = next((int(found["line"]) for found in _FRAME.finditer(dump) if found["file"] == path), None)
+    if line is None:
+        return error
+    return msgspec.structs.replace(error, line=line, code_frame=code_frame(source, line=line, file=name))
+
+
+def _with_output(error: FileError, ending: Ending) -> FileError:
+    """Attach what the file printed."""
+    text = storable(ending.output.decode("utf-8", "backslashreplace"), MAX_OUTPUT_SHOWN).strip()
+    if not text:
+        return error
+    cut = f" ({ending.lost_output} bytes more were dropped)" if ending.lost_output else ""
+    traceback = f"{error.traceback or ''}\nThe file printed{cut}:\n{text}\n".lstrip()
+    return msgspec.structs.replace(error, traceback=storable(traceback, MAX_TRACEBACK + 2 * MAX_OUTPUT_SHOWN))
+
+
+_DECODER: Final = msgspec.json.Decoder(Answer)

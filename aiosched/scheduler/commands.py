@@ -1,0 +1,186 @@
+"""Requests from the inbox, applied by the owner of their DAG.
+
+    trigger      {conf, logical_date, run_id, run_after, unpause} -> {run_id, id}
+    pause        {}                                               -> {}
+    unpause      {}                                               -> {}
+    cancel_run   {run_id}                                         -> {run_id}
+    delete_dag   {}                                               -> {}
+
+A verb either does what it says, or is refused with {"error": …}. The answer is stored in the
+transaction that stores what the verb did (a verb that can be repeated without harm may be
+answered right after it), so no crash can apply a request twice or answer it without effect.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+from aiosched.core.params import resolve_params
+from aiosched.core.run_creation import active_runs_limit, check_manual_run, manual_run, tasks_of_run
+from aiosched.core.states import RUN_FINISHED
+from aiosched.db import inbox
+from aiosched.db import runs as statements
+from aiosched.db.inbox import Command, CommandResult
+from aiosched.errors import AioschedError, DagError, NotFound, Refused
+from aiosched.scheduler.holdings import OwnedDag
+from aiosched.scheduler.loading import plan_next, set_paused
+from aiosched.scheduler.run_creation import Creation, create
+from aiosched.scheduler.session import Session
+
+logger = logging.getLogger(__name__)
+
+_COMMANDS_PER_PASS: Final = 200
+
+
+async def apply_commands(session: Session) -> int:
+    """Apply the waiting requests to our partitions, in the order they were made; returns how many.
+
+    Call it with `session.books` held.
+    """
+    async with session.db.acquire() as conn:
+        commands = await inbox.waiting_commands(conn, sorted(session.holdings.partitions), limit=_COMMANDS_PER_PASS)
+    if not commands:
+        return 0
+    for command in commands:
+        answer = await _apply(session, command)
+        if answer is not None:
+            async with session.writer.transaction() as transaction:
+                await inbox.answer_commands(transaction.conn, [(command.id, answer)], incarnation=session.incarnation)
+        state = "applied" if answer is None else answer.state
+        logger.info("%s %s by %s", command.verb, state, command.requested_by, extra={"dag_id": command.dag_id})
+    async with session.db.acquire() as conn:
+        await inbox.announce_applied(conn, [command.id for command in commands])
+    session.wake_all()
+    return len(commands)
+
+
+async def _apply(session: Session, command: Command) -> CommandResult | None:
+    """Do what a request asks; the answer to store, or None when the verb sees to that itself."""
+    verb = VERBS.get(command.verb)
+    try:
+        if verb is None:
+            raise Refused(f"There is no request {command.verb!r}; known are {', '.join(sorted(VERBS))}.")
+        dag = session.holdings.dags.get(command.dag_id or "")
+        if dag is None:
+            raise NotFound(f"There is no DAG {command.dag_id!r}; see `aiosched dags list`.")
+        result = await verb(session, dag, command)
+        return None if result is None else CommandResult("applied", result)
+    except (Refused, NotFound, DagError) as error:
+        return CommandResult("refused", {"error": str(error), "exit_code": _exit_code(error)})
+    except (KeyError, TypeError, ValueError) as error:
+        return CommandResult("refused", {"error": f"{command.verb}: unusable arguments ({error!r})", "exit_code": 2})
+
+
+def _exit_code(error: AioschedError) -> int:
+    return error.exit_code if isinstance(error, NotFound) else Refused.exit_code
+
+
+async def _trigger(session: Session, dag: OwnedDag, command: Command) -> None:
+    args = command.args
+    check_manual_run(dag.row.dag_id, is_stale=dag.row.is_stale, has_import_errors=dag.row.has_import_errors)
+    if args.get("unpause") and dag.row.is_paused:
+        await _set_paused(session, dag, False)
+    conf = dict(args.get("conf") or {})
+    resolve_params(dag.version.spec.params, conf)
+    now = session.clock.now()
+    planned = manual_run(
+        dag.version.spec,
+        now=now,
+        run_id=args.get("run_id"),
+        logical_date=_instant(args.get("logical_date")),
+        run_after=_instant(args.get("run_after")),
+        allowed_run_id=re.compile(session.settings.scheduler.allowed_run_id_pattern),
+    )
+    free = len(dag.running) + len(dag.queued) < active_runs_limit(dag.version.spec)
+    starts = free and planned.run_after <= now and not dag.row.is_paused and not session.draining
+    tasks = tasks_of_run(dag.version.spec, planned)
+    creation = Creation(dag, planned, tasks, str(args.get("triggered_by", "cli")), conf, starts)
+    (run,) = await create(session, [creation], now, answering=command.id)
+    if run is None:
+        what = f"run id {planned.run_id!r}" + (
+            f" or logical date {planned.logical_date.isoformat()}" if planned.logical_date else ""
+        )
+        raise Refused(f"DAG {dag.row.dag_id!r} has a run with the {what} already; choose another.")
+
+
+async def _pause(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+    await _set_paused(session, dag, True)
+    return {}
+
+
+async def _unpause(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+    await _set_paused(session, dag, False)
+    return {}
+
+
+async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool) -> None:
+    if dag.row.is_paused == is_paused:
+        return
+    async with session.writer.transaction() as transaction:
+        await statements.set_paused(transaction.conn, dag.row.dag_id, is_paused)
+        last = await statements.latest_automated_intervals(transaction.conn, [dag.row.dag_id])
+    session.holdings.put_dag(set_paused(dag, is_paused), dag.version)
+    plan_next(session, dag, last.get(dag.row.dag_id))
+
+
+async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any] | None:
+    run_id = str(command.args["run_id"])
+    now = session.clock.now()
+    for board in dag.running.values():
+        if board.run.run_id == run_id:
+            board.cancel(now)
+            session.holdings.answers.append((command.id, CommandResult("applied", {"run_id": run_id})))
+            session.absorb(board)
+            return None
+    for run in list(dag.queued):
+        if run.run_id == run_id:
+            dag.queued.remove(run)
+            await _cancel_queued(session, run.key, now)
+            return {"run_id": run_id}
+    async with session.db.acquire() as conn:
+        found = await statements.find_run(conn, dag.row.dag_id, run_id=run_id)
+    if found is None:
+        raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
+    ended = found.state in RUN_FINISHED
+    raise Refused(
+        f"Run {run_id!r} is {found.state} already." if ended else f"Run {run_id!r} is just starting; try again."
+    )
+
+
+async def _cancel_queued(session: Session, key: int, now: datetime) -> None:
+    async with session.writer.transaction() as transaction:
+        await statements.fail_queued_run(transaction.conn, key, now, "cancelled")
+
+
+async def _delete_dag(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+    if dag.running:
+        raise Refused(
+            f"DAG {dag.row.dag_id!r} has {len(dag.running)} running runs; cancel them first "
+            f"(`aiosched runs cancel {dag.row.dag_id} …`)."
+        )
+    async with session.writer.transaction() as transaction:
+        await statements.delete_dag(transaction.conn, dag.row.dag_id)
+    session.holdings.drop_dag(dag.row.dag_id)
+    return {}
+
+
+def _instant(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value)
+
+
+Verb = Callable[[Session, OwnedDag, Command], Awaitable[dict[str, Any] | None]]
+
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {
+        "trigger": _trigger,
+        "pause": _pause,
+        "unpause": _unpause,
+        "cancel_run": _cancel_run,
+        "delete_dag": _delete_dag,
+    }
+)

@@ -1,0 +1,79 @@
+"""The critical section: scheduled task instances become queued ones, and what was decided is stored.
+
+One pass is one transaction of the journal: lock the pools, read the open slots, let the
+pure allocation choose, store the claims beside all other news, commit. Only then are the
+claims handed to the executor. Source: the design, section 6; the semantics reference, section 17.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from aiosched.core.slots import ExecutorRoom, PoolRoom, Room
+from aiosched.db.journal import PoolRow
+from aiosched.scheduler.holdings import Batch
+from aiosched.scheduler.journal import Transaction
+from aiosched.scheduler.session import Session
+
+_POOL_RETRY: Final = 0.5  # seconds until a pool that others may have left is looked at again
+
+
+async def enqueue(session: Session) -> float | None:
+    """One pass; returns how long to rest before the next without news."""
+    holdings = session.holdings
+    if not (holdings.dirty or holdings.ended or holdings.room_changed):
+        return _rest(session)
+    started = time.perf_counter()
+    holdings.room_changed = False
+    async with session.journal.transaction() as transaction:
+        batch = await _decide(session, transaction)
+        await transaction.write(batch)
+    session.metrics.critical_section.observe(time.perf_counter() - started)
+    session.metrics.journal_batch.observe(len(batch.instances))
+    session.committed(batch)
+    return 0.0 if holdings.dirty else _rest(session)
+
+
+async def _decide(session: Session, transaction: Transaction) -> Batch:
+    """Choose under lock and collect. No await stands between the choice and the collected batch."""
+    holdings = session.holdings
+    while True:  # news that came during the lock may touch another pool
+        freed = holdings.slots_given_back()
+        names = freed.keys() | set(holdings.waiting.pools())
+        if transaction.covers(names):
+            break
+        await transaction.lock_pools(names)
+    claimed = []
+    room = _room(session, transaction.pools, freed)
+    if room.open > 0 and len(holdings.waiting):
+        now = session.clock.now()
+        for candidate in holdings.waiting.take(room).taken:
+            board, instance = holdings.get(candidate.key)
+            board.grant(instance, now, session.incarnation)
+            holdings.dirty[board] = None
+            claimed.append((board, instance))
+    batch = holdings.collect()
+    batch.claimed = claimed
+    return batch
+
+
+def _room(session: Session, pools: Mapping[str, PoolRow], freed: Mapping[str, int]) -> Room:
+    """What this pass may hand out; slots that this very transaction gives back count as open."""
+    executor = session.executor
+    room = ExecutorRoom(executor.name, executor.open_slots, executor.open_async_slots)
+    return Room(
+        pools={
+            name: PoolRoom(row.slots, row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0)
+            for name, row in pools.items()
+        },
+        executors={None: room, executor.name: room},
+        open=session.parallelism - len(session.in_flight) if session.may_claim() else 0,
+        parallelism=session.parallelism,
+    )
+
+
+def _rest(session: Session) -> float | None:
+    """Without news: look again soon while somebody waits, since other schedulers free pools without telling us."""
+    return _POOL_RETRY if len(session.holdings.waiting) and session.has_peers else None

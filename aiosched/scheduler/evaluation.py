@@ -1,0 +1,84 @@
+"""Batch evaluation: reports and due timers become decisions.
+
+One pass applies what arrived, wakes what is due, lets each touched board decide (pure
+functions, cost proportional to what changed) and hands the effects on. Nothing here
+awaits: between two passes everything in memory is consistent.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Final
+
+from aiosched.core.messages import Outcome, Report
+from aiosched.core.states import RunState
+from aiosched.scheduler.session import Session
+
+logger = logging.getLogger(__name__)
+
+_REPORTS_PER_PASS: Final = 2_000  # so that other coroutines get their turn
+
+
+async def evaluate(session: Session) -> float | None:
+    """One pass; returns how long to rest: until the next timer, or 0 while reports wait."""
+    now = session.clock.now()
+    holdings = session.holdings
+    _apply_reports(session, now)
+    _wake_due(session, now)
+    to_evaluate, holdings.to_evaluate = holdings.to_evaluate, {}
+    for board in to_evaluate:
+        board.evaluate(now)
+        session.absorb(board)
+    if session.attempts.reports:
+        return 0.0
+    earliest = holdings.timers.earliest
+    return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+
+
+def _apply_reports(session: Session, now: datetime) -> None:
+    reports = session.attempts.reports
+    for _ in range(min(len(reports), _REPORTS_PER_PASS)):
+        report = reports.popleft()
+        try:
+            _apply(session, report, now)
+        except Exception:
+            reports.appendleft(report)
+            raise
+
+
+def _apply(session: Session, report: Report, now: datetime) -> None:
+    holdings = session.holdings
+    board = holdings.boards.get(report.key.run)
+    if board is None or not board.apply(report, now):
+        session.metrics.stale_reports += 1
+        logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
+        return
+    if report.outcome is Outcome.LOST:
+        session.metrics.lost_attempts += 1
+    if report.outcome is Outcome.STARTED:
+        session.absorb(board)  # nothing to decide, the row may wait for the next commit
+        return
+    holdings.applied.append(report)
+    holdings.to_evaluate[board] = None
+
+
+def _wake_due(session: Session, now: datetime) -> None:
+    holdings = session.holdings
+    for run, instance in holdings.timers.due(now):
+        board = holdings.boards.get(run)
+        if board is None:
+            continue
+        if instance is not None:
+            board.wake(instance)
+        elif not holdings.dags[board.run.dag_id].row.is_paused:
+            timeout = board.graph.spec.dagrun_timeout
+            start = board.run.start_date
+            if (
+                board.run.state is RunState.RUNNING
+                and timeout is not None
+                and start is not None
+                and (now - start).total_seconds() > timeout
+            ):
+                board.time_out(now)
+        holdings.to_evaluate[board] = None

@@ -1,0 +1,25 @@
+"""What a scheduler tells those who watch it: the lines of `serve`, and who waits for a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerEvent:
+    """Something people want to see. Sent after the commit that made it true."""
+
+    kind: str  # run_started, run_finished
+    at: datetime
+    dag_id: str
+    run_id: str
+    state: str
+    seconds: float | None = None  # how long the run took
+    done: int = 0  # task instances that succeeded
+    total: int = 0
+    reason: str | None = None
+
+
+Listener = Callable[[SchedulerEvent], None]

@@ -1,0 +1,377 @@
+"""What one scheduler holds in memory: DAGs, boards of unfinished runs, who waits, what is due.
+
+A cache of rows of the partitions it owns, nothing else: it may be dropped at any time and
+read again (loading.py). All changes happen synchronously on the event loop, so whoever
+looks between two awaits sees a consistent picture. Does not live here: decisions (core),
+SQL (db), the loops that carry decisions out (run_creation, evaluation, enqueueing).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from aiosched.core.board import Board, FinishedTry, Instance, Run
+from aiosched.core.graph import Graph
+from aiosched.core.messages import AttemptKey, Report, RunInfo
+from aiosched.core.slots import Candidate, DagRoom, TaskRoom
+from aiosched.core.spec import TaskSpec
+from aiosched.core.states import HOLDING_SLOT
+from aiosched.core.timetables.base import DataInterval, NextRun
+from aiosched.core.waiting import WaitingQueue
+from aiosched.db.inbox import CommandResult
+from aiosched.db.journal import InstanceChange, RunChange, XComRow
+from aiosched.db.runs import DagRow, Version
+from aiosched.errors import InvalidTransition
+from aiosched.scheduler.pulse import Timers
+
+_TICK: Final = timedelta(microseconds=1)
+
+
+@dataclass(slots=True, eq=False)
+class OwnedDag:
+    """A DAG whose partition is owned. Runs keep the version that they were created with."""
+
+    row: DagRow
+    version: Version  # the newest one
+    graph: Graph
+    room: DagRoom
+    last: DataInterval | None = None  # interval of the latest automated run
+    next_run: NextRun | None = None
+    queued: deque[Run] = field(default_factory=deque)  # runs that wait to start, oldest first
+    starting: set[int] = field(default_factory=set)  # their keys, while their rows are read
+    running: dict[int, Board] = field(default_factory=dict)
+    held_back: dict[Instance, Board] = field(default_factory=dict)  # ready, but the DAG is paused
+
+    @property
+    def creates_runs(self) -> bool:
+        """Whether the schedule may create runs now, limits apart."""
+        return not (self.row.is_paused or self.row.is_stale or self.row.has_import_errors)
+
+    def active_runs(self) -> int:
+        """Queued and running runs that count for `max_active_runs` (14.3): backfills do not."""
+        running = sum(board.run.backfill_id is None for board in self.running.values())
+        return running + sum(run.backfill_id is None for run in self.queued)
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction stores, and what may be done once it is committed."""
+
+    instances: list[InstanceChange] = field(default_factory=list)
+    runs: list[RunChange] = field(default_factory=list)
+    tries: list[FinishedTry] = field(default_factory=list)
+    xcoms: list[XComRow] = field(default_factory=list)
+    forget_xcoms: list[tuple[int, int, int]] = field(default_factory=list)
+    pool_deltas: dict[str, int] = field(default_factory=dict)
+    claimed: list[tuple[Board, Instance]] = field(default_factory=list)
+    cancelled: list[AttemptKey] = field(default_factory=list)
+    finished: list[Board] = field(default_factory=list)
+    started: list[Board] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    answers: list[tuple[int, CommandResult]] = field(default_factory=list)  # to requests, by their id
+
+
+class Holdings:
+    """See the module docstring."""
+
+    def __init__(self) -> None:
+        self.partitions: set[int] = set()
+        self.dags: dict[str, OwnedDag] = {}
+        self.versions: dict[int, tuple[Version, Graph]] = {}
+        self.boards: dict[int, Board] = {}
+        self.waiting = WaitingQueue()
+        self.to_evaluate: dict[Board, None] = {}
+        self.dirty: dict[Board, None] = {}  # have something to store
+        self.timers: Timers[tuple[int, Instance | None]] = Timers()  # (run, instance; None: the run's timeout)
+        self.due_runs: Timers[str] = Timers()  # DAG ids by their next run
+        self.to_start: dict[str, None] = {}  # DAGs whose queued runs may start
+        self.room_changed = False  # something waiting might fit now
+        self.applied: list[Report] = []  # reports whose effects are not committed yet
+        self.cancelled: list[AttemptKey] = []
+        self.ended: list[Board] = []  # reached their end, not committed yet
+        self.begun: list[Board] = []
+        self.answers: list[tuple[int, CommandResult]] = []
+
+    def graph_of(self, version: Version) -> Graph:
+        """The compiled graph of a version, remembered."""
+        found = self.versions.get(version.id)
+        if found is None:
+            found = self.versions[version.id] = (version, Graph(version.spec))
+        return found[1]
+
+    # -- boards -----------------------------------------------------------------------------
+
+    def add_board(self, board: Board) -> None:
+        """Hold an unfinished run that runs."""
+        dag = self.dags[board.run.dag_id]
+        self.boards[board.run.key] = board
+        dag.running[board.run.key] = board
+        timeout = board.graph.spec.dagrun_timeout
+        if timeout is not None and board.run.start_date is not None:
+            self.timers.add(board.run.start_date + timedelta(seconds=timeout) + _TICK, (board.run.key, None))
+        for instance in board:
+            if instance.state in HOLDING_SLOT:
+                dag.room.occupy(board.run.key, dag.room.tasks.get(board.graph.task_ids[instance.task]))
+        self.to_evaluate[board] = None
+
+    def absorb(self, board: Board) -> None:
+        """Take over what a board's decisions ask for, except what is to be stored."""
+        effects = board.effects
+        key = board.run.key
+        dag = self.dags[board.run.dag_id]
+        for instance in effects.released:
+            dag.room.vacate(key, dag.room.tasks.get(board.graph.task_ids[instance.task]))
+        if effects.released:
+            self.waiting.release(dag.room)
+            self.room_changed = True
+            effects.released.clear()
+        for instance in effects.withdrawn:
+            self.waiting.discard(board.key(instance))
+            dag.held_back.pop(instance, None)
+        effects.withdrawn.clear()
+        for instance in effects.ready:
+            self._line_up(dag, board, instance)
+        effects.ready.clear()
+        for at, instance in effects.timers:
+            self.timers.add(at, (key, instance))
+        effects.timers.clear()
+        self.cancelled.extend(effects.cancelled)
+        effects.cancelled.clear()
+        if effects:
+            self.dirty[board] = None
+        if board.finished and key in self.boards:
+            del self.boards[key], dag.running[key]
+            self.ended.append(board)
+            self.to_start[dag.row.dag_id] = None
+            self.plan(dag)
+
+    def _line_up(self, dag: OwnedDag, board: Board, instance: Instance) -> None:
+        if dag.row.is_paused:
+            dag.held_back[instance] = board
+            return
+        task = board.graph.tasks[instance.task]
+        logical = board.run.logical_date
+        self.waiting.add(
+            Candidate(
+                board.key(instance),
+                dag.room,
+                pool=task.pool,
+                pool_slots=task.pool_slots,
+                weight=board.graph.weights[instance.task],
+                logical_at=math.inf if logical is None else logical.timestamp(),
+                is_async=task.is_async,
+                executor=task.executor,
+                task=dag.room.tasks.get(task.task_id),
+            )
+        )
+        self.room_changed = True
+
+    def find(self, key: AttemptKey) -> tuple[Board, Instance] | None:
+        """The board and the instance of an attempt; None when its run is not held."""
+        board = self.boards.get(key.run)
+        instance = None if board is None else board.find(key.task_index, key.map_index)
+        return None if board is None or instance is None else (board, instance)
+
+    def get(self, key: AttemptKey) -> tuple[Board, Instance]:
+        """As `find`, for what must be held."""
+        found = self.find(key)
+        if found is None:
+            raise InvalidTransition(f"{key} waits for a slot, but its run is not held")
+        return found
+
+    def slots_given_back(self) -> dict[str, int]:
+        """The pool slots that the next transaction gives back, by pool."""
+        freed: dict[str, int] = {}
+        for board in self.dirty:
+            for instance in board.effects.changed:
+                if instance.stored_state in HOLDING_SLOT and instance.state not in HOLDING_SLOT:
+                    task = board.graph.tasks[instance.task]
+                    freed[task.pool] = freed.get(task.pool, 0) + task.pool_slots
+        return freed
+
+    def collect(self) -> Batch:
+        """Everything that waits to be stored, as one batch; from here on it counts as sent."""
+        batch = Batch(
+            reports=self.applied,
+            cancelled=self.cancelled,
+            finished=self.ended,
+            started=self.begun,
+            answers=self.answers,
+        )
+        self.applied, self.cancelled, self.ended, self.begun, self.answers = [], [], [], [], []
+        for board in self.dirty:
+            self._collect_board(board, batch)
+        self.dirty.clear()
+        return batch
+
+    def _collect_board(self, board: Board, batch: Batch) -> None:
+        effects, run = board.effects, board.run
+        key, tasks = run.key, board.graph.tasks
+        changed = effects.changed
+        if effects.lazy:
+            changed.update(effects.lazy)
+            effects.lazy = {}
+        for i in changed:
+            old, new = i.stored_state, i.state
+            held, holds = old in HOLDING_SLOT, new in HOLDING_SLOT
+            if held != holds:
+                task = tasks[i.task]
+                step = task.pool_slots if holds else -task.pool_slots
+                batch.pool_deltas[task.pool] = batch.pool_deltas.get(task.pool, 0) + step
+            reason = i.reason
+            if new == "scheduled" and reason is None:
+                reason = self.waiting.reason(board.key(i))
+            batch.instances.append(
+                InstanceChange(
+                    key, i.task, i.map_index, old.stored, i.stored_try, new.stored, i.try_number, i.max_tries,
+                    i.losses, i.queued_by, i.scheduled_at, i.queued_at, i.start_date, i.end_date, i.next_at, reason,
+                )
+            )  # fmt: skip
+            i.stored_state, i.stored_try = new, i.try_number
+        effects.changed = {}
+        if effects.tries:
+            batch.tries.extend(effects.tries)
+            effects.tries = []
+        for i, value in effects.xcoms:
+            batch.xcoms.append(XComRow(key, i.task, i.map_index, value.key, value.value))
+        effects.xcoms.clear()
+        batch.forget_xcoms.extend((key, i.task, i.map_index) for i in effects.forget_xcoms)
+        effects.forget_xcoms.clear()
+        if effects.run_changed:
+            effects.run_changed = False
+            batch.runs.append(
+                RunChange(key, run.stored_state, run.state, run.queued_at, run.start_date, run.end_date, run.reason)
+            )
+            run.stored_state = run.state
+
+    # -- DAGs -------------------------------------------------------------------------------
+
+    def put_dag(self, row: DagRow, version: Version) -> OwnedDag:
+        """Hold a DAG, or its new version: limits are live, they act on existing runs too."""
+        graph = self.graph_of(version)
+        dag = self.dags.get(row.dag_id)
+        if dag is None:
+            room = DagRoom(row.dag_id, version.spec.max_active_tasks)
+            dag = self.dags[row.dag_id] = OwnedDag(row, version, graph, room)
+        was_paused = dag.row.is_paused
+        dag.row, dag.version, dag.graph = row, version, graph
+        self._apply_limits(dag)
+        if was_paused and not row.is_paused:
+            self._let_go(dag)
+        elif row.is_paused and not was_paused:
+            self._hold_back(dag)
+        return dag
+
+    def _apply_limits(self, dag: OwnedDag) -> None:
+        spec, room = dag.version.spec, dag.room
+        limited = {task.task_id: task for task in spec.tasks if _has_limits(task)}
+        regroup = room.per_run != spec.max_active_tasks_per_run or limited.keys() != room.tasks.keys()
+        room.limit, room.per_run = spec.max_active_tasks, spec.max_active_tasks_per_run
+        for task_id in room.tasks.keys() - limited.keys():
+            del room.tasks[task_id]
+        for task_id, task in limited.items():
+            task_room = room.tasks.setdefault(task_id, TaskRoom(task_id))
+            regroup |= task_room.per_run != task.max_active_tis_per_dagrun
+            task_room.per_dag, task_room.per_run = task.max_active_tis_per_dag, task.max_active_tis_per_dagrun
+        if regroup:
+            self._recount(dag)
+            self._line_up_again(dag)
+        self.waiting.release(room)
+        self.room_changed = True
+
+    def _recount(self, dag: OwnedDag) -> None:
+        """Count the tasks with limits of their own anew, from the boards."""
+        for task_room in dag.room.tasks.values():
+            task_room.active = 0
+            task_room.by_run.clear()
+        for board in dag.running.values():
+            for instance in board:
+                task_room_of = dag.room.tasks.get(board.graph.task_ids[instance.task])
+                if task_room_of is not None and instance.state in HOLDING_SLOT:
+                    task_room_of.occupy(board.run.key)
+
+    def _line_up_again(self, dag: OwnedDag) -> None:
+        for board in dag.running.values():
+            for instance in board:
+                if self.waiting.discard(board.key(instance)):
+                    self._line_up(dag, board, instance)
+
+    def _let_go(self, dag: OwnedDag) -> None:
+        """The DAG is not paused any more: what was held back lines up; its timeouts count again."""
+        held, dag.held_back = dag.held_back, {}
+        for instance, board in held.items():
+            self._line_up(dag, board, instance)
+        for board in dag.running.values():
+            self.to_evaluate[board] = None
+            if board.graph.spec.dagrun_timeout is not None and board.run.start_date is not None:
+                at = board.run.start_date + timedelta(seconds=board.graph.spec.dagrun_timeout) + _TICK
+                self.timers.add(at, (board.run.key, None))
+        self.to_start[dag.row.dag_id] = None
+        self.plan(dag)
+
+    def _hold_back(self, dag: OwnedDag) -> None:
+        for board in dag.running.values():
+            for instance in board:
+                if self.waiting.discard(board.key(instance)):
+                    dag.held_back[instance] = board
+
+    def plan(self, dag: OwnedDag) -> None:
+        """Put the DAG's next run on the calendar."""
+        if dag.next_run is not None and dag.creates_runs:
+            self.due_runs.add(dag.next_run.run_after, dag.row.dag_id)
+
+    def drop_dag(self, dag_id: str) -> None:
+        """Forget a DAG and its runs."""
+        dag = self.dags.pop(dag_id, None)
+        if dag is None:
+            return
+        for board in dag.running.values():
+            self.boards.pop(board.run.key, None)
+            self.to_evaluate.pop(board, None)
+            self.dirty.pop(board, None)
+            for instance in board:
+                self.waiting.discard(board.key(instance))
+
+    # -- looking ----------------------------------------------------------------------------
+
+    def unfinished_runs(self) -> int:
+        """Runs that are held and not finished, queued ones included."""
+        return len(self.boards) + sum(len(dag.queued) + len(dag.starting) for dag in self.dags.values())
+
+    def next_due(self) -> datetime | None:
+        """When the earliest next run is due, of the DAGs that may create it."""
+        runs = [d.next_run.run_after for d in self.dags.values() if d.next_run is not None and d.creates_runs]
+        return min(runs, default=None)
+
+
+def run_info(run: Run, version: Version) -> RunInfo:
+    """The run as its attempts' context shows it."""
+    return RunInfo(
+        key=run.key,
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        run_type=run.run_type,
+        run_after=run.run_after,
+        logical_date=run.logical_date,
+        interval_start=run.interval_start,
+        interval_end=run.interval_end,
+        start_date=run.start_date,
+        conf=run.conf,
+        version=version.number,
+        file=version.file,
+        file_hash=version.file_hash,
+    )
+
+
+def make_board(run: Run, version: Version, graph: Graph, instances: Iterable[Instance]) -> Board:
+    """A board for a run that is about to run; set the run's start date first, its attempts show it."""
+    return Board(graph, run, instances, info=run_info(run, version))
+
+
+def _has_limits(task: TaskSpec) -> bool:
+    return task.max_active_tis_per_dag is not None or task.max_active_tis_per_dagrun is not None

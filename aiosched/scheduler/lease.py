@@ -1,0 +1,176 @@
+"""The lease of one scheduler, kept on a thread of its own.
+
+User code that blocks the main loop must not cost the lease, so renewing it happens on a
+thread with its own loop and connection. That connection also holds the session advisory
+lock by which peers notice within a second that the process died. Once a second the thread
+looks at the fleet and hands what it sees to the main loop.
+
+The trust window is anchored at the *start* of each renewal attempt, and once it has
+passed it is never armed again: this incarnation is over. Source: the design, section 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from aiosched.db import ownership as statements
+from aiosched.db.engine import Connection, Database
+from aiosched.db.failures import is_retryable
+from aiosched.db.ownership import View
+from aiosched.errors import FencedOut
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 1.0
+_SAFETY: Final = 0.8  # of the lease is trusted: clocks of two machines may run a little apart
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """How a scheduler is entered in the fleet."""
+
+    name: str
+    version: str
+    executor: str
+    slots: int
+
+
+class Lease:
+    """One incarnation's lease. Start it, read `incarnation`; `trusted()` says whether it still holds."""
+
+    def __init__(
+        self, db: Database, identity: Identity, *, seconds: float, on_view: Callable[[View | None], None]
+    ) -> None:
+        self._dsn_db = db
+        self._identity = identity
+        self._seconds = seconds
+        self._on_view = on_view  # on the main loop; None: the lease is lost
+        self._main = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        self._look_now = threading.Event()
+        self._started: asyncio.Future[int] = self._main.create_future()
+        self._trusted_until = 0.0
+        self._lost = False
+        self._thread = threading.Thread(target=self._run, name="aiosched lease", daemon=True)
+
+    async def start(self) -> int:
+        """Register and begin renewing; returns the incarnation."""
+        self._thread.start()
+        return await self._started
+
+    def trusted(self) -> bool:
+        """Whether nobody can have been allowed to take over yet. Once False, False for good."""
+        if not self._lost and time.monotonic() >= self._trusted_until:
+            self._lost = True
+        return not self._lost
+
+    def look(self) -> None:
+        """Look at the fleet now instead of within a second."""
+        self._look_now.set()
+
+    async def stop(self, *, leave: bool) -> None:
+        """End the thread; with `leave` the partitions are freed and the incarnation's row goes."""
+        self._leave = leave
+        self._stop.set()
+        self._look_now.set()
+        await asyncio.to_thread(self._thread.join)
+
+    _leave = False
+
+    def _run(self) -> None:
+        with asyncio.Runner() as runner:
+            runner.run(self._keep())
+
+    async def _keep(self) -> None:
+        conn: Connection | None = None
+        incarnation: int | None = None
+        renewed = 0.0
+        try:
+            while not self._stop.is_set():
+                try:
+                    if conn is None or conn.is_closed():
+                        conn = await self._dsn_db.connect(application_name="aiosched lease")
+                        if incarnation is not None:
+                            await statements.lock_again(conn, incarnation)
+                            renewed = 0.0
+                    now = time.monotonic()
+                    if incarnation is None:
+                        incarnation = await self._register(conn)
+                        self._trust(now)
+                        renewed = now
+                        self._tell(self._set_started, incarnation)
+                    elif now - renewed >= self._seconds / 3:
+                        if not await statements.renew(conn, incarnation, self._seconds):
+                            raise FencedOut(f"Scheduler incarnation {incarnation} was taken over.")
+                        self._trust(now)
+                        renewed = now
+                    self._tell(self._on_view, await statements.look(conn))
+                except FencedOut as error:
+                    logger.warning("%s", error)
+                    self._lost = True
+                    self._tell(self._on_view, None)
+                    return
+                except Exception as error:
+                    if incarnation is None:
+                        self._tell(self._set_failed, error)
+                        return
+                    if not is_retryable(error):
+                        logger.exception("lease: unexpected error")
+                    else:
+                        logger.warning("lease: %s", error)
+                    if conn is not None:
+                        conn.terminate()
+                        conn = None
+                    if not self.trusted():
+                        self._tell(self._on_view, None)
+                        return
+                self._look_now.wait(_LOOK_SECONDS)
+                self._look_now.clear()
+            if self._leave and conn is not None and incarnation is not None:
+                await statements.leave(conn, incarnation)
+        except Exception as error:
+            logger.warning("lease: could not leave in order: %s", error)
+        finally:
+            if conn is not None:
+                with contextlib.suppress(Exception):
+                    await conn.close(timeout=1.0)
+
+    async def _register(self, conn: Connection) -> int:
+        me = self._identity
+        return await statements.register(
+            conn,
+            name=me.name,
+            hostname=socket.gethostname(),
+            pid=os.getpid(),
+            version=me.version,
+            executor=me.executor,
+            slots=me.slots,
+            lease=self._seconds,
+        )
+
+    def _trust(self, attempt_started: float) -> None:
+        until = attempt_started + self._seconds * _SAFETY
+        if self.trusted() or self._trusted_until == 0.0:
+            self._lost = False if self._trusted_until == 0.0 else self._lost
+            self._trusted_until = until
+
+    def _tell(self, callback: Callable[..., object], *args: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the main loop is closed already
+            self._main.call_soon_threadsafe(callback, *args)
+
+    def _set_started(self, incarnation: int) -> None:
+        if not self._started.done():
+            self._started.set_result(incarnation)
+
+    def _set_failed(self, error: BaseException) -> None:
+        if not self._started.done():
+            self._started.set_exception(error)

@@ -1,0 +1,115 @@
+"""Reading partitions into memory: at the start, after a take-over, after any doubt, and at news of DAGs.
+
+Attempts that were queued or running are told apart: those this process still runs go on;
+those it had claimed but never handed out are handed out now; all others died with their
+scheduler and are lost (they do not spend retries). Source: the design, section 7.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from aiosched.core.board import Board
+from aiosched.core.run_creation import compute_next
+from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
+from aiosched.core.timetables.base import DataInterval
+from aiosched.db import runs as statements
+from aiosched.db.runs import DagRow
+from aiosched.errors import DagError
+from aiosched.scheduler.holdings import OwnedDag, make_board
+from aiosched.scheduler.run_creation import ensure_versions
+from aiosched.scheduler.session import Session
+
+logger = logging.getLogger(__name__)
+
+_RUNS_PER_LOAD: Final = 200
+
+
+async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
+    """Hold everything of `partitions`, which this scheduler owns from now on. Call it with `session.books` held."""
+    wanted = set(partitions) - session.holdings.partitions
+    if not wanted:
+        return
+    await _load_dags(session, wanted)
+    async with session.db.acquire() as conn:
+        unfinished = await statements.load_unfinished_runs(conn, wanted)
+        await ensure_versions(session, conn, {run.version_id for run in unfinished})
+        running = [run for run in unfinished if run.state is RunState.RUNNING]
+        for run in unfinished:
+            if run.state is RunState.QUEUED and (dag := session.holdings.dags.get(run.dag_id)) is not None:
+                dag.queued.append(run)
+                session.holdings.to_start[run.dag_id] = None
+        for first in range(0, len(running), _RUNS_PER_LOAD):
+            chunk = running[first : first + _RUNS_PER_LOAD]
+            instances = await statements.load_instances(conn, [run.key for run in chunk])
+            for run in chunk:
+                version, graph = session.holdings.versions[run.version_id]
+                board = make_board(run, version, graph, instances[run.key])
+                session.holdings.add_board(board)
+                _resume(session, board)
+    session.holdings.partitions |= wanted
+    if unfinished:
+        logger.info("read %d unfinished runs of %d partitions", len(unfinished), len(wanted))
+
+
+async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
+    """News about DAGs: new versions, new flags, new or deleted DAGs. Call it with `session.books` held."""
+    owned = set(partitions) & session.holdings.partitions
+    if owned:
+        await _load_dags(session, owned)
+        session.wake_all()
+
+
+async def _load_dags(session: Session, partitions: set[int]) -> None:
+    holdings = session.holdings
+    async with session.db.acquire() as conn:
+        rows = await statements.load_dags(conn, partitions)
+        await ensure_versions(session, conn, {row.version_id for row in rows})
+        changed = [row for row in rows if _differs(holdings.dags.get(row.dag_id), row)]
+        last = await statements.latest_automated_intervals(conn, [row.dag_id for row in changed])
+        for row in changed:
+            dag = holdings.put_dag(row, holdings.versions[row.version_id][0])
+            plan_next(session, dag, last.get(row.dag_id))
+        if changed:
+            await statements.set_next_runs(conn, [(r.dag_id, holdings.dags[r.dag_id].next_run) for r in changed])
+    there = {row.dag_id for row in rows}
+    for dag_id in [i for i, dag in holdings.dags.items() if dag.row.partition in partitions and i not in there]:
+        holdings.drop_dag(dag_id)
+
+
+def _differs(dag: OwnedDag | None, row: DagRow) -> bool:
+    return dag is None or dag.row != row
+
+
+def plan_next(session: Session, dag: OwnedDag, last: DataInterval | None) -> None:
+    """Compute the DAG's next run from its latest automated one, and put it on the calendar (13.1)."""
+    dag.last = last
+    try:
+        dag.next_run = compute_next(dag.version.spec, last, session.clock.now())
+    except DagError as error:
+        logger.error("not scheduled: %s", error, extra={"dag_id": dag.row.dag_id})
+        dag.next_run = None
+    session.holdings.plan(dag)
+
+
+def _resume(session: Session, board: Board) -> None:
+    now = session.clock.now()
+    abandoned = []
+    for instance in board:
+        if instance.state not in HOLDING_SLOT or board.key(instance) in session.in_flight:
+            continue
+        if instance.queued_by == session.incarnation and instance.state is TaskState.QUEUED:
+            abandoned.append(instance)  # claimed in a commit whose answer never came: it was not started
+        else:
+            board.lose(instance, now, "its scheduler ended while it ran")
+            session.metrics.lost_attempts += 1
+    board.resume()
+    session.unsent.extend((board, instance) for instance in abandoned)
+
+
+def set_paused(dag: OwnedDag, is_paused: bool) -> DagRow:
+    """The DAG's row with another pause switch."""
+    return dataclasses.replace(dag.row, is_paused=is_paused)

@@ -1,0 +1,80 @@
+"""How a scheduler loop rests, wakes and stops, and the one heap of due times.
+
+A loop clears its wake-up *before* it reads, so that news arriving during the read causes
+another pass. Timers are looked at by the loop that sleeps until the earliest of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import itertools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Pulse:
+    """Wakes a resting loop early, and tells it when to finish."""
+
+    stopping: bool = False
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wake(self) -> None:
+        self.news.set()
+
+    def stop(self) -> None:
+        self.stopping = True
+        self.news.set()
+
+    async def rest(self, seconds: float | None) -> None:
+        """Return at news, or after `seconds` (None: only at news)."""
+        if self.news.is_set():
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.news.wait()
+
+
+async def run_loop(step: Callable[[], Awaitable[float | None]], pulse: Pulse) -> None:
+    """Call `step` until `pulse` stops. It returns how long to rest: 0 for "again at once", None for "until news"."""
+    while not pulse.stopping:
+        pulse.news.clear()  # before the read, so that later news survives
+        seconds = await step()
+        if seconds is None or seconds > 0:
+            await pulse.rest(seconds)
+        else:
+            await asyncio.sleep(0)  # other coroutines get their turn
+
+
+class Timers(Generic[T]):
+    """Things to do at an instant, earliest first. What is no longer wanted is ignored when it comes up."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[datetime, int, T]] = []
+        self._order = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, at: datetime, what: T) -> None:
+        heapq.heappush(self._heap, (at, next(self._order), what))
+
+    def due(self, now: datetime) -> list[T]:
+        """Remove and return what is due, in order."""
+        found: list[T] = []
+        while self._heap and self._heap[0][0] <= now:
+            found.append(heapq.heappop(self._heap)[2])
+        return found
+
+    @property
+    def earliest(self) -> datetime | None:
+        return self._heap[0][0] if self._heap else None
+
+    def clear(self) -> None:
+        self._heap.clear()

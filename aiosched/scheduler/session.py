@@ -1,0 +1,177 @@
+"""One life of the scheduler's loops, from reading its partitions to the next doubt.
+
+A session ties together what the loops share, and carries out what a commit allows: hand
+claims to the executor, stop attempts, tell listeners. When the database fails in the
+middle of something, the session ends and a new one reads everything again; attempts that
+run meanwhile, and their reports, outlive it (they belong to `Attempts`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiosched.clock import Clock
+from aiosched.config import Settings
+from aiosched.core.board import Board, Instance
+from aiosched.core.messages import AttemptKey, Executor, Outcome, Report
+from aiosched.core.states import SUCCEEDED, TaskState
+from aiosched.db.engine import Database
+from aiosched.db.inbox import announce_applied
+from aiosched.errors import FencedOut
+from aiosched.scheduler.events import Listener, SchedulerEvent
+from aiosched.scheduler.holdings import Batch, Holdings
+from aiosched.scheduler.journal import Journal
+from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.pulse import Pulse
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Attempts:
+    """What this process's executor was given and has not finished, and the reports nobody has stored yet."""
+
+    in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
+    reports: deque[Report] = field(default_factory=deque)
+    on_news: Callable[[], None] = lambda: None
+
+    def receive(self, report: Report) -> None:
+        """What executors call."""
+        if report.outcome is not Outcome.STARTED:
+            self.in_flight.pop(report.key, None)
+        self.reports.append(report)
+        self.on_news()
+
+
+@dataclass(slots=True)
+class Session:
+    """See the module docstring."""
+
+    db: Database
+    settings: Settings
+    clock: Clock
+    executor: Executor
+    attempts: Attempts
+    journal: Journal  # the hot path
+    writer: Journal  # run creation, commands
+    incarnation: int
+    metrics: Metrics
+    trusted: Callable[[], bool]  # whether the lease still holds
+    listener: Listener | None = None
+    on_run_end: Callable[[Board], None] = lambda _: None
+    holdings: Holdings = field(default_factory=Holdings)
+    books: asyncio.Lock = field(default_factory=asyncio.Lock)  # one at a time creates, loads or gives away DAGs
+    creation: Pulse = field(default_factory=Pulse)
+    evaluation: Pulse = field(default_factory=Pulse)
+    enqueueing: Pulse = field(default_factory=Pulse)
+    news: Pulse = field(default_factory=Pulse)
+    has_peers: bool = False
+    draining: bool = False  # claims and creates nothing more
+    unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
+    ready: asyncio.Event = field(default_factory=asyncio.Event)  # its partitions are read
+    _helpers: set[asyncio.Task[None]] = field(default_factory=set)
+    _lazy: asyncio.TimerHandle | None = None
+
+    @property
+    def in_flight(self) -> dict[AttemptKey, float]:
+        return self.attempts.in_flight
+
+    @property
+    def parallelism(self) -> int:
+        return self.settings.core.parallelism
+
+    def may_claim(self) -> bool:
+        return not self.draining
+
+    def wake_all(self) -> None:
+        for pulse in (self.creation, self.evaluation, self.enqueueing, self.news):
+            pulse.wake()
+
+    def absorb(self, board: Board) -> None:
+        """Take over a board's effects and wake whoever has work by them."""
+        holdings = self.holdings
+        holdings.absorb(board)
+        if holdings.dirty or holdings.room_changed:
+            self.enqueueing.wake()
+        if board.effects.lazy and self._lazy is None:
+            self._lazy = asyncio.get_running_loop().call_later(_LAZY_SECONDS, self._store_lazy)
+        if holdings.to_start:
+            self.creation.wake()
+
+    def _store_lazy(self) -> None:
+        """A start that no other commit took along within a moment gets its own."""
+        self._lazy = None
+        for board in self.holdings.boards.values():
+            if board.effects.lazy:
+                self.holdings.dirty[board] = None
+        if self.holdings.dirty:
+            self.enqueueing.wake()
+
+    def committed(self, batch: Batch) -> None:
+        """Act on what is now stored. Raises FencedOut when the lease ran out meanwhile."""
+        if batch.claimed:
+            if not self.trusted():
+                raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")
+            attempts = [board.attempt(i) for board, i in batch.claimed if i.state is TaskState.QUEUED]
+            now = self.clock.monotonic()
+            for attempt in attempts:
+                self.in_flight[attempt.key] = now
+            self.executor.submit(attempts)
+        for key in batch.cancelled:
+            if key in self.in_flight:
+                self.stop_attempt(key)
+        for report in batch.reports:
+            self.metrics.finished[report.outcome] += 1
+        if batch.answers:
+            self._spawn(self._announce([command_id for command_id, _ in batch.answers]), "announce answers")
+        for board in batch.started:
+            self._tell("run_started", board)
+        for board in batch.finished:
+            self._tell("run_finished", board)
+            self.on_run_end(board)
+
+    def hand_out_unsent(self) -> None:
+        """Give the executor what an earlier session had queued and not handed out."""
+        unsent, self.unsent = self.unsent, []
+        if unsent:
+            self.committed(Batch(claimed=unsent))
+
+    def stop_attempt(self, key: AttemptKey) -> None:
+        """Ask the executor to end an attempt whose result is not wanted any more."""
+        grace = self.settings.core.killed_task_cleanup_time
+        self._spawn(self.executor.cancel(key, grace), f"cancel {tuple(key)}")
+
+    async def _announce(self, ids: list[int]) -> None:
+        async with self.db.acquire() as conn:
+            await announce_applied(conn, ids)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._helpers.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._helpers.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.warning("%s: %s", task.get_name(), error)
+
+    def _tell(self, kind: str, board: Board) -> None:
+        run = board.run
+        logger.info("run %s", run.state, extra={"dag_id": run.dag_id, "run_id": run.run_id})
+        if self.listener is None:
+            return
+        seconds = (run.end_date - run.start_date).total_seconds() if run.end_date and run.start_date else None
+        done = sum(instance.state in SUCCEEDED for instance in board)
+        self.listener(
+            SchedulerEvent(
+                kind, self.clock.now(), run.dag_id, run.run_id, run.state, seconds, done, board.total, run.reason
+            )
+        )
+
+
+_LAZY_SECONDS = 0.25

@@ -1,0 +1,84 @@
+"""Small builders of rows, for tests of what people read."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aiosched.core.ids import partition_of
+from aiosched.core.spec import DagSpec, TaskSpec, content_hash, encode_spec
+from aiosched.db.engine import Database
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+SALES = (
+    TaskSpec(task_id="extract", operator="PythonOperator", retries=1),
+    TaskSpec(task_id="load", operator="PythonOperator", upstream=("extract",), pool="etl", pool_slots=2),
+)
+
+
+async def add_dag(db: Database, dag_id: str, *, tasks: tuple[TaskSpec, ...] = SALES, **columns: Any) -> int:
+    """A DAG with one version, whose key is returned. `columns` go into its `dag` row."""
+    spec = DagSpec(dag_id=dag_id, tasks=tasks)
+    document = encode_spec(spec)
+    async with db.transaction() as conn:
+        version: int = await conn.fetchval(
+            "INSERT INTO dag_version (dag_id, number, content_hash, spec) VALUES ($1, 1, $2, $3) RETURNING id",
+            dag_id,
+            content_hash(document),
+            document.decode(),
+        )
+        row = {"dag_id": dag_id, "partition": partition_of(dag_id), "version_id": version, "file": f"{dag_id}.py"}
+        await insert(conn, "dag", row | columns)
+    return version
+
+
+async def add_run(db: Database, dag_id: str, version: int, run_id: str, **columns: Any) -> int:
+    """A run; running since noon unless `columns` say otherwise. Returns its key."""
+    row = {
+        "dag_id": dag_id,
+        "run_id": run_id,
+        "partition": partition_of(dag_id),
+        "version_id": version,
+        "run_type": "manual",
+        "triggered_by": "test",
+        "state": "running",
+        "run_after": NOON,
+        "start_date": NOON,
+    }
+    async with db.acquire() as conn:
+        return int(await insert(conn, "dag_run", row | columns, returning="id"))
+
+
+async def add_task(db: Database, run: int, index: int, state: str | None, **columns: Any) -> None:
+    """A task instance."""
+    row = {"run_id": run, "task_index": index, "map_index": -1, "state": state}
+    async with db.acquire() as conn:
+        await insert(conn, "task_instance", row | columns)
+
+
+async def add_file(db: Database, file: str, **columns: Any) -> None:
+    """A DAG file that was parsed at noon."""
+    async with db.acquire() as conn:
+        await insert(conn, "dag_file", {"file": file, "partition": partition_of(file), "parsed_at": NOON} | columns)
+
+
+async def add_scheduler(db: Database, name: str, *, lease: float = 15.0, locked: Any = None) -> int:
+    """A scheduler's row; alive while the connection `locked` lives, if one is given."""
+    from aiosched.db.ownership import register
+
+    arguments: dict[str, Any] = {"hostname": "here", "pid": 1, "version": "1", "executor": "local", "slots": 8}
+    if locked is not None:
+        return await register(locked, name=name, lease=lease, **arguments)
+    async with db.acquire() as conn:
+        expires = datetime.now(UTC) + timedelta(seconds=lease)
+        row = arguments | {"name": name, "lease_expires_at": expires}
+        return int(await insert(conn, "scheduler", row, returning="incarnation"))
+
+
+async def insert(conn: Any, table: str, row: dict[str, Any], *, returning: str | None = None) -> Any:
+    values = [json.dumps(value) if isinstance(value, dict) else value for value in row.values()]
+    marks = ", ".join(f"${number}" for number in range(1, len(row) + 1))
+    statement = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})"
+    return await conn.fetchval(f"{statement} RETURNING {returning}" if returning else statement, *values)

@@ -1,0 +1,70 @@
+"""Partitions and run ids."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiosched.core.ids import ALLOWED_KEY, ALLOWED_RUN_ID, PARTITIONS, make_run_id, partition_of
+from aiosched.core.states import RunType
+
+LOGICAL = datetime(2026, 1, 1, tzinfo=UTC)
+AFTER = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@given(st.text())
+def test_a_partition_is_always_the_same_number_below_64(name: str) -> None:
+    assert partition_of(name) == partition_of(name)
+    assert 0 <= partition_of(name) < PARTITIONS == 64
+
+
+def test_partitions_are_fixed_for_ever() -> None:
+    assert [partition_of(name) for name in ("sales", "refunds", "a/b.py")] == [2, 16, 28]
+
+
+def test_a_thousand_dags_reach_every_partition() -> None:
+    assert {partition_of(f"dag_{n}") for n in range(1000)} == set(range(PARTITIONS))
+
+
+@pytest.mark.parametrize(
+    ("run_type", "run_id"),
+    [
+        (RunType.SCHEDULED, "scheduled__2026-01-01T00:00:00+00:00"),
+        (RunType.BACKFILL, "backfill__2026-01-01T00:00:00+00:00"),
+        (RunType.MANUAL, "manual__2026-01-02T03:04:05+00:00"),
+    ],
+)
+def test_a_run_id_names_its_type_and_instant(run_type: RunType, run_id: str) -> None:
+    assert make_run_id(run_type, logical_date=LOGICAL, run_after=AFTER) == run_id
+
+
+@pytest.mark.parametrize("run_type", [RunType.MANUAL, RunType.ASSET_TRIGGERED])
+def test_without_a_logical_date_a_run_id_names_the_run_after_and_a_suffix(run_type: RunType) -> None:
+    ids = {make_run_id(run_type, logical_date=None, run_after=AFTER) for _ in range(5)}
+
+    assert len(ids) == 5, "two runs of one instant have two ids"
+    assert all(run_id.startswith(f"{run_type}__2026-01-02T03:04:05+00:00_") for run_id in ids)
+
+
+def test_run_ids_are_in_utc() -> None:
+    amsterdam = timezone(timedelta(hours=1))
+
+    run_id = make_run_id(RunType.SCHEDULED, logical_date=LOGICAL.astimezone(amsterdam), run_after=AFTER)
+
+    assert run_id == "scheduled__2026-01-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize("run_type", list(RunType))
+@pytest.mark.parametrize("logical", [None, LOGICAL])
+def test_our_own_run_ids_are_allowed_ones(run_type: RunType, logical: datetime | None) -> None:
+    assert ALLOWED_RUN_ID.match(make_run_id(run_type, logical_date=logical, run_after=AFTER))
+
+
+@pytest.mark.parametrize(
+    ("key", "allowed"), [("group.task-1_x", True), ("", False), ("a b", False), ("x" * 251, False)]
+)
+def test_keys_are_short_and_plain(key: str, allowed: bool) -> None:
+    assert bool(ALLOWED_KEY.match(key)) is allowed

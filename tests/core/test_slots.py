@@ -1,0 +1,199 @@
+"""Who gets a slot: the examples of section 17.6, every limit, and every reason for a refusal."""
+
+from __future__ import annotations
+
+import pytest
+from slot_builders import dag_room, needs, room
+
+from aiosched.core.slots import Candidate, PoolRoom, Room, TaskRoom, allocate, precedence, refusal
+
+
+def best_first(*candidates: Candidate) -> list[Candidate]:
+    return sorted(candidates, key=precedence)
+
+
+class TestExamplesOfTheReference:
+    def test_a_small_task_passes_a_big_one_that_does_not_fit(self) -> None:
+        first, big, small = needs(1, weight=3), needs(2, weight=2), needs(1, weight=1)
+
+        grant = allocate(best_first(small, big, first), room(etl=2))
+
+        assert grant.taken == [first, small]
+        assert grant.refused == [(big, "pool 'etl': needs 2 slots, 1 of 2 open")]
+
+    def test_the_heaviest_gets_the_only_slot(self) -> None:
+        low, middle, high = (needs(weight=weight) for weight in (1, 2, 3))
+
+        assert allocate(best_first(low, middle, high), room(etl=1)).taken == [high]
+
+    def test_one_that_cannot_fit_does_not_hide_the_next(self) -> None:
+        big, small = needs(2, weight=2), needs(1, weight=1)
+
+        assert allocate(best_first(big, small), room(etl=1, parallelism=1)).taken == [small]
+
+    def test_the_heaviest_tasks_of_a_run_get_the_places_of_its_dag(self) -> None:
+        dag = dag_room(limit=2)
+        low, middle, high = (needs(dag=dag, run=1, index=weight, weight=weight) for weight in (1, 2, 3))
+
+        assert allocate(best_first(low, middle, high), room(etl=9)).taken == [high, middle]
+
+    def test_weight_beats_date(self) -> None:
+        older, newer = needs(weight=1, logical_at=1.0), needs(weight=2, logical_at=2.0)
+
+        assert allocate(best_first(older, newer), room(etl=1)).taken == [newer]
+
+    def test_of_equal_weight_the_older_date_goes_first_and_none_last(self) -> None:
+        undated, newer, older = needs(), needs(logical_at=2.0), needs(logical_at=1.0)
+
+        assert allocate(best_first(undated, newer, older), room(etl=2)).taken == [older, newer]
+
+    def test_of_equal_weight_and_date_the_lower_map_index_goes_first(self) -> None:
+        third, second = needs(map_index=2), needs(map_index=1)
+
+        assert allocate(best_first(third, second), room(etl=1)).taken == [second]
+
+    def test_a_task_limit_counts_over_all_runs_and_opens_when_one_ends(self) -> None:
+        dag, task = dag_room(), TaskRoom("load", per_dag=2)
+        runs = [needs(dag=dag, run=run, logical_at=float(run), task=task) for run in (1, 2, 3)]
+
+        grant = allocate(runs, room(etl=9))
+
+        assert grant.taken == runs[:2]
+        assert grant.refused[0][1] == "task 'load': 2 of 2 instances active (max_active_tis_per_dag)"
+
+        dag.vacate(1, task)
+
+        assert allocate(runs[2:], room(etl=9)).taken == [runs[2]]
+
+    def test_a_pool_that_was_shrunk_below_its_use_does_not_stop_the_others(self) -> None:
+        here, elsewhere = needs(pool="shrunk"), needs(pool="etl")
+
+        grant = allocate([here, elsewhere], room(shrunk=PoolRoom(2, -1), etl=1))
+
+        assert grant.taken == [elsewhere]
+        assert grant.refused == [(here, "pool 'shrunk': needs 1 slot, -1 of 2 open")]
+
+
+class TestLimits:
+    def test_a_dag_counts_all_its_runs_together(self) -> None:
+        dag = dag_room(limit=2)
+
+        grant = allocate([needs(dag=dag, run=run) for run in (1, 2, 3)], room(etl=9))
+
+        assert len(grant.taken) == 2
+        assert grant.refused[0][1] == "DAG 'sales': 2 of 2 tasks active (max_active_tasks)"
+        assert (dag.active, dag.by_run) == (2, {1: 1, 2: 1})
+
+    def test_a_run_may_have_a_limit_of_its_own(self) -> None:
+        dag = dag_room(per_run=1)
+
+        grant = allocate([needs(dag=dag, run=run, index=index) for run in (1, 2) for index in (0, 1)], room(etl=9))
+
+        assert [c.key.run for c in grant.taken] == [1, 2]
+        assert grant.refused[0][1] == "DAG 'sales': 1 of 1 tasks active in this run (max_active_tasks_per_run)"
+
+    def test_mapped_siblings_may_have_a_limit_in_each_run(self) -> None:
+        dag, task = dag_room(), TaskRoom("load", per_run=1)
+        siblings = [needs(dag=dag, run=run, map_index=index, task=task) for run in (1, 2) for index in (0, 1)]
+
+        grant = allocate(siblings, room(etl=9))
+
+        assert [c.key.run for c in grant.taken] == [1, 2]
+        assert grant.refused[0][1] == ("task 'load': 1 of 1 instances active in this run (max_active_tis_per_dagrun)")
+
+    def test_a_limit_of_zero_lets_nothing_start(self) -> None:
+        assert allocate([needs(dag=dag_room(limit=0))], room(etl=9)).taken == []
+
+    def test_an_infinite_pool_never_refuses(self) -> None:
+        assert len(allocate([needs(1000) for _ in range(50)], room(etl=-1)).taken) == 50
+
+    def test_async_and_plain_functions_have_slots_of_their_own(self) -> None:
+        plain, waiting = [needs() for _ in range(2)], [needs(is_async=True) for _ in range(2)]
+
+        grant = allocate(plain + waiting, room(etl=9, plain=1, asynchronous=2))
+
+        assert grant.taken == [plain[0], *waiting]
+        assert grant.refused == [(plain[1], "executor 'local': 0 slots open for plain functions, needs 1")]
+
+    def test_a_deferred_task_stays_active_for_its_own_limit_only(self) -> None:
+        dag, task = dag_room(limit=1), TaskRoom("load", per_dag=1)
+        deferred, sibling, other = (
+            needs(dag=dag, run=1, task=task),
+            needs(dag=dag, run=2, task=task),
+            needs(dag=dag, run=2, index=1),
+        )
+        allocate([deferred], room(etl=9))
+
+        dag.vacate(1)  # queued and running no more
+
+        assert allocate([sibling, other], room(etl=9)).taken == [other]
+        assert (task.active, task.by_run) == (1, {1: 1})
+
+    def test_everything_vacated_leaves_nothing_behind(self) -> None:
+        dag, task = dag_room(), TaskRoom("load", per_dag=5)
+        for run in (1, 1, 2):
+            dag.occupy(run, task)
+        for run in (1, 2, 1):
+            dag.vacate(run, task)
+
+        assert (dag.active, dag.by_run, task.active, task.by_run) == (0, {}, 0, {})
+
+
+class TestReasons:
+    @pytest.mark.parametrize(
+        ("candidate", "given", "reason"),
+        [
+            (
+                needs(2, pool="gone"),
+                room(etl=1),
+                "pool 'gone' does not exist: create it with `aiosched pools set gone 2`",
+            ),
+            (
+                needs(3),
+                room(etl=2),
+                "pool 'etl': needs 3 slots, has 2 in all: enlarge it with `aiosched pools set etl 3` or lower pool_slots",
+            ),
+            (needs(2), room(etl=PoolRoom(4, 1)), "pool 'etl': needs 2 slots, 1 of 4 open"),
+            (
+                needs(executor="dask"),
+                room(etl=1),
+                "executor 'dask' is not configured: known here is local",
+            ),
+            (
+                needs(is_async=True),
+                room(etl=1, asynchronous=0),
+                "executor 'local': 0 slots open for async functions, needs 1",
+            ),
+            (
+                needs(),
+                room(etl=1, parallelism=0),
+                "parallelism: this scheduler runs 0 attempts, as many as it may",
+            ),
+        ],
+    )
+    def test_a_refusal_names_the_numbers_or_the_remedy(self, candidate: Candidate, given: Room, reason: str) -> None:
+        assert refusal(candidate, given) == reason
+
+    def test_asking_changes_nothing(self) -> None:
+        candidate, given = needs(), room(etl=1)
+
+        assert [refusal(candidate, given) for _ in range(3)] == [None] * 3
+
+    @pytest.mark.parametrize(
+        ("given", "reason"),
+        [
+            (room(etl=9, parallelism=1), "parallelism: this scheduler runs 1 attempts, as many as it may"),
+            (room(etl=1, other=0), "no pool has an open slot"),
+            (room(etl=9, plain=1, asynchronous=0), "no executor has an open slot"),
+        ],
+    )
+    def test_once_nothing_can_be_taken_the_rest_shares_one_reason(self, given: Room, reason: str) -> None:
+        candidates = [needs() for _ in range(4)]
+
+        grant = allocate(candidates, given)
+
+        assert grant.taken == candidates[:1]
+        assert grant.refused == [(c, reason) for c in candidates[1:]]
+
+    def test_a_candidate_shows_its_dag_and_key(self) -> None:
+        assert repr(needs(run=5)) == "<Candidate sales (5, 0, -1, 1)>"

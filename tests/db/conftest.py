@@ -1,0 +1,88 @@
+"""Servers beside the session's embedded one: older PostgreSQL versions, and one that listens on TCP."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from aiosched.db.embedded_host import Account, binaries, claim_folder, run_as
+from tests.conftest import short_folder
+
+DEBIAN_15 = Path(os.environ.get("AIOSCHED_TEST_POSTGRES_15", "/usr/lib/postgresql/15/bin"))
+BUNDLED_16 = binaries().parent.with_name("pginstall") / "bin"
+OLDER_SERVERS = {15: DEBIAN_15, 16: BUNDLED_16}
+FOUND = {version: folder for version, folder in OLDER_SERVERS.items() if (folder / "postgres").exists()}
+
+
+def pytest_report_header() -> list[str]:
+    missing = {version: folder for version, folder in OLDER_SERVERS.items() if version not in FOUND}
+    return [
+        f"postgresql: tests/db also runs on {', '.join(map(str, FOUND)) or 'no older version'}",
+        *(f"postgresql: not on {v}, because {f}/postgres does not exist" for v, f in missing.items()),
+    ]
+
+
+@dataclass(frozen=True)
+class ExternalServer:
+    """A server that aiosched did not start: on TCP (127.0.0.1) with a password, and on a socket."""
+
+    folder: Path
+    port: int
+    password: str = "s3cret/%"
+
+    def dsn(self, database: str = "postgres", *, password: str = "s3cret%2F%25", user: str = "postgres") -> str:
+        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+
+
+def start_external(programs: Path, *options: str) -> tuple[ExternalServer, Callable[[], None]]:
+    """Make and start a server from `programs`; it and the function that removes it."""
+    folder = short_folder()
+    account = Account.for_data(folder / "pg")
+    claim_folder(folder, account)
+    server = ExternalServer(folder, _free_port())
+    data, secret = folder / "pg", folder / "secret"
+    secret.write_text(server.password)
+    secret.chmod(0o644)
+    login = ["--username=postgres", "--auth-host=scram-sha-256", "--auth-local=trust", f"--pwfile={secret}"]
+    run_as(account, [str(programs / "initdb"), "-D", str(data), *login, "--no-sync", "--encoding=UTF8", "--locale=C"])
+    # the answer of pg_ctl must not wait for the server's output, so that goes to a file
+    listening = ["-h", "127.0.0.1", "-p", str(server.port), "-k", str(folder), "-F", *options]
+    command = [str(programs / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log")]
+    run_as(account, [*command, "-o", " ".join(listening), "start"], new_session=True)
+
+    def remove() -> None:
+        run_as(account, [*command, "-m", "immediate", "stop"])
+        shutil.rmtree(folder)
+
+    return server, remove
+
+
+@pytest.fixture(scope="session", params=FOUND)
+def older_server(request: pytest.FixtureRequest) -> Iterator[ExternalServer]:
+    """A server of each older version that this machine has."""
+    server, remove = start_external(FOUND[request.param])
+    yield server
+    remove()
+
+
+@pytest.fixture(scope="session")
+def tcp_server() -> Iterator[ExternalServer]:
+    """PostgreSQL 18 on TCP with a password and very few connections."""
+    server, remove = start_external(
+        binaries(), "-c max_connections=4", "-c superuser_reserved_connections=1", "-c reserved_connections=0",
+        "-c max_wal_senders=0",
+    )  # fmt: skip
+    yield server
+    remove()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

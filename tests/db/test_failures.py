@@ -1,0 +1,169 @@
+"""What goes wrong with a database is told in one clear line, and says whether waiting helps."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+import asyncpg
+import pytest
+
+from aiosched.config import DatabaseSettings
+from aiosched.db import failures
+from aiosched.db.engine import Database
+from aiosched.db.failures import check_server_version, explain, is_connection_failure, is_retryable
+from aiosched.errors import (
+    AioschedError,
+    DatabaseError,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    FencedOut,
+    SchemaOutOfDate,
+    TooManyConnections,
+    UnsupportedDatabase,
+)
+from tests.db.conftest import ExternalServer
+
+DSN = "postgresql://ann:s3cret@db.example:5433/jobs"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "says"),
+    [
+        (ConnectionRefusedError(111, "refused"), DatabaseUnreachable, "Cannot reach PostgreSQL at db.example:5433"),
+        (TimeoutError(), DatabaseUnreachable, "no answer in time"),
+        (socket.gaierror(-2, "Name or service not known"), DatabaseUnreachable, "the host name is unknown"),
+        (FileNotFoundError(2, "No such file"), DatabaseUnreachable, "there is no such socket"),
+        (asyncpg.InvalidPasswordError("password authentication failed"), DatabaseUnreachable, "Check user and password"),
+        (asyncpg.InvalidCatalogNameError("no database"), DatabaseUnreachable, "`createdb jobs`"),
+        (asyncpg.CannotConnectNowError("the database system is starting up"), DatabaseUnreachable, "starting up"),
+        (asyncpg.AdminShutdownError("terminating connection"), DatabaseUnreachable, "closed the connection"),
+        (asyncpg.TooManyConnectionsError("sorry, too many clients"), TooManyConnections, "max_connections"),
+        (asyncpg.ReadOnlySQLTransactionError("read-only"), DatabaseReadOnly, "Point the DSN at the primary"),
+        (asyncpg.InsufficientPrivilegeError("permission denied for schema public"), DatabaseError, "grant the right"),
+        (asyncpg.DiskFullError("No space left on device"), DatabaseError, "Make room"),
+        (asyncpg.InterfaceError("connection is closed"), DatabaseUnreachable, "connection is closed"),
+    ],
+)
+def test_a_failure_becomes_one_line_with_the_next_step(error: Exception, kind: type[AioschedError], says: str) -> None:
+    told = explain(error, DSN)
+
+    assert told is not None
+    assert type(told) is kind
+    assert says in str(told)
+    assert "db.example:5433" in str(told)
+    assert "s3cret" not in str(told)
+    assert "\n" not in str(told)
+    assert told.exit_code == 5
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.UniqueViolationError("duplicate key"),
+        asyncpg.UndefinedTableError("no table"),
+        asyncpg.InterfaceError("cannot perform operation: another operation is in progress"),
+        ValueError("ours"),
+    ],
+)
+def test_a_failure_that_is_not_about_the_server_is_left_as_it_is(error: Exception) -> None:
+    assert explain(error, DSN) is None
+    assert not is_retryable(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "connection_failure", "retryable"),
+    [
+        (ConnectionResetError(), True, True),
+        (TimeoutError(), True, True),
+        (asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"), True, True),
+        (asyncpg.ConnectionFailureError("lost"), True, True),
+        (asyncpg.InterfaceError("connection is closed"), True, True),
+        (asyncpg.AdminShutdownError("terminating connection due to administrator command"), True, True),
+        (asyncpg.CrashShutdownError("crash of another server process"), True, True),
+        (asyncpg.CannotConnectNowError("starting up"), True, True),
+        (asyncpg.TooManyConnectionsError("too many clients"), True, True),
+        (DatabaseUnreachable("gone"), True, True),
+        (TooManyConnections("full"), True, True),
+        (asyncpg.SerializationError("could not serialize access"), False, True),
+        (asyncpg.DeadlockDetectedError("deadlock detected"), False, True),
+        (asyncpg.LockNotAvailableError("lock timeout"), False, True),
+        (asyncpg.QueryCanceledError("statement timeout"), False, True),
+        (asyncpg.DiskFullError("no space"), False, True),
+        (asyncpg.ReadOnlySQLTransactionError("read-only"), False, True),
+        (DatabaseReadOnly("standby"), False, True),
+        (FencedOut("taken over"), False, False),
+        (SchemaOutOfDate(found=None, needed="0001"), False, False),
+        (UnsupportedDatabase("old"), False, False),
+        (asyncpg.CheckViolationError("check"), False, False),
+    ],
+)
+def test_waiting_helps_against_some_failures(error: Exception, connection_failure: bool, retryable: bool) -> None:
+    assert (is_connection_failure(error), is_retryable(error)) == (connection_failure, retryable)
+
+
+@pytest.mark.parametrize("major", [15, 16, 17, 18])
+def test_servers_from_15_to_18_are_supported(major: int) -> None:
+    check_server_version(major, DSN)
+
+
+@pytest.mark.parametrize(
+    ("major", "says"), [(14, "is too old.*15 to 18 work. Upgrade the server"), (19, "newer than this aiosched")]
+)
+def test_other_servers_are_refused_with_a_reason(major: int, says: str) -> None:
+    with pytest.raises(UnsupportedDatabase, match=says):
+        check_server_version(major, DSN)
+
+
+@pytest.mark.parametrize(("name", "value"), [("OLDEST_SERVER", 99), ("NEWEST_SERVER", 9)])
+async def test_opening_checks_the_version(dsn: str, monkeypatch: pytest.MonkeyPatch, name: str, value: int) -> None:
+    monkeypatch.setattr(failures, name, value)
+
+    with pytest.raises(UnsupportedDatabase, match="PostgreSQL 18 at"):
+        await Database.open(dsn)
+
+
+async def test_a_server_that_nobody_answers_at_is_named() -> None:
+    with socket.socket() as held:  # bound, not listening: nobody else can take the port
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+
+        with pytest.raises(DatabaseUnreachable, match=rf"127\.0\.0\.1:{port}: the connection was refused\. Start it"):
+            await Database.open(f"postgresql://ann:pw@127.0.0.1:{port}/jobs")
+
+
+async def test_a_server_that_accepts_and_says_nothing_runs_into_the_timeout() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        dsn = f"postgresql://ann:pw@127.0.0.1:{silent.getsockname()[1]}/jobs"
+
+        with pytest.raises(DatabaseUnreachable, match="no answer in time"):
+            await Database.open(dsn, settings=DatabaseSettings(connect_timeout=0.05))
+
+
+async def test_a_missing_socket_is_named() -> None:
+    with pytest.raises(DatabaseUnreachable, match=r"/nowhere:5432: there is no such socket"):
+        await Database.open("postgresql://postgres@/jobs?host=/nowhere")
+
+
+async def test_a_wrong_password_is_told_without_showing_it(tcp_server: ExternalServer) -> None:
+    with pytest.raises(DatabaseUnreachable, match="refuses the login of 'postgres'") as caught:
+        await Database.open(tcp_server.dsn(password="wr0ng"))
+
+    assert "wr0ng" not in str(caught.value)
+
+
+async def test_a_missing_database_is_told(tcp_server: ExternalServer) -> None:
+    with pytest.raises(DatabaseUnreachable, match="has no database 'nope'"):
+        await Database.open(tcp_server.dsn("nope"))
+
+
+async def test_a_server_out_of_connections_is_told(tcp_server: ExternalServer) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(4):
+            conn = await asyncpg.connect(tcp_server.dsn())
+            stack.push_async_callback(conn.close)
+
+        with pytest.raises(TooManyConnections, match=r"127\.0\.0\.1:\d+ has no connection left.*pool_size"):
+            await Database.open(tcp_server.dsn())

@@ -1,0 +1,281 @@
+"""The project around the code: what a stranger with a fresh clone relies on."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+import aiosched
+from aiosched.config import SHORT_NAMES, setting_fields
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CODE = ("aiosched", "tests", "examples", "benchmarks")
+MOST_LINES = 500
+MOST_DISTRIBUTIONS = 40
+
+
+def files(*suffixes: str) -> Iterator[Path]:
+    """The project's own files: those at the root and those in the folders that belong to it."""
+    yield from (path for path in sorted(ROOT.iterdir()) if path.is_file() and path.suffix in suffixes)
+    for folder in (*CODE, "docs", ".ci"):
+        yield from (
+            path
+            for path in sorted((ROOT / folder).rglob("*"))
+            if path.is_file() and path.suffix in suffixes and "__pycache__" not in path.parts
+        )
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+# ---- the tree ----
+
+
+@pytest.mark.parametrize("room", ["scheduler", "parsing", "executors", "db"])
+def test_the_root_shows_the_rooms_as_links(room: str) -> None:
+    link = ROOT / room
+
+    assert link.is_symlink()
+    assert link.readlink() == Path("aiosched") / room
+
+
+def test_a_long_file_says_in_its_docstring_why_it_is_long() -> None:
+    unexplained = [
+        f"{path.relative_to(ROOT)}: {lines} lines"
+        for path in files(".py")
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MOST_LINES
+        and f"over {MOST_LINES} lines because" not in (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "")
+    ]
+
+    assert unexplained == []
+
+
+def test_every_module_says_what_lives_in_it() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in files(".py")
+        if path.stat().st_size and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+
+    assert silent == []
+
+
+def test_nothing_mentions_a_path_of_somebodys_machine() -> None:
+    machine_path = re.compile(r"(?<![\w.~-])/(?:work|farm|root|home|Users)/[A-Za-z]")
+
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in files(".py", ".md", ".toml", ".yml", ".svg", "")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if machine_path.search(line)
+    ]
+
+    assert found == []
+
+
+# ---- installing and importing ----
+
+
+def test_a_base_install_stays_small() -> None:
+    seen: set[tuple[str, str]] = set()  # a distribution and one of its extras, "" for itself
+    waiting = [Requirement(text) for text in PYPROJECT["project"]["dependencies"]]
+
+    while waiting:
+        wanted = waiting.pop()
+        name = re.sub(r"[-_.]+", "-", wanted.name).lower()
+        for extra in {"", *wanted.extras}:
+            if _applies(wanted, "") and (name, extra) not in seen:
+                seen.add((name, extra))
+                waiting += _needs(wanted.name, extra)
+
+    installed = {name for name, _ in seen} | {"aiosched"}
+    assert len(installed) < MOST_DISTRIBUTIONS, sorted(installed)
+
+
+def _needs(distribution: str, extra: str) -> list[Requirement]:
+    """What `distribution[extra]` requires on this machine; the answers' markers are settled."""
+    needed = [r for r in map(Requirement, metadata.requires(distribution) or ()) if _applies(r, extra)]
+    for requirement in needed:
+        requirement.marker = None
+    return needed
+
+
+def _applies(requirement: Requirement, extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+
+def test_importing_aiosched_creates_no_file_and_starts_no_thread_or_process(tmp_path: Path) -> None:
+    program = """
+import json, sys, threading
+import aiosched
+from aiosched import DAG, Scheduler, dag, task
+import psutil
+print(json.dumps([threading.active_count(), len(psutil.Process().children())]))
+"""
+    environment = {**os.environ, "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert json.loads(done.stdout) == [1, 0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_importing_aiosched_does_not_import_the_database() -> None:
+    program = "import sys, aiosched; print([m for m in ('sqlalchemy', 'asyncpg', 'alembic') if m in sys.modules])"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_core_imports_nothing_but_what_the_architecture_allows() -> None:
+    allowed = {"croniter", "pendulum", "msgspec", "dateutil"} | sys.stdlib_module_names
+    allowed_of_ours = ("aiosched.core", "aiosched.clock", "aiosched.errors")
+
+    foreign = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (ROOT / "aiosched" / "core").rglob("*.py")
+        for name in imports(path)
+        if not (name.startswith(allowed_of_ours) if name.startswith("aiosched") else name.split(".")[0] in allowed)
+    }
+
+    assert foreign == set()
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+# ---- what the documents say ----
+
+
+def test_the_readmes_test_command_is_the_one_that_ci_runs() -> None:
+    first, second = [
+        line.removeprefix("$ ") for line in read("README.md").splitlines() if line.startswith("$ pip install ")
+    ]
+
+    assert first == "pip install . && aiosched serve --dags examples/dags"
+    assert f"{{ {second}; }}" in read(".ci/run")
+    assert second.split(" && ")[1] in read("Makefile")
+
+
+@pytest.mark.parametrize("script", [".ci/run", ".ci/lint"])
+def test_the_scripts_of_ci_can_be_run(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
+
+
+def test_the_changelog_has_the_current_version() -> None:
+    assert PYPROJECT["project"]["version"] == aiosched.__version__
+    assert re.search(rf"^## \[{re.escape(aiosched.__version__)}\] - \d{{4}}-\d\d-\d\d$", read("CHANGELOG.md"), re.M)
+
+
+def test_every_link_of_the_documents_leads_somewhere() -> None:
+    broken = [
+        f"{path.relative_to(ROOT)}: {target}"
+        for path in files(".md")
+        for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8"))
+        if not target.startswith(("https://", "#")) and not (path.parent / target.split("#")[0]).exists()
+    ]
+
+    assert broken == []
+
+
+def test_every_decision_is_in_the_list_of_decisions() -> None:
+    index = read("docs/decisions/README.md")
+
+    assert [page.name for page in (ROOT / "docs/decisions").glob("0*.md") if f"({page.name})" not in index] == []
+
+
+def test_every_dependency_has_its_line_in_the_decisions() -> None:
+    page = read("docs/decisions/0002-dependencies.md")
+    names = [Requirement(text).name for text in PYPROJECT["project"]["dependencies"]]
+
+    assert [name for name in names if f"| {name} |" not in page] == []
+
+
+def test_the_settings_in_the_readme_exist_and_have_these_defaults() -> None:
+    said = dict(re.findall(r"^\| `(\w+\.\w+)` \| `?([^|`]+)`? \|", read("README.md"), re.M))
+    real = {field.key: field.info.default for field in setting_fields()}
+
+    wrong = {key: text for key, text in said.items() if text.strip() != _as_written(real[key])}
+
+    assert said
+    assert wrong == {}
+
+
+def _as_written(default: object) -> str:
+    if default is None:
+        return "unset"
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+# ---- containers ----
+
+
+def test_the_compose_file_starts_postgresql_18_and_a_scheduler_that_waits_for_it() -> None:
+    compose = yaml.safe_load(read("docker-compose.yml"))
+    postgres, service = compose["services"]["postgres"], compose["services"]["aiosched"]
+
+    assert postgres["image"] == "postgres:18"
+    assert postgres["healthcheck"]["test"][0] == "CMD-SHELL"
+    assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert service["command"] == ["serve", "--migrate"]
+    assert set(service["environment"]) <= known_variables()
+    for one in (postgres, service):
+        named = [volume.split(":")[0] for volume in one["volumes"] if not volume.startswith(("$", ".", "/"))]
+        assert set(named) <= set(compose["volumes"])
+
+
+def test_the_scheduler_can_be_scaled() -> None:
+    service = yaml.safe_load(read("docker-compose.yml"))["services"]["aiosched"]
+
+    assert {"container_name", "ports", "hostname"} & set(service) == set()
+
+
+def test_the_image_runs_aiosched_as_a_user_without_rights_and_knows_its_settings() -> None:
+    dockerfile = read("Dockerfile")
+    instructions = re.sub(r"\\\n\s*", "", dockerfile).splitlines()
+    users = [line.split()[1] for line in instructions if line.startswith("USER ")]
+    variables = set(re.findall(r"\b(AIOSCHED_\w+)=", dockerfile))
+
+    assert users == ["aiosched"]
+    assert 'ENTRYPOINT ["aiosched"]' in instructions
+    assert 'CMD ["aiosched", "schedulers", "check", "--local"]' in dockerfile
+    assert variables
+    assert variables <= known_variables()
+
+
+def test_the_build_gets_what_the_wheel_is_made_of() -> None:
+    allowed = {line.removeprefix("!") for line in read(".dockerignore").splitlines() if line.startswith("!")}
+
+    copied = {
+        source for line in read("Dockerfile").splitlines() if line.startswith("COPY ") for source in line.split()[1:-1]
+    }
+
+    assert copied == allowed
+    assert all((ROOT / name).exists() for name in copied)
+
+
+def known_variables() -> set[str]:
+    return {f"AIOSCHED__{field.section}__{field.name}".upper() for field in setting_fields()} | set(SHORT_NAMES)
