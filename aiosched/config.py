@@ -122,6 +122,9 @@ class ParsingSettings(_Section):
     min_file_process_interval: float = Field(
         default=30.0, ge=0, description="seconds before an unchanged file is read again"
     )
+    reparse_interval: float = Field(
+        default=300.0, ge=0, description="seconds before an unchanged file is parsed again; 0: only when it changes"
+    )
     refresh_interval: float = Field(default=300.0, gt=0, description="seconds between two listings of the folder")
     file_timeout: float = Field(default=50.0, gt=0, description="seconds that one file may take in all")
     max_memory_bytes: int = Field(

@@ -20,10 +20,13 @@ AioschedError
 ├── Refused                  the state of things forbids it (exit code 4)
 ├── TimedOut                 waited as long as the caller allowed (exit code 124)
 ├── ExecutorError
+├── TemplateError            a template of a task cannot be rendered
+├── CommandFailed            a task's command ended with an error; retryable
 ├── InvalidTransition        a bug in aiosched
 └── TaskSignal               raised by a task to say how it ends
     ├── SkipTask             skipped, no retry
     ├── FailTask             failed, whatever retries are left
+    │   └── SensorTimeout    a sensor waited long enough
     ├── RescheduleTask       call again at an instant, the slot is free meanwhile
 TaskTimeout                  an execution timeout; retryable
 """

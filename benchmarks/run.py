@@ -7,7 +7,6 @@ scheduling and not about parsing. That lead is no part of any figure.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import tempfile
 import time
@@ -21,6 +20,7 @@ from typing import Literal
 import asyncpg
 
 from aiosched import DAG, Scheduler
+from aiosched.authoring.loader import load_file
 from aiosched.config import Settings
 from aiosched.db.embedded import EmbeddedPostgres
 from aiosched.db.migrate import migrate
@@ -36,7 +36,7 @@ NO_LIMIT = 1_000_000
 
 
 class TooSlow(Exception):
-    """The shape was not finished, or its DAGs were not read, in the time allowed."""
+    """The shape was not finished in the time allowed."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ async def _measured(
         (folders.dags / name).write_text(text)
     with measure.count_statements() as counter:
         async with _service(executor, folders, dsn) as scheduler:
-            await _until_all_are_known(conn, shape, start)
+            problems = await _unread(conn, shape, start)
             before, wal_before, statements_before = await _readings(conn, counter)
             await asyncio.sleep((start - datetime.now(UTC)).total_seconds())
             try:
@@ -107,7 +107,7 @@ async def _measured(
     commits.append(await measure.durable_commit(conn))
     records = record.read(folders.records)
     created = await _creations(conn)
-    problems = verify(shape, records, await _rows(conn))
+    problems += verify(shape, records, await _rows(conn))
     return Result(
         shape=shape.name,
         executor=executor,
@@ -146,22 +146,16 @@ async def _service(executor: Executor, folders: Folders, dsn: str) -> AsyncItera
 
 def _load(folder: Path) -> list[DAG]:
     """The DAGs of the generated files, as an application that embeds a scheduler would have them."""
-    dags = []
-    for file in sorted(folder.iterdir()):
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        dags += {id(value): value for value in vars(module).values() if isinstance(value, DAG)}.values()
-    return dags
+    return [dag for file in sorted(folder.iterdir()) for dag in load_file(file, root=folder).dags]
 
 
-async def _until_all_are_known(conn: asyncpg.Connection, shape: Shape, start: datetime) -> None:
+async def _unread(conn: asyncpg.Connection, shape: Shape, start: datetime) -> list[str]:
+    """Wait until every DAG has been read, but not beyond `start`; a problem when some had not."""
     while (known := await conn.fetchval("SELECT count(*) FROM dag WHERE version_id IS NOT NULL")) < shape.dags:
         if datetime.now(UTC) > start:
-            raise TooSlow(f"{known} of {shape.dags} DAGs were read before the start; give more time with --lead")
+            return [f"{shape.dags - known} DAGs were read after the start: give more time with --lead"]
         await asyncio.sleep(0.05)
+    return []
 
 
 async def _until_all_are_finished(conn: asyncpg.Connection, shape: Shape, scheduler: Scheduler) -> None:

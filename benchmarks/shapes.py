@@ -141,9 +141,8 @@ for dag_id in {ids!r}:
         catchup=False,
         max_active_runs=1,
         max_active_tasks=LIMIT,
-    ) as dag:
+    ):
         tasks = [body.override(task_id=name)() for name in TASKS]
         for up, down in EDGES:
             tasks[up] >> tasks[down]
-    globals()[dag_id] = dag
 '''

@@ -1,1 +1,123 @@
-"""TODO"""
+"""What DAG authors import, and how a DAG becomes a `DagSpec`.
+
+    dag.py            the DAG                        base_operator.py  what all tasks have in common
+    taskflow.py       @task                          operators/        Python, bash, empty, sensors
+    decorators.py     @dag, @task_group              task_group.py     groups
+    dependencies.py   >>, chain, labels              xcom_arg.py       outputs as arguments
+    params.py         params and their schema        templates.py      Jinja in arguments
+    context.py        what a task knows of its run   task_instance.py  ti and its XComs
+    loader.py         from a file to its DAGs        serialize.py      from a DAG to its spec
+    settings.py       defaults of an installation    macros.py         helpers in templates
+
+Beneath these: building.py (the innermost `with`), defaults_by_name.py (default_args), checks.py and dates.py
+(what authors may write), location.py (the author's line). Names are imported when they are first used.
+The decorators `dag` and `task_group` are in decorators.py; DAG files import everything from `aiosched`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aiosched.authoring.base_operator import BaseOperator
+    from aiosched.authoring.context import Context, build_context, current_context, get_current_context
+    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dependencies import Label, chain, cross_downstream
+    from aiosched.authoring.groups import TaskGroup
+    from aiosched.authoring.loader import LoadedFile, load_file, may_define_dags
+    from aiosched.authoring.operators import (
+        BaseSensorOperator,
+        BashOperator,
+        BranchPythonOperator,
+        EmptyOperator,
+        PokeReturnValue,
+        PythonOperator,
+        PythonSensor,
+        ShortCircuitOperator,
+    )
+    from aiosched.authoring.params import DagParam, Param, ParamsDict
+    from aiosched.authoring.settings import AuthoringDefaults, use_defaults
+    from aiosched.authoring.task_instance import TaskInstance
+    from aiosched.authoring.taskflow import task
+    from aiosched.authoring.templates import literal
+    from aiosched.authoring.xcom_arg import XComArg
+
+_HOMES = {
+    "AuthoringDefaults": "settings",
+    "BaseOperator": "base_operator",
+    "BaseSensorOperator": "operators",
+    "BashOperator": "operators",
+    "BranchPythonOperator": "operators",
+    "Context": "context",
+    "DAG": "dag",
+    "DagParam": "params",
+    "EmptyOperator": "operators",
+    "Label": "dependencies",
+    "LoadedFile": "loader",
+    "Param": "params",
+    "ParamsDict": "params",
+    "PokeReturnValue": "operators",
+    "PythonOperator": "operators",
+    "PythonSensor": "operators",
+    "ShortCircuitOperator": "operators",
+    "TaskGroup": "groups",
+    "TaskInstance": "task_instance",
+    "XComArg": "xcom_arg",
+    "build_context": "context",
+    "chain": "dependencies",
+    "cross_downstream": "dependencies",
+    "current_context": "context",
+    "get_current_context": "context",
+    "literal": "templates",
+    "load_file": "loader",
+    "may_define_dags": "loader",
+    "task": "taskflow",
+    "use_defaults": "settings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
+__all__ = [
+    "DAG",
+    "AuthoringDefaults",
+    "BaseOperator",
+    "BaseSensorOperator",
+    "BashOperator",
+    "BranchPythonOperator",
+    "Context",
+    "DagParam",
+    "EmptyOperator",
+    "Label",
+    "LoadedFile",
+    "Param",
+    "ParamsDict",
+    "PokeReturnValue",
+    "PythonOperator",
+    "PythonSensor",
+    "ShortCircuitOperator",
+    "TaskGroup",
+    "TaskInstance",
+    "XComArg",
+    "build_context",
+    "chain",
+    "cross_downstream",
+    "current_context",
+    "get_current_context",
+    "literal",
+    "load_file",
+    "may_define_dags",
+    "task",
+    "use_defaults",
+]

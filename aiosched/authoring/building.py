@@ -10,7 +10,7 @@ from aiosched.authoring.location import executing_module
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
-    from aiosched.authoring.task_group import TaskGroup
+    from aiosched.authoring.groups import TaskGroup
 
 
 @dataclass

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import timedelta
@@ -22,7 +24,9 @@ RENAMED: Final = {
     "provide_context": "a parameter of the function named after what it wants, or **kwargs",
 }
 
-IGNORED: Final = {
+IGNORED: Final = {  # name -> why it has no effect; without a reason nothing is said
+    "ui_color": "",
+    "ui_fgcolor": "",
     "default_view": "the web UI decides what it shows",
     "orientation": "the web UI decides what it shows",
     "access_control": "there are no roles per DAG",
@@ -53,12 +57,32 @@ def warn(message: str, where: Location | None = None) -> None:
     warnings.warn_explicit(message, AuthoringWarning, where.file, where.line)
 
 
+class NamesItsParameters(type):
+    """For classes that authors call: wrong and missing parameters are errors at the author's line."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        first, *_ = parameters = _parameters_of(cls)
+        called = f"{cls.__name__}({(args[0] if args else kwargs.get(first))!r})"
+        known_names_only(called, kwargs, parameters)
+        for name, required in list(parameters.items())[len(args) :]:
+            if required and name not in kwargs:
+                raise fail(f"{cls.__name__} needs {name!r}. Add {name}=… to the call.")
+        return super().__call__(*args, **kwargs)
+
+
+@functools.cache
+def _parameters_of(cls: type) -> dict[str, bool]:
+    """The names of the parameters of `cls`, and whether they must be given."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    return {p.name: p.default is p.empty for p in parameters}
+
+
 def known_names_only(owner: str, given: dict[str, Any], known: Collection[str], where: Location | None = None) -> None:
     """Refuse the first name of `given` that is not `known`; drop those that Airflow has and we ignore."""
     for name in [name for name in given if name not in known]:
         if name in IGNORED:
             value = given.pop(name)
-            if value:
+            if value and IGNORED[name]:
                 warn(f"{owner}: {name!r} has no effect, {IGNORED[name]}. Remove it.", where)
             continue
         raise fail(f"{owner} has no parameter {name!r}. {suggestion(name, known)}", where)
@@ -124,7 +148,7 @@ def optional_duration(name: str, value: object, where: Location | None = None) -
 def callbacks(name: str, value: object, where: Location | None = None) -> list[Callable[..., Any]]:
     """One function, a list of them or None, as a list."""
     listed: Sequence[object] = [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
-    functions = [function for function in listed if callable(function)]
+    functions: list[Callable[..., Any]] = [function for function in listed if callable(function)]
     if len(functions) != len(listed):
         raise fail(f"{name}={value!r} is wrong: give a function, or a list of functions.", where)
     return functions

@@ -13,8 +13,8 @@ from aiosched.errors import AioschedError
 if TYPE_CHECKING:
     from pendulum import DateTime
 
+    from aiosched.authoring.base_operator import BaseOperator
     from aiosched.authoring.dag import DAG
-    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.task_instance import TaskInstance
     from aiosched.core.messages import Attempt, RunInfo
 
@@ -42,7 +42,10 @@ class Context(dict[str, Any]):
         return super().__contains__(key) or key in self._lazy
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
+        try:
+            return self[key]
+        except KeyError:
+            return default
 
     def __iter__(self) -> Iterator[str]:
         yield from list(super().__iter__())
@@ -133,7 +136,9 @@ def get_current_context() -> Context:
     """The context of the task that runs in the caller's thread or coroutine; raises AioschedError outside one."""
     context = _current.get()
     if context is None:
-        raise AioschedError("No task is running here. Call get_current_context() inside a task, not while a DAG is built.")
+        raise AioschedError(
+            "No task is running here. Call get_current_context() inside a task, not while a DAG is built."
+        )
     return context
 
 

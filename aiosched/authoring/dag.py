@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aiosched.authoring import building, checks
+from aiosched.authoring.base_operator import BaseOperator, Callbacks, Seconds
 from aiosched.authoring.dates import optional_aware, zone_name
 from aiosched.authoring.location import Location, author_location
-from aiosched.authoring.operator import BaseOperator, Callbacks, Seconds
-from aiosched.authoring.params import ParamsDict
+from aiosched.authoring.params import DagParam, ParamsDict
 from aiosched.authoring.settings import defaults
 from aiosched.core.spec import DagSpec
 from aiosched.core.timetables import AnyTimetable, parse_schedule
@@ -24,20 +24,11 @@ from aiosched.errors import DuplicateTaskError, NotFound, TimetableError
 if TYPE_CHECKING:
     from jinja2 import Undefined
 
-    from aiosched.authoring.task_group import TaskGroup
+    from aiosched.authoring.groups import TaskGroup
     from aiosched.authoring.templates import TemplateEngine
 
 
-class DagMeta(type):
-    """Refuses parameters that `DAG` does not have, naming the near one and the author's line."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        called = f"DAG({(args[0] if args else kwargs.get('dag_id'))!r})"
-        checks.known_names_only(called, kwargs, _PARAMETERS, author_location())
-        return super().__call__(*args, **kwargs)
-
-
-class DAG(metaclass=DagMeta):
+class DAG(metaclass=checks.NamesItsParameters):
     """Tasks and their order, with a schedule: `with DAG("sales", schedule="@daily", start_date=…): ...`.
 
     Parameters mean what they mean in Airflow; `default_args` reach every task. `max_active_tasks` counts
@@ -161,8 +152,7 @@ class DAG(metaclass=DagMeta):
         if known is not None or task.task_id in self.task_groups:
             first = f", first at {known._origin.file}:{known._origin.line}" if known and known._origin else ""
             raise checks.fail(
-                f"The DAG {self.dag_id!r} has a task or group {task.task_id!r} already{first}. "
-                "Choose another task_id.",
+                f"The DAG {self.dag_id!r} has a task or group {task.task_id!r} already{first}. Choose another task_id.",
                 task._origin,
                 kind=DuplicateTaskError,
             )
@@ -197,6 +187,12 @@ class DAG(metaclass=DagMeta):
     def has_task(self, task_id: str) -> bool:
         """Whether there is a task with that id."""
         return task_id in self.task_dict
+
+    def param(self, name: str) -> DagParam:
+        """The param `name` as an argument of tasks."""
+        if name not in self.params:
+            raise checks.fail(f"The DAG {self.dag_id!r} has no param {name!r}. {checks.suggestion(name, self.params)}")
+        return DagParam(name)
 
     @property
     def tasks(self) -> list[BaseOperator]:
@@ -275,4 +271,3 @@ def _tags(tags: Collection[str] | None, where: Location | None) -> list[str]:
 
 
 _numbers = itertools.count()
-_PARAMETERS: Sequence[str] = tuple(DAG.__init__.__annotations__.keys() - {"return"})

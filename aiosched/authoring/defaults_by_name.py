@@ -30,7 +30,8 @@ class OperatorMeta(ABCMeta):
         where = author_location()
         if args:
             raise fail(f"{cls.__name__} takes its parameters by name: {cls.__name__}(task_id=…, …).", where)
-        operator = cls.__new__(cls, **kwargs)
+        kind: Any = cls
+        operator = kind.__new__(kind, **kwargs)
         operator._origin = where
         operator._defaults = _effective_defaults(kwargs)
         operator.__init__(**kwargs)

@@ -106,7 +106,8 @@ def _load_archive(path: Path, member: str | None) -> Iterator[_Module]:
     importlib.invalidate_caches()
     zipimport.zipimporter(str(path)).invalidate_caches()
     with zipfile.ZipFile(path) as archive:
-        names = [member] if member else [name for name in archive.namelist() if "/" not in name and name.endswith(".py")]
+        at_root = [name for name in archive.namelist() if "/" not in name and name.endswith(".py")]
+        names = [member] if member else at_root
         sources = {name: archive.read(name) for name in names}
     for name, source in sources.items():
         if member or may_define_dags(source):

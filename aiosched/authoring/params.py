@@ -107,3 +107,21 @@ class ParamsDict(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"ParamsDict({self._params!r})"
+
+
+class DagParam:
+    """A param of the DAG as an argument of tasks: its value in the run, filled in when the task starts."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def resolve(self, context: Mapping[str, Any]) -> Any:
+        """The run's value of the param."""
+        return context["params"][self.name]
+
+    def __str__(self) -> str:
+        """A template that reads the value, for use inside a longer template string."""
+        return f"{{{{ params[{self.name!r}] }}}}"
+
+    def __repr__(self) -> str:
+        return f"DagParam({self.name!r})"

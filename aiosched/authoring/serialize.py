@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from aiosched.authoring.checks import fail
+from aiosched.authoring.params import DagParam
 from aiosched.authoring.xcom_arg import XComArg
 from aiosched.core.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
 from aiosched.core.trigger_rules import TriggerRule
 from aiosched.errors import DagCycleError, DagError, ParamError
 
 if TYPE_CHECKING:
+    from aiosched.authoring.base_operator import BaseOperator
     from aiosched.authoring.dag import DAG
-    from aiosched.authoring.operator import BaseOperator
 
 
 def to_spec(dag: DAG) -> DagSpec:
@@ -226,7 +227,7 @@ def as_json(value: Any) -> Any:
     """`value` as JSON for people: what JSON cannot hold becomes a stable text without addresses."""
     if value is None or isinstance(value, str | bool | int | float):
         return value.value if isinstance(value, Enum) else value
-    if isinstance(value, XComArg):
+    if isinstance(value, XComArg | DagParam):
         return str(value)
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}

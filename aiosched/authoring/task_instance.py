@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,7 @@ from aiosched.core.messages import Attempt, SkipDecision, TaskServices, XComRef
 if TYPE_CHECKING:
     from pendulum import DateTime
 
-    from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.base_operator import BaseOperator
 
 Pairs = list[tuple[int, Any]]  # (map_index, value), in index order
 
@@ -76,26 +77,14 @@ class TaskInstance:
         """When the first call of this try began: earlier than `start_date` for a task that was rescheduled."""
         return self.attempt.first_started or self.start_date
 
+    @property
+    def log(self) -> logging.Logger:
+        """The logger of tasks: what it says is in the attempt's log."""
+        return logging.getLogger("aiosched.task")
+
     def xcom_push(self, key: str, value: Any) -> None:
         """Offer `value` (JSON) to other tasks under `key`; a later push of the key replaces it."""
         self.pushed[key] = value
-
-    def push_result(self, result: Any) -> None:
-        """Push what `execute` returned as the task wants it: None and `do_xcom_push=False` push nothing.
-
-        With `multiple_outputs` every key of a dict is pushed too; raises TypeError when it is no dict with
-        strings as keys. Source: the semantics reference, section 27.
-        """
-        if result is None or not self.task.do_xcom_push:
-            return
-        if self.task.multiple_outputs:
-            if not isinstance(result, dict) or not all(isinstance(key, str) for key in result):
-                raise TypeError(
-                    f"Task {self.task_id!r} has multiple_outputs, so it must return a dict with strings as keys, "
-                    f"not {type(result).__name__}. Return one, or set multiple_outputs=False."
-                )
-            self.pushed.update(result)
-        self.pushed[RETURN_VALUE] = result
 
     async def prefetch(self, refs: Iterable[XComRef]) -> None:
         """Fetch what the task's arguments read, in one call."""

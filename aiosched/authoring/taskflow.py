@@ -12,7 +12,6 @@ from aiosched.authoring import building
 from aiosched.authoring.checks import fail
 from aiosched.authoring.context import CONTEXT_KEYS
 from aiosched.authoring.location import author_location
-from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
 from aiosched.authoring.operators.sensor import PythonSensor
 from aiosched.authoring.xcom_arg import XComArg
@@ -51,7 +50,7 @@ class TaskFunction(Generic[P, R]):
     """
 
     def __init__(
-        self, function: Callable[P, R], operator: type[BaseOperator], options: Mapping[str, Any]
+        self, function: Callable[P, R], operator: type[PythonOperator | PythonSensor], options: Mapping[str, Any]
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -134,15 +133,15 @@ def _free_id(task_id: str, options: Mapping[str, Any]) -> str:
 class _Decorator:
     """`@task` or `@task(retries=3)`, for one kind of operator."""
 
-    def __init__(self, name: str, operator: type[BaseOperator]) -> None:
+    def __init__(self, name: str, operator: type[PythonOperator | PythonSensor]) -> None:
         self._name = name
         self._operator = operator
 
     @overload
     def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
     @overload
-    def __call__(self, **options: Any) -> Callable[[Callable[P, R]], TaskFunction[P, R]]: ...
-    def __call__(self, function: Any = None, /, **options: Any) -> Any:
+    def __call__(self, function: None = None, /, **options: Any) -> Callable[[Callable[P, R]], TaskFunction[P, R]]: ...
+    def __call__(self, function: Callable[P, R] | None = None, /, **options: Any) -> Any:
         if function is None:
             return functools.partial(self._decorate, options)
         return self._decorate(options, function)
@@ -151,7 +150,8 @@ class _Decorator:
         if not inspect.isroutine(function):
             where = author_location()
             called = getattr(function, "__name__", repr(function))
-            remedy = f"Write @{self._name}(task_id={function!r})." if isinstance(function, str) else "Put it over a def."
+            by_name = f"Write @{self._name}(task_id={function!r})."
+            remedy = by_name if isinstance(function, str) else "Put it over a def."
             raise fail(f"@{self._name} makes tasks of functions, and {called} is none. {remedy}", where)
         return TaskFunction(function, self._operator, options)
 

@@ -13,16 +13,18 @@ import jinja2.nativetypes
 import jinja2.runtime
 import jinja2.sandbox
 from jinja2 import nodes
+from jinja2.utils import missing
 
 from aiosched.authoring.dependencies import Dependable
+from aiosched.authoring.params import DagParam
 from aiosched.authoring.xcom_arg import RETURN_VALUE, XComArg
 from aiosched.core.messages import XComRef
 from aiosched.errors import TemplateError
 
 if TYPE_CHECKING:
+    from aiosched.authoring.base_operator import BaseOperator
     from aiosched.authoring.context import Context
     from aiosched.authoring.dag import DAG
-    from aiosched.authoring.operator import BaseOperator
 
     Task = TypeVar("Task", bound=BaseOperator)
 
@@ -36,7 +38,7 @@ class _Scope(jinja2.runtime.Context):
 
     def resolve_or_missing(self, key: str) -> Any:
         value = super().resolve_or_missing(key)
-        if value is jinja2.runtime.missing and key in self.names:
+        if value is missing and key in self.names:
             return self.names[key]
         return value
 
@@ -123,11 +125,13 @@ def _pulled(call: nodes.Call) -> Iterator[XComRef]:
         return
     task_ids, key, map_index = given.get("task_ids"), given.get("key", RETURN_VALUE), given.get("map_indexes")
     listed = [task_ids] if isinstance(task_ids, str) else task_ids if isinstance(task_ids, list | tuple) else []
-    if isinstance(key, str) and (map_index is None or isinstance(map_index, int)):
-        yield from (XComRef(task_id, key, map_index) for task_id in listed if isinstance(task_id, str))
+    indexes = map_index if isinstance(map_index, list | tuple) else [map_index]
+    if isinstance(key, str) and all(index is None or isinstance(index, int) for index in indexes):
+        ids = [task_id for task_id in listed if isinstance(task_id, str)]
+        yield from (XComRef(task_id, key, index) for task_id in ids for index in indexes)
 
 
-class literal:  # noqa: N801 - reads as a word in DAG files
+class literal:
     """A value that stays as it is: `bash_command=literal("echo {{ this }}")`."""
 
     def __init__(self, value: Any) -> None:
@@ -161,7 +165,7 @@ def needs_rendering(value: Any, task: BaseOperator) -> bool:
         return any(needs_rendering(item, task) for item in value.values())
     if isinstance(value, list | tuple | set | frozenset):
         return any(needs_rendering(item, task) for item in value)
-    if isinstance(value, XComArg | literal):
+    if isinstance(value, XComArg | DagParam | literal):
         return True
     return not isinstance(value, Dependable) and any(
         needs_rendering(getattr(value, name, None), task) for name in getattr(type(value), "template_fields", ())
@@ -184,9 +188,9 @@ def engine_of(task: BaseOperator) -> TemplateEngine:
 def _render_field(task: BaseOperator, name: str, value: Any, context: Context) -> Any:
     try:
         return _rendered(value, task, context)
-    except (jinja2.TemplateError, jinja2.sandbox.SecurityError, TypeError, ValueError, LookupError, AttributeError) as error:
-        missing = isinstance(error, jinja2.TemplateNotFound)
-        what = f"there is no template file {error}" if missing else str(error) or type(error).__name__
+    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        no_file = isinstance(error, jinja2.TemplateNotFound)
+        what = f"there is no template file {error}" if no_file else str(error) or type(error).__name__
         hint = ""
         if isinstance(error, jinja2.UndefinedError) and context.get("run_info") and "logical_date" not in context:
             hint = " (this run has no logical date, so names such as ds and ts do not exist)"
@@ -200,7 +204,7 @@ def _rendered(value: Any, task: BaseOperator, context: Context) -> Any:
         if _is_file(value, task):
             return engine_of(task).file(value, context)
         return engine_of(task).text(value, context) if any(mark in value for mark in MARKS) else value
-    if isinstance(value, XComArg):
+    if isinstance(value, XComArg | DagParam):
         return value.resolve(context)
     if isinstance(value, literal):
         return value.value

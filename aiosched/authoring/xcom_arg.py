@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from aiosched.authoring.checks import fail
 from aiosched.authoring.dependencies import Dependable
@@ -11,8 +11,8 @@ from aiosched.core.messages import XComRef
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
+    from aiosched.authoring.base_operator import BaseOperator
     from aiosched.authoring.context import Context
-    from aiosched.authoring.operator import BaseOperator
 
 RETURN_VALUE: Final = "return_value"
 
@@ -30,8 +30,8 @@ class XComArg(Dependable):
     def __getitem__(self, key: str) -> XComArg:
         if not isinstance(key, str):
             raise fail(
-                f"The output of task {self.operator.task_id!r} was indexed with {key!r}: only names of keys are possible, "
-                "because the value is not known yet. Index it inside the task that receives it."
+                f"The output of task {self.operator.task_id!r} was indexed with {key!r}: only names of keys are "
+                "possible, because the value is not known yet. Index it inside the task that receives it."
             )
         return XComArg(self.operator, key)
 
@@ -67,6 +67,18 @@ class XComArg(Dependable):
     def ref(self) -> XComRef:
         """The stored values that this stands for."""
         return XComRef(self.operator.task_id, self.key)
+
+    def as_setup(self) -> Self:
+        """Mark the task as a setup."""
+        self.operator.as_setup()
+        return self
+
+    def as_teardown(
+        self, *, setups: Dependable | Collection[Dependable] | None = None, on_failure_fail_dagrun: bool = False
+    ) -> Self:
+        """Mark the task as a teardown, of `setups` when given."""
+        self.operator.as_teardown(setups=setups, on_failure_fail_dagrun=on_failure_fail_dagrun)
+        return self
 
     def resolve(self, context: Context) -> Any:
         """The value, from the XComs that were fetched for the task. None when the task returned nothing.

@@ -262,7 +262,7 @@ def delete(dag_id: DagId, yes: Yes = False, dsn: Dsn = None) -> None:
         say_it_waits(f"The request to delete {dag_id}")
 
 
-app.command("test")(dag_files.test)
+app.command("test")(dag_files.run_once)
 app.command("next")(dag_files.next_)
 app.command("check")(dag_files.check)
 

@@ -71,7 +71,8 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
         try:
             re.compile(schema["pattern"])
         except re.error as error:
-            raise ParamError(f"Param {name!r}: the pattern {schema['pattern']!r} is no regular expression: {error}.") from None
+            message = f"Param {name!r}: the pattern {schema['pattern']!r} is no regular expression: {error}."
+            raise ParamError(message) from None
 
 
 def _is_number(value: Any) -> bool:
@@ -257,7 +258,7 @@ _CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         "multipleOf": _bound(_is_number, _is_multiple, "is not a multiple of"),
         "minLength": _bound(_is_text, lambda value, limit: len(value) >= limit, "is shorter than"),
         "maxLength": _bound(_is_text, lambda value, limit: len(value) <= limit, "is longer than"),
-        "pattern": _bound(_is_text, lambda value, pattern: re.search(pattern, value), "does not match"),
+        "pattern": _bound(_is_text, lambda value, pattern: bool(re.search(pattern, value)), "does not match"),
         "format": _format,
         "minItems": _bound(_is_list, lambda value, limit: len(value) >= limit, "has fewer items than"),
         "maxItems": _bound(_is_list, lambda value, limit: len(value) <= limit, "has more items than"),

@@ -161,7 +161,7 @@ class Room:
         """Why nothing at all can be taken any more; None while something might."""
         if self.open <= 0:
             return f"parallelism: this scheduler runs {self.parallelism} attempts, as many as it may"
-        if all(pool.full for pool in self.pools.values()):
+        if self.pools and all(pool.full for pool in self.pools.values()):
             return "no pool has an open slot"
         if all(executor.open <= 0 and executor.open_async <= 0 for executor in self.executors.values()):
             return "no executor has an open slot"

@@ -33,6 +33,7 @@ MAIN_TABLES: Final = (
     "scheduler",
 )
 
+LOCK_TIMEOUT: Final = "10s"  # how long a reset waits for whoever uses the tables
 EXACT_UP_TO: Final = 100_000  # rows; above that counting takes long and the planner's estimate will do
 
 SERVER: Final = """
@@ -123,7 +124,7 @@ async def reset(dsn: str, *, confirm: str) -> None:
                     f"Everything in database {name!r} at {address_of(dsn)} would be lost. "
                     f"Confirm with its name, {name!r} (not {confirm!r})."
                 )
-            await conn.execute("SET lock_timeout = '10s'")
+            await conn.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
             async with conn.transaction():
                 await conn.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
                 revision = await read_revision(conn)

@@ -83,7 +83,15 @@ class DagDefinition:
     @property
     def definition(self) -> tuple[object, ...]:
         """What tells a changed row from an unchanged one, apart from version and flags."""
-        return self.file, self.max_active_runs, self.max_active_tasks, self.schedule, self.description, self.owner, self.tags
+        return (
+            self.file,
+            self.max_active_runs,
+            self.max_active_tasks,
+            self.schedule,
+            self.description,
+            self.owner,
+            self.tags,
+        )
 
 
 @dataclass(frozen=True, slots=True)

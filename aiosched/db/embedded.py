@@ -21,10 +21,12 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Final
@@ -93,6 +95,22 @@ _LOG_PREFIX: Final = re.compile(r"^.*?\b(FATAL|PANIC|ERROR|HINT|DETAIL|LOG|WARNI
 _LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is put aside at the next start
 
 
+class Answer(Enum):
+    """What comes back from a server's socket."""
+
+    READY = "ready"
+    NOT_NOW = "starting, stopping or full"
+    NOBODY = "nobody listens"
+
+
+def _startup_packet() -> bytes:
+    body = f"user\0{SUPERUSER}\0database\0template1\0\0".encode()
+    return struct.pack("!II", len(body) + 8, 3 << 16) + body
+
+
+_HELLO: Final = _startup_packet() + struct.pack("!cI", b"X", 4)  # and good-bye
+
+
 @dataclass(frozen=True, slots=True)
 class Postmaster:
     """What `postmaster.pid` says about the server that wrote it."""
@@ -114,7 +132,7 @@ def embedded_data_dir(home: Path) -> Path:
 def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
     """The DSN of the running embedded server of `home`, None if it is not running. Starts nothing."""
     found = _read_postmaster(embedded_data_dir(home).absolute())
-    return _dsn(found, database) if found is not None and _listens(found.socket) else None
+    return _dsn(found, database) if found is not None and _ask(found.socket) is Answer.READY else None
 
 
 class EmbeddedPostgres:
@@ -203,12 +221,19 @@ class EmbeddedPostgres:
     # -- starting ------------------------------------------------------------------------------
 
     def _running(self) -> Postmaster | None:
-        """The server that already runs on the data directory, once it is ready."""
-        found = _read_postmaster(self.data_dir)
-        if found is None or not _listens(found.socket):
-            return None
-        log.debug("attaching to the PostgreSQL that runs on %s, pid %s", self.data_dir, found.pid)
-        return self._wait_until_ready(found.pid)
+        """The server that already runs on the data directory, once it is ready; None if there is none (any more)."""
+        deadline = time.monotonic() + _START_SECONDS
+        while (found := _read_postmaster(self.data_dir)) is not None:
+            match _ask(found.socket):
+                case Answer.READY:
+                    log.debug("attaching to the PostgreSQL that runs on %s, pid %s", self.data_dir, found.pid)
+                    return found
+                case Answer.NOBODY:
+                    return None
+            if time.monotonic() > deadline:
+                raise self._failed(f"takes no connections since {_START_SECONDS:.0f} s")
+            time.sleep(0.01)
+        return None
 
     def _launch(self) -> Postmaster:
         account = Account.for_data(self.data_dir)
@@ -322,7 +347,7 @@ class EmbeddedPostgres:
 
     def _shut_down(self) -> None:
         found = _read_postmaster(self.data_dir)
-        if found is None or not _listens(found.socket):
+        if found is None or _ask(found.socket) is Answer.NOBODY:
             return
         # SIGINT is pg_ctl's "fast": roll back what is open, write a checkpoint, exit. SIGQUIT leaves recovery to the
         # next start.
@@ -351,17 +376,21 @@ def _read_postmaster(data_dir: Path) -> Postmaster | None:
     return Postmaster(pid=int(lines[0]), socket_folder=Path(lines[4]), status=lines[7].strip())
 
 
-def _listens(path: Path) -> bool:
-    """Whether somebody accepts connections at the socket; only the server can, in a folder that is its own."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(5.0)
+def _ask(path: Path) -> Answer:
+    """Knock at a server's socket as a client does; only the server can answer, in a folder that is its own."""
+    with socket.socket(socket.AF_UNIX) as knock:
+        knock.settimeout(5.0)
         try:
-            probe.connect(str(path))
+            knock.connect(str(path))
+            knock.sendall(_HELLO)
+            first = knock.recv(1)
         except PermissionError:
             raise
+        except TimeoutError:
+            return Answer.NOT_NOW
         except OSError:
-            return False
-    return True
+            return Answer.NOBODY
+    return {b"R": Answer.READY, b"E": Answer.NOT_NOW}.get(first, Answer.NOBODY)
 
 
 def _is_alive(pid: int) -> bool:
@@ -374,7 +403,10 @@ def _is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    try:  # a zombie is dead; an init that collects them late, or never, is common in containers
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return True
 
 
 def _wait_until_gone(data_dir: Path, pid: int, seconds: float) -> bool:

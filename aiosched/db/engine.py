@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 _CLOSE_SECONDS: Final = 10.0
 _SESSION: Final = {"timezone": "UTC", "jit": "off"}
-_POOLED_CLOSE_SECONDS: Final = 10.0
-_SESSION: Final = {"timezone": "UTC"}  # pgbouncer refuses parameters that it does not know
+_POOLED_SESSION: Final = {"timezone": "UTC"}  # pgbouncer refuses parameters that it does not know
 _UNPREPARED: Final = {  # SQLAlchemy names its statements; behind a pooler no two clients may use one name
     "prepared_statement_cache_size": 0,
     "prepared_statement_name_func": lambda: f"aiosched_{uuid4().hex}",
@@ -68,7 +67,7 @@ class Connection(Protocol):
     async def close(self, *, timeout: float | None = None) -> None: ...
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class StatementCount:
     """How many statements went over this database's connections while counting was on."""
 
@@ -104,7 +103,7 @@ class Database:
         self.settings = settings
         self.application_name = application_name
         self.statements: StatementCount | None = None
-        self._pool: Any = None
+        self._pool: Any = None  # None only until it is open
         self._engine: AsyncEngine | None = None
 
     @classmethod
@@ -151,7 +150,7 @@ class Database:
         try:
             yield conn
         finally:
-            await self._pool.release(conn)
+            await self._pool.release(conn)  # never cut short by a cancellation: the pool shields it
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -193,13 +192,12 @@ class Database:
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.dispose()
-        pool, self._pool = self._pool, None
-        if pool is not None:
+        if self._pool is not None:
             try:
                 async with asyncio.timeout(_CLOSE_SECONDS):
-                    await pool.close()  # waits until every connection is given back
+                    await self._pool.close()  # waits until every connection is given back
             except TimeoutError:
-                pool.terminate()
+                self._pool.terminate()
 
     async def _open_pool(self) -> None:
         with explained(self.dsn):

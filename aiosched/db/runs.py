@@ -269,19 +269,32 @@ async def delete_dag(conn: Connection, dag_id: str) -> None:
         await conn.execute(statement, dag_id)
 
 
-# Task ids become indexes by the run's own version.
+VERSION_OF_RUN: Final = "SELECT version_id FROM dag_run WHERE id = $1"
+
+
+async def version_of_run(conn: Connection, run: int) -> int | None:
+    """The DAG version that a run is pinned to; None for no such run."""
+    version: int | None = await conn.fetchval(VERSION_OF_RUN, run)
+    return version
+
+
+# Index: primary key, once for each reference.
 GET_XCOMS: Final = """
-    SELECT x.map_index, x.value
-      FROM xcom AS x
-     WHERE x.run_id = $1 AND x.task_index = $2 AND x.key = $3 AND ($4::int IS NULL OR x.map_index = $4)
-     ORDER BY x.map_index
+    SELECT ref.position, x.map_index, x.value
+      FROM unnest($2::int[], $3::text[], $4::int[]) WITH ORDINALITY AS ref (task_index, key, map_index, position)
+      JOIN xcom AS x ON x.run_id = $1 AND x.task_index = ref.task_index AND x.key = ref.key
+                    AND (ref.map_index IS NULL OR x.map_index = ref.map_index)
+     ORDER BY ref.position, x.map_index
 """
 
 
-async def get_xcoms(conn: Connection, run: int, task_index: int, ref: XComRef) -> list[tuple[int, str]]:
-    """The stored (map index, JSON text) pairs of one reference, in index order."""
-    rows = await conn.fetch(GET_XCOMS, run, task_index, ref.key, ref.map_index)
-    return [(row["map_index"], row["value"]) for row in rows]
+async def get_xcoms(conn: Connection, run: int, refs: Sequence[tuple[int, XComRef]]) -> list[list[tuple[int, str]]]:
+    """For each (task index, reference) the stored (map index, JSON text) pairs, in index order."""
+    found: list[list[tuple[int, str]]] = [[] for _ in refs]
+    indexes, keys = [index for index, _ in refs], [ref.key for _, ref in refs]
+    for row in await conn.fetch(GET_XCOMS, run, indexes, keys, [ref.map_index for _, ref in refs]):
+        found[row["position"] - 1].append((row["map_index"], row["value"]))
+    return found
 
 
 # The newest earlier run that has the value. Index: uq_dag_run_dag_id_logical_date, then the key.

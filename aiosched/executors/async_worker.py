@@ -13,7 +13,7 @@ import signal
 import socket
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from aiosched.core.messages import Attempt, AttemptKey, Report, XComRef
 from aiosched.errors import ExecutorError
@@ -43,12 +43,11 @@ class AsyncWorker(asyncio.Protocol):
         self._questions: dict[int, asyncio.Future[list[list[tuple[int, str]]]]] = {}
         self._asked = 0
         self._done = 0
-        self._transport: asyncio.WriteTransport | None = None
+        self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
-        transport.write(frame(Ready()))
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses
+        self._transport.write(frame(Ready()))
 
     def data_received(self, data: bytes) -> None:
         for message in self._reader.feed(data):

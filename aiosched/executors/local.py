@@ -238,12 +238,18 @@ class LocalExecutor:
         if attempt.is_async and not self._fresh:
             self._async_running += 1
         link.run(attempt)
-        self._starts.began(key, link)
+        if link.ready:
+            self._starts.began(key, link)
         if attempt.execution_timeout is not None:
             patience = attempt.execution_timeout + self._options.cleanup_time
             self._timers[key] = self._loop.call_later(patience, self._overdue, key, attempt.execution_timeout)
 
     # What workers say
+
+    def worker_ready(self, link: WorkerLink) -> None:
+        """A worker has started: what it was sent begins now."""
+        for key in link.attempts:
+            self._starts.began(key, link)
 
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None:
         """Some attempts of a worker have ended."""
@@ -368,7 +374,9 @@ class LocalExecutor:
 
     def _finish(self, report: Report) -> None:
         key = report.key
-        self._starts.ended(key)
+        began = self._starts.ended(key)
+        if report.started_at is None and began is not None:
+            report = msgspec.structs.replace(report, started_at=began)
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
         verdict = self._verdicts.pop(key, None)

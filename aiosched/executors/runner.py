@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from aiosched.authoring.context import build_context, current_context
-from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.base_operator import BaseOperator
 from aiosched.authoring.task_instance import TaskInstance
 from aiosched.core.messages import Attempt, Outcome, Report, RunInfo, TaskServices, XComRef, XComValue
 from aiosched.core.retries import may_retry
@@ -187,10 +187,10 @@ class Execution:
         if isinstance(error, DagUnavailable):
             self._log("ERROR", str(error) if error.details is None else f"{error}\n{error.details}")
             return self._report(Outcome.FAILED, reason=str(error), details=error.details)
-        if isinstance(error, AttemptStopped) or (self.stop_requested and isinstance(error, asyncio.CancelledError)):
+        if self.stop_requested or isinstance(error, AttemptStopped):
             await self.kill()
-            reason = str(error) or "was told to stop"
-            self._log("WARN", f"the attempt {reason}")
+            reason = str(error) if isinstance(error, AttemptStopped) else "was told to stop"
+            self._log("WARNING", f"the attempt {reason}")
             return self._report(Outcome.LOST, reason=reason)
         if isinstance(error, asyncio.CancelledError) and _cancelled_from_outside():
             await self.kill()
@@ -213,6 +213,16 @@ class Execution:
         retries = not fail_now and may_retry(self.attempt.key.try_number, self.attempt.max_tries)
         await self._after(lambda plan: plan.on_retry if retries else plan.on_failure, error)
         return report
+
+    async def conclude_aside(self, error: BaseException) -> Report:
+        """As `conclude`, for an attempt that cannot be interrupted and still runs elsewhere."""
+        log = AttemptLog(self._surroundings.logs_folder, self.attempt, self._surroundings.max_log_bytes)
+        token = current_log.set(log)
+        try:
+            return await self.conclude(error)
+        finally:
+            current_log.reset(token)
+            log.close()
 
     async def kill(self) -> None:
         """Call `on_kill` of the operator that runs, if it has got that far."""

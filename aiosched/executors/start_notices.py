@@ -43,9 +43,10 @@ class StartNotices:
         if self._timer is None:
             self._timer = self._loop.call_later(self._delay, self._tell)
 
-    def ended(self, key: AttemptKey) -> None:
-        """An attempt is over: nothing more is said about its start."""
-        self._open.pop(key, None)
+    def ended(self, key: AttemptKey) -> datetime | None:
+        """An attempt is over: nothing more is said about its start. When that was, if it had begun."""
+        begun = self._open.pop(key, None)
+        return begun[0] if begun else None
 
     def close(self) -> None:
         """Say nothing more."""
@@ -60,7 +61,7 @@ class StartNotices:
         now = self._loop.time()
         while self._due and self._due[0][0] <= now:
             _, key = self._due.popleft()
-            begun = self._open.pop(key, None)
+            begun = self._open.get(key)
             if begun is not None:
                 at, process = begun
                 host, pid = self._hostname, process.pid

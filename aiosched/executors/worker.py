@@ -135,7 +135,7 @@ class Housekeeping:
 
     def __init__(self, capture: ProcessCapture) -> None:
         self._capture = capture
-        self._folder = Path.cwd()
+        self._folder = str(Path.cwd())
         self._environment = dict(_raw_environment())
         self._umask = os.umask(0o022)
         os.umask(self._umask)
@@ -153,7 +153,11 @@ class Housekeeping:
             unchanged = False
         if not unchanged:
             self._collect(log)
-        if os.getcwd() != str(self._folder):
+        try:
+            moved = os.getcwd() != self._folder  # noqa: PTH109  three times cheaper, for every attempt
+        except OSError:  # it was deleted
+            moved = True
+        if moved:
             os.chdir(self._folder)
         if _raw_environment() != self._environment:
             os.environ.clear()
@@ -234,6 +238,7 @@ class Worker:
             return  # the scheduler closes the socket of an idle worker; a stray TERM is not ours to obey
         if running.interruptible:
             running.interruptible = False  # once: what runs now is its own clean-up
+            running.stop_requested = True
             _interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
 
 

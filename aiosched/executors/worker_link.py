@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 
@@ -16,6 +16,7 @@ from aiosched.executors.protocol import Answer, Ask, Cancel, Ended, FrameReader,
 class LinkListener(Protocol):
     """Who is told what a worker says. All calls come from the event loop."""
 
+    def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
     def worker_asks(self, link: WorkerLink, question: Ask) -> None: ...
     def link_lost(self, link: WorkerLink) -> None: ...
@@ -68,8 +69,7 @@ class WorkerLink(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses
         if self._closing:
             transport.close()
         self._flush()
@@ -96,6 +96,7 @@ class WorkerLink(asyncio.Protocol):
                 self._listener.worker_asks(self, message)
             case Ready():
                 self.ready = True
+                self._listener.worker_ready(self)
 
     def _flush(self) -> None:
         if self._waiting and self._transport is not None:

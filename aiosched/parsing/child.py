@@ -31,13 +31,16 @@ class ImportTimeout(BaseException):
     """Raised in user code when its import takes too long; not an Exception, so that few handlers swallow it."""
 
 
-def answer_for(path: str, root: str, limits: Limits, fd: int) -> None:
-    """Import the file at `path` below `root` and write the answer to `fd`. Call it in a child only."""
+def answer_for(path: str, member: str | None, root: str, limits: Limits, fd: int) -> None:
+    """Import the file at `path` below `root`, or the archive's `member`, and write the answer to `fd`.
+
+    Call it in a child only.
+    """
     faulthandler.enable(file=2)  # a crash, and the SIGABRT of a supervisor that lost patience, say where
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
+    sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: PTH123, SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: PTH123, SIM115
     restrict_this_process(limits)
-    answer = _import(path, root, limits)
+    answer = _import(path, member, root, limits)
     document = msgspec.json.encode(answer)
     if len(document) > limits.result:
         message = (
@@ -50,20 +53,21 @@ def answer_for(path: str, root: str, limits: Limits, fd: int) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _import(path: str, root: str, limits: Limits) -> Answer:
+def _import(path: str, member: str | None, root: str, limits: Limits) -> Answer:
+    code = path if member is None else f"{path}{os.sep}{member}"  # the file that tracebacks name
     try:
         try:
             with _interrupted_after(limits.import_timeout, limits.file_timeout):
-                loaded = load_file(Path(path), root=Path(root))
+                loaded = load_file(Path(path), root=Path(root), member=member)
                 documents = tuple(msgspec.Raw(encode_spec(dag.to_spec())) for dag in loaded.dags)
         finally:
             lift_memory_limit()
     except BaseException as error:
         kind, message = _explained(error, limits)
-        wrong = file_error(error, path=path, root=root, kind=kind, message=message)
-        return Answer(error=wrong, imports=_imports(path, root))
-    warnings = tuple(one_line(str(w)) for w in loaded.warnings[:MAX_WARNINGS])
-    return Answer(dags=documents, warnings=warnings, imports=_imports(path, root))
+        wrong = file_error(error, path=code, root=root, kind=kind, message=message)
+        return Answer(error=wrong, imports=_imports(code, root))
+    warnings = tuple(one_line(str(w).removeprefix(root + os.sep)) for w in loaded.warnings[:MAX_WARNINGS])
+    return Answer(dags=documents, warnings=warnings, imports=_imports(code, root))
 
 
 def _explained(error: BaseException, limits: Limits) -> tuple[str | None, str | None]:

@@ -82,7 +82,12 @@ def assign(
 
 
 def file_row(
-    result: ParsedFile, *, kept: Collection[str], conflicts: Sequence[Conflict], previous: StoredFile | None, warnings: Sequence[str] = ()
+    result: ParsedFile,
+    *,
+    kept: Collection[str],
+    conflicts: Sequence[Conflict],
+    previous: StoredFile | None,
+    warnings: Sequence[str] = (),
 ) -> FileRow:
     """The row of `result`'s file: `kept` are the DAGs that are its own; a broken file still has those of before."""
     error = result.error

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+NOT_DONE: Final = 70  # exit status of a child whose work raised: EX_SOFTWARE
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _CHUNK: Final = 65_536
@@ -210,7 +211,7 @@ def _death_of(pid: int) -> Iterator[int | None]:
 
 def _live(work: Callable[[int], None], supervisor: int, answer: int, output: int) -> None:
     """The child's life; never returns."""
-    status = 1
+    status = NOT_DONE
     try:
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGPIPE):

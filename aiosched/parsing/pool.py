@@ -76,9 +76,7 @@ class ParsingPool:
         await asyncio.to_thread(self._executor.shutdown, wait=True, cancel_futures=True)
 
     def _new_executor(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(
-            self.size, mp_context=self._context, initializer=prepare, initargs=(self._settings,)
-        )
+        return ProcessPoolExecutor(self.size, mp_context=self._context, initializer=prepare, initargs=(self._settings,))
 
 
 class _CleanContext(SpawnContext):

@@ -77,6 +77,11 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
         """Equal for two outcomes that need no second storing."""
         return self.digest, tuple((d.dag_id, d.content_hash) for d in self.dags), self.error, self.warnings
 
+    def without_documents(self) -> ParsedFile:
+        """The same outcome for those who only compare it: small, with an equal fingerprint."""
+        dags = tuple(msgspec.structs.replace(d, document=b"") for d in self.dags)
+        return msgspec.structs.replace(self, dags=dags, source=None)
+
 
 def parsed_dag(document: bytes, spec: DagSpec) -> ParsedDag:
     """What is stored of `spec`, whose canonical JSON is `document`."""

@@ -116,13 +116,13 @@ def _new_dags(claims: Iterable[Claim], paused_at_creation: bool) -> list[rows.Ne
     ]
 
 
-async def _locked(
-    conn: Connection, needed: Collection[str], dag_ids: Collection[str]
-) -> dict[str, rows.StoredDag]:
+async def _locked(conn: Connection, needed: Collection[str], dag_ids: Collection[str]) -> dict[str, rows.StoredDag]:
     """Lock `dag_ids`; raises DatabaseError when one that is `needed` was deleted since its row was made."""
     dags = await rows.lock_dags(conn, dag_ids)
     if missing := sorted(set(needed) - dags.keys()):
-        raise DatabaseError(f"Somebody deleted the rows of {', '.join(missing)} while they were stored. Store them again.")
+        raise DatabaseError(
+            f"Somebody deleted the rows of {', '.join(missing)} while they were stored. Store them again."
+        )
     return dags
 
 

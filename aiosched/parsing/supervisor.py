@@ -59,7 +59,7 @@ def supervise(request: ParseRequest) -> ParsedFile:
         return ParsedFile(name=request.name, digest="", seconds=time.monotonic() - started, error=wrong)
     path = os.path.join(request.path, request.member) if request.member else request.path  # noqa: PTH118
     ending = run_killable(
-        lambda fd: answer_for(path, request.root, _limits, fd),
+        lambda fd: answer_for(request.path, request.member, request.root, _limits, fd),
         timeout=_limits.file_timeout,
         max_answer=_limits.result,
         max_output=_limits.output,

@@ -13,7 +13,7 @@ import msgspec
 
 from aiosched.core.spec import decode_spec, encode_spec
 from aiosched.parsing.code_frame import code_frame
-from aiosched.parsing.killable import Ending
+from aiosched.parsing.killable import NOT_DONE, Ending
 from aiosched.parsing.limits import Limits, in_units
 from aiosched.parsing.result import (
     MAX_OUTPUT_SHOWN,
@@ -26,6 +26,7 @@ from aiosched.parsing.result import (
     parsed_dag,
     storable,
 )
+from aiosched.parsing.tracebacks import is_user_code
 
 _SIGNAL_WORDS: Final = {
     signal.SIGSEGV: "segmentation fault",
@@ -36,12 +37,13 @@ _SIGNAL_WORDS: Final = {
     signal.SIGKILL: "from outside: perhaps the machine or the container ran out of memory",
     signal.SIGXCPU: "too much processor time",
 }
-
 # faulthandler's `  File "/dags/a.py", line 3 in f`, innermost call first
 _FRAME: Final = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in ', re.MULTILINE)
 
 
-def parsed_file(ending: Ending, *, name: str, path: str, digest: str, source: str, seconds: float, limits: Limits) -> ParsedFile:
+def parsed_file(
+    ending: Ending, *, name: str, path: str, digest: str, source: str, seconds: float, limits: Limits
+) -> ParsedFile:
     """The outcome of the parse of `path` (the file that was imported) whose child ended with `ending`."""
     answer = _answer(ending, limits)
     dags: tuple[ParsedDag, ...] = ()
@@ -82,12 +84,20 @@ def _answer(ending: Ending, limits: Limits) -> Answer | FileError:
         name = signal.Signals(ending.signal).name if ending.signal in set(signal.Signals) else f"signal {ending.signal}"
         words = _SIGNAL_WORDS.get(signal.Signals(ending.signal)) if name.startswith("SIG") else None
         meaning = f" ({words})" if words else ""
-        return FileError(type="Killed", message=f"The process was killed by {name}{meaning} while it imported the file.")
+        return FileError(
+            type="Killed", message=f"The process was killed by {name}{meaning} while it imported the file."
+        )
     try:
         if ending.answer:
             return _DECODER.decode(ending.answer)
     except msgspec.DecodeError as wrong:
         return FileError(type="BadAnswer", message=one_line(f"The file's answer cannot be read: {wrong}"))
+    if ending.status == NOT_DONE:
+        return FileError(
+            type="NotImported",
+            message="aiosched could not prepare or report the import of this file; what it printed says why. "
+            "Unless the file closes descriptors or changes its process, this is a bug in aiosched: please report it.",
+        )
     return FileError(
         type="Exited",
         message=f"The process ended with status {ending.status} before the file was imported: the file called "
@@ -112,12 +122,24 @@ def _with_crash_line(error: FileError, ending: Ending, *, path: str, name: str, 
 
 def _with_output(error: FileError, ending: Ending) -> FileError:
     """Attach what the file printed."""
-    text = storable(ending.output.decode("utf-8", "backslashreplace"), MAX_OUTPUT_SHOWN).strip()
+    printed = _without_own_frames(ending.output.decode("utf-8", "backslashreplace"))
+    text = storable(printed, MAX_OUTPUT_SHOWN).strip()
     if not text:
         return error
     cut = f" ({ending.lost_output} bytes more were dropped)" if ending.lost_output else ""
     traceback = f"{error.traceback or ''}\nThe file printed{cut}:\n{text}\n".lstrip()
     return msgspec.structs.replace(error, traceback=storable(traceback, MAX_TRACEBACK + 2 * MAX_OUTPUT_SHOWN))
+
+
+def _without_own_frames(text: str) -> str:
+    """`text` without the part of a crash dump that shows how the import came about."""
+    kept, below = [], False
+    for line in text.splitlines():
+        frame = _FRAME.match(line)
+        below = frame is not None and (below or not is_user_code(frame["file"]))
+        if not below:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 _DECODER: Final = msgspec.json.Decoder(Answer)

@@ -1,1 +1,15 @@
-"""TODO"""
+"""Decides what runs next, and keeps each decision in one database.
+
+service.py        the Scheduler: parts, start, stop      run_creation.py  which runs exist
+incarnation.py    a lease and its sessions               evaluation.py    what reports and timers mean
+session.py        what the loops share                   enqueueing.py    who gets a slot, and the commit
+holdings.py       what is held in memory                 journal.py       the group commit
+loading.py        reading partitions                     commands.py      requests from the inbox
+ownership.py      who owns which partitions              lease.py         the lease on its thread
+pulse.py          how loops rest and wake; timers        metrics.py       figures
+"""
+
+from aiosched.scheduler.events import SchedulerEvent
+from aiosched.scheduler.service import RunHandle, Scheduler
+
+__all__ = ["RunHandle", "Scheduler", "SchedulerEvent"]

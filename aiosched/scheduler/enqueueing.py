@@ -28,7 +28,7 @@ async def enqueue(session: Session) -> float | None:
     started = time.perf_counter()
     holdings.room_changed = False
     async with session.journal.transaction() as transaction:
-        batch = await _decide(session, transaction)
+        batch = session.storing = await _decide(session, transaction)
         await transaction.write(batch)
     session.metrics.critical_section.observe(time.perf_counter() - started)
     session.metrics.journal_batch.observe(len(batch.instances))

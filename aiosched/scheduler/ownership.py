@@ -8,7 +8,7 @@ what is above it is given back when nothing of it is under way. Source: the desi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aiosched.core.ids import PARTITIONS
@@ -43,11 +43,15 @@ def make_plan(view: View, me: int) -> Plan:
     return Plan(dead, tuple((free[start:] + free[:start])[: max(0, share - owned)]), max(0, owned - share))
 
 
-async def apply_view(session: Session, view: View, on_gain: Callable[[], object]) -> bool:
-    """Carry out the plan after a look; whether something changed, so that another look is worth it."""
+async def apply_view(session: Session, view: View) -> bool:
+    """Carry out the plan after a look; whether something changed, so that another look is worth it.
+
+    Closes the session's gate when partitions are loaded; the caller opens it once the requests
+    to them are applied. Call it with `session.books` held.
+    """
     plan = make_plan(view, session.incarnation)
     session.has_peers = len(view.peers) > 1
-    changed = False
+    changed, gained = False, set[int]()
     gone = {peer.incarnation for peer in view.peers if peer.process_gone}
     for dead in plan.bury:
         async with session.db.acquire() as conn:
@@ -59,12 +63,11 @@ async def apply_view(session: Session, view: View, on_gain: Callable[[], object]
         async with session.db.acquire() as conn:
             gained = await statements.acquire(conn, session.incarnation, plan.acquire)
         changed |= bool(gained)
-    mine = {partition for partition, owner in view.leases.items() if owner == session.incarnation}
-    if changed and plan.acquire:
-        mine |= gained
-    if mine - session.holdings.partitions:
-        await load_partitions(session, mine)
-        on_gain()
+    mine = gained | {partition for partition, owner in view.leases.items() if owner == session.incarnation}
+    if mine - session.holdings.partitions - session.given_back:
+        session.gate.clear()
+        await load_partitions(session, mine - session.given_back)
+    session.given_back.clear()
     if plan.surplus:
         changed |= await give_back(session, plan.surplus)
     return changed
@@ -78,6 +81,7 @@ async def give_back(session: Session, count: int) -> bool:
             session.holdings.drop_dag(dag_id)
         session.holdings.partitions -= set(idle)
         await statements.release(transaction.conn, session.incarnation, idle)
+    session.given_back |= set(idle)  # a view from before this moment still shows them as ours
     return bool(idle)
 
 

@@ -73,7 +73,13 @@ class Session:
     has_peers: bool = False
     draining: bool = False  # claims and creates nothing more
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
+    given_back: set[int] = field(default_factory=set)  # partitions released since the last look
+    changed_dags: set[int] = field(default_factory=set)  # partitions with news of DAGs
+    gate: asyncio.Event = field(default_factory=asyncio.Event)  # open while no partitions are being loaded
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # its partitions are read
+    progress: asyncio.Event = field(default_factory=asyncio.Event)  # something was committed or looked at
+    storing: Batch | None = None  # sent, not yet known to be committed
+    _last_look: float = 0.0
     _helpers: set[asyncio.Task[None]] = field(default_factory=set)
     _lazy: asyncio.TimerHandle | None = None
 
@@ -88,9 +94,30 @@ class Session:
     def may_claim(self) -> bool:
         return not self.draining
 
+    @property
+    def pulses(self) -> tuple[Pulse, ...]:
+        return (self.creation, self.evaluation, self.enqueueing, self.news)
+
     def wake_all(self) -> None:
-        for pulse in (self.creation, self.evaluation, self.enqueueing, self.news):
+        for pulse in self.pulses:
             pulse.wake()
+
+    def news_overdue(self, every: float) -> bool:
+        """Whether the last full look at the DAGs is `every` seconds old; begins the next period then."""
+        now = self.clock.monotonic()
+        if now - self._last_look < every:
+            return False
+        self._last_look = now
+        return True
+
+    def close(self) -> None:
+        """Leave this session: reports whose effects were not committed are applied again in the next one."""
+        reports = [*(self.storing.reports if self.storing else ()), *self.holdings.applied]
+        self.attempts.reports.extendleft(reversed(reports))
+        if self._lazy is not None:
+            self._lazy.cancel()
+        self.gate.clear()
+        self.ready.clear()
 
     def absorb(self, board: Board) -> None:
         """Take over a board's effects and wake whoever has work by them."""
@@ -114,6 +141,8 @@ class Session:
 
     def committed(self, batch: Batch) -> None:
         """Act on what is now stored. Raises FencedOut when the lease ran out meanwhile."""
+        self.storing = None
+        self.progress.set()
         if batch.claimed:
             if not self.trusted():
                 raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")

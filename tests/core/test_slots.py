@@ -151,7 +151,10 @@ class TestReasons:
             (
                 needs(3),
                 room(etl=2),
-                "pool 'etl': needs 3 slots, has 2 in all: enlarge it with `aiosched pools set etl 3` or lower pool_slots",
+                (
+                    "pool 'etl': needs 3 slots, has 2 in all: "
+                    "enlarge it with `aiosched pools set etl 3` or lower pool_slots"
+                ),
             ),
             (needs(2), room(etl=PoolRoom(4, 1)), "pool 'etl': needs 2 slots, 1 of 4 open"),
             (
@@ -194,6 +197,11 @@ class TestReasons:
 
         assert grant.taken == candidates[:1]
         assert grant.refused == [(c, reason) for c in candidates[1:]]
+
+    def test_a_pool_that_does_not_exist_is_named_even_when_there_are_none(self) -> None:
+        grant = allocate([needs(pool="gone")], room())
+
+        assert "pool 'gone' does not exist" in grant.refused[0][1]
 
     def test_a_candidate_shows_its_dag_and_key(self) -> None:
         assert repr(needs(run=5)) == "<Candidate sales (5, 0, -1, 1)>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -186,6 +187,6 @@ def test_a_daily_schedule_has_one_tick_for_every_day_that_exists(
     clock = wall_clock(f"{minute} {hour} * * *", zone)
 
     found = forward(clock, at(day) - 4 * DAY, at(day) + 4 * DAY)
-    gaps = {later - earlier for earlier, later in zip(found, found[1:], strict=False)}
+    gaps = {later - earlier for earlier, later in itertools.pairwise(found)}
 
     assert all(timedelta(hours=22) < gap < timedelta(hours=26) for gap in gaps)

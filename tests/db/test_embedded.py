@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,12 @@ def is_running(data_dir: Path) -> bool:
     return embedded_dsn(data_dir.parent) is not None
 
 
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for the machine, not for a time: pytest-timeout ends what never comes."""
+    while not condition():
+        threading.Event().wait(0.005)
+
+
 @pytest.fixture
 def data_dir(short_path: Path) -> Iterator[Path]:
     """The data directory of a home; whatever still runs on it at the end is killed."""
@@ -55,8 +61,7 @@ def data_dir(short_path: Path) -> Iterator[Path]:
     yield folder
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         os.kill(server_pid(folder), signal.SIGQUIT)
-        while is_running(folder):
-            threading.Event().wait(0.005)
+        until(lambda: not is_running(folder))
 
 
 @pytest.fixture
@@ -227,6 +232,7 @@ def test_stopping_twice_or_unstarted_does_nothing(postgres: EmbeddedPostgres) ->
 def test_a_server_that_somebody_else_ended_is_started_again(postgres: EmbeddedPostgres) -> None:
     postgres.start_blocking()
     os.kill(server_pid(postgres.data_dir), signal.SIGINT)
+    until(lambda: not is_running(postgres.data_dir))
 
     assert ask(postgres.start_blocking(), "SELECT 1") == 1
 
@@ -346,7 +352,7 @@ def test_a_killed_server_is_recovered_with_everything_committed(data_dir: Path) 
     server = EmbeddedPostgres(data_dir)
     dsn = server.start_blocking()
     ask(dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
-    os.kill(server_pid(data_dir), signal.SIGKILL)
+    os.kill(server_pid(data_dir), signal.SIGKILL)  # its backends may live a moment longer
 
     answer = ask(server.start_blocking(), "SELECT answer FROM kept")
     server.stop_blocking()
@@ -425,7 +431,9 @@ def test_a_folder_with_other_things_in_it_is_left_alone(data_dir: Path) -> None:
 def test_a_server_that_does_not_start_is_quoted(data_dir: Path) -> None:
     server = EmbeddedPostgres(data_dir, durable=False, options={"shared_buffers": "plenty"})
 
-    with pytest.raises(DatabaseError, match=r'did not start: invalid value for parameter "shared_buffers".*server\.log'):
+    with pytest.raises(
+        DatabaseError, match=r'did not start: invalid value for parameter "shared_buffers".*server\.log'
+    ):
         server.start_blocking()
 
 
@@ -438,7 +446,7 @@ def test_a_full_disk_is_told_and_nothing_half_made_stays(
     (programs / "initdb").chmod(0o755)
     monkeypatch.setattr("aiosched.db.embedded.binaries", lambda: programs)
 
-    with pytest.raises(DatabaseError, match="No space left on device.*Check disk space") as caught:
+    with pytest.raises(DatabaseError, match=r"No space left on device.*Check disk space") as caught:
         EmbeddedPostgres(data_dir).start_blocking()
 
     assert caught.value.exit_code == 5

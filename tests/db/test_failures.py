@@ -34,7 +34,11 @@ DSN = "postgresql://ann:s3cret@db.example:5433/jobs"
         (TimeoutError(), DatabaseUnreachable, "no answer in time"),
         (socket.gaierror(-2, "Name or service not known"), DatabaseUnreachable, "the host name is unknown"),
         (FileNotFoundError(2, "No such file"), DatabaseUnreachable, "there is no such socket"),
-        (asyncpg.InvalidPasswordError("password authentication failed"), DatabaseUnreachable, "Check user and password"),
+        (
+            asyncpg.InvalidPasswordError("password authentication failed"),
+            DatabaseUnreachable,
+            "Check user and password",
+        ),
         (asyncpg.InvalidCatalogNameError("no database"), DatabaseUnreachable, "`createdb jobs`"),
         (asyncpg.CannotConnectNowError("the database system is starting up"), DatabaseUnreachable, "starting up"),
         (asyncpg.AdminShutdownError("terminating connection"), DatabaseUnreachable, "closed the connection"),

@@ -1,7 +1,7 @@
 """Operators that need nothing but this package.
 
-    python.py    functions, branches, short circuits      bash.py     shell commands
-    empty.py     tasks that do nothing                    sensor.py   tasks that wait for something
+python.py    functions, branches, short circuits      bash.py     shell commands
+empty.py     tasks that do nothing                    sensor.py   tasks that wait for something
 """
 
 from aiosched.authoring.operators.bash import BashOperator

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.operator import BaseOperator
-from aiosched.authoring.task_group import TaskGroup
+from aiosched.authoring.base_operator import BaseOperator
+from aiosched.authoring.groups import TaskGroup
 from aiosched.core.messages import SkipDecision
-from aiosched.errors import AioschedError
+from aiosched.errors import BranchError
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
@@ -31,7 +31,7 @@ class PythonOperator(BaseOperator):
     """
 
     template_fields: ClassVar[Sequence[str]] = ("templates_dict", "op_args", "op_kwargs")
-    template_fields_renderers: ClassVar[Mapping[str, str]] = {"templates_dict": "json", "op_args": "py", "op_kwargs": "py"}
+    template_fields_renderers: ClassVar[Mapping[str, str]] = {"templates_dict": "json", "op_kwargs": "py"}
     ui_color = "#ffefeb"
     keeps_state: ClassVar[bool] = False
 
@@ -91,7 +91,7 @@ class BranchPythonOperator(PythonOperator):
     can_skip_downstream: ClassVar[bool] = True
 
     def conclude(self, result: Any, context: Context) -> None:
-        """Leave the decision on `ti.skip_decision`; raises AioschedError for an id that is not in the DAG."""
+        """Leave the decision on `ti.skip_decision`; raises BranchError for an id that is not in the DAG."""
         context["ti"].skip_decision = SkipDecision(followed=_followed(self, result, context["dag"]))
 
 
@@ -158,7 +158,7 @@ def _followed(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[str, ..
         return ()
     names = [result] if isinstance(result, str) else result
     if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in names):
-        raise AioschedError(
+        raise BranchError(
             f"The branch {task.task_id!r} returned {result!r}: it must return the id of a task or task group, "
             "a list of ids, or None."
         )
@@ -168,7 +168,7 @@ def _followed(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[str, ..
         if group is not None:
             followed.update(first.task_id for first in group.first_tasks)
         elif dag is not None and not dag.has_task(name):
-            raise AioschedError(
+            raise BranchError(
                 f"The branch {task.task_id!r} returned {name!r}, but the DAG {dag.dag_id!r} has no such task or group. "
                 "Return the full id, with the ids of its groups: 'group.task'."
             )

@@ -26,8 +26,8 @@ from aiosched.errors import DagError
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
     from aiosched.authoring.dag import DAG
+    from aiosched.authoring.groups import TaskGroup
     from aiosched.authoring.params import ParamsDict
-    from aiosched.authoring.task_group import TaskGroup
 
 Callback: TypeAlias = Callable[["Context"], Any]
 Callbacks: TypeAlias = Callback | Sequence[Callback] | None
@@ -110,8 +110,10 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         self.upstream_task_ids: set[str] = set()
         self.downstream_task_ids: set[str] = set()
 
-        self.retries = defaults().retries if retries is None else checks.whole_number("retries", retries, least=0, where=where)
-        self.retry_delay = checks.duration("retry_delay", defaults().retry_delay if retry_delay is None else retry_delay, where)
+        retries = defaults().retries if retries is None else retries
+        retry_delay = defaults().retry_delay if retry_delay is None else retry_delay
+        self.retries = checks.whole_number("retries", retries, least=0, where=where)
+        self.retry_delay = checks.duration("retry_delay", retry_delay, where)
         self.retry_exponential_backoff = _backoff(retry_exponential_backoff, where)
         self.max_retry_delay = checks.optional_duration("max_retry_delay", max_retry_delay, where)
         self.execution_timeout = checks.optional_duration("execution_timeout", execution_timeout, where)
@@ -218,9 +220,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         """All XComs that the arguments read: outputs of other tasks, and `ti.xcom_pull(…)` in templates."""
         from aiosched.authoring.templates import template_references
 
-        refs = {
-            arg.ref: None for name in self.template_fields for arg in iter_xcom_args(getattr(self, name, None))
-        }
+        refs = {arg.ref: None for name in self.template_fields for arg in iter_xcom_args(getattr(self, name, None))}
         refs.update(dict.fromkeys(template_references(self)))
         return tuple(refs)
 

@@ -10,17 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from example_facts import DAG_IDS, FILES, FOLDER, NOT_SUCCESS
 
-FOLDER = Path(__file__).parents[2] / "examples" / "dags"
-FILES = sorted(FOLDER.glob("*.py"))
-DAG_IDS = [file.stem for file in FILES]
-MANUAL = {"params"}  # nothing runs before somebody asks
-
-# What becomes of the tasks; those that are not named here succeed.
-NOT_SUCCESS = {
-    "branching": {"heat": "skipped", "cool": "skipped"},
-    "short_circuit": {"rebuild": "skipped"},
-}
 TASKS = {
     "async_fan_out": 101,
     "bash": 3,

@@ -1,0 +1,100 @@
+"""Parsing without a database, for `dags check` and `dags test`: the same files, the same children."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from aiosched.config import Settings
+from aiosched.errors import NotFound
+from aiosched.parsing.claims import assign, conflict_message
+from aiosched.parsing.discovery import DagFile, Discovery, archive_members, file_digest
+from aiosched.parsing.pool import ParsingPool
+from aiosched.parsing.result import FileError, ParsedFile
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Files that belong to one DAGs folder."""
+
+    root: Path
+    files: dict[str, DagFile] = field(default_factory=dict)
+    errors: list[ParsedFile] = field(default_factory=list)
+
+
+async def check_paths(paths: Sequence[Path | str], settings: Settings) -> list[ParsedFile]:
+    """Parse `paths`, files and folders; without any, the DAGs folder. The outcomes in the order of their names.
+
+    A folder is searched as the DAGs folder is, with its ignore files and safe mode; a file
+    that is named is parsed in any case. Names are relative to the DAGs folder for what lies
+    in it, else to the folder given or the file's own. A DAG id in two files is the
+    second one's error. Raises NotFound for a path that does not exist.
+    """
+    parts = await asyncio.to_thread(_collect, [Path(p) for p in paths] or [settings.core.dags_folder], settings)
+    results = [result for part in parts for result in part.errors]
+    for part in parts:
+        results += await _parse(part, settings)
+    conflicts = assign(results, owners={}, stored={}).conflicts
+    return sorted((_with_conflicts(r, conflict_message(conflicts.get(r.name, ()), r.name)) for r in results), key=_name)
+
+
+async def _parse(part: _Part, settings: Settings) -> list[ParsedFile]:
+    pool = ParsingPool(settings, root=str(part.root))
+    room = asyncio.Semaphore(pool.size)
+
+    async def parse(file: DagFile) -> ParsedFile:
+        async with room:
+            return await pool.parse(file)
+
+    try:
+        return list(await asyncio.gather(*map(parse, part.files.values())))
+    finally:
+        await pool.close()
+
+
+def _collect(paths: Sequence[Path], settings: Settings) -> list[_Part]:
+    home = settings.core.dags_folder.absolute()
+    parts: dict[Path, _Part] = {}
+    for path in (p.absolute() for p in paths):
+        if not path.exists():
+            raise NotFound(f"{path} does not exist. Name a DAG file, or a folder with DAG files.")
+        inside = path == home or home in path.parents
+        root = home if inside else path if path.is_dir() else path.parent
+        part = parts.setdefault(root, _Part(root))
+        if path.is_dir():
+            listing = Discovery(root, safe_mode=settings.core.dag_discovery_safe_mode).list(now_ns=time.time_ns())
+            prefix = "" if path == root else path.relative_to(root).as_posix() + "/"
+            part.files.update({n: f for n, f in listing.files.items() if n.startswith(prefix)})
+            part.errors.extend(
+                problem_result(p.name, p.message) for p in listing.problems.values() if p.name.startswith(prefix)
+            )
+        else:
+            part.files.update({f.name: f for f in _named(path, root)})
+    return list(parts.values())
+
+
+def _named(path: Path, root: Path) -> list[DagFile]:
+    name, digest, mtime = path.relative_to(root).as_posix(), file_digest(path), path.stat().st_mtime_ns
+    if path.suffix != ".py" and (members := archive_members(path)) is not None:
+        return [DagFile(f"{name}/{m}", path, digest, mtime, m) for m in members]
+    return [DagFile(name, path, digest, mtime)]
+
+
+def problem_result(name: str, message: str) -> ParsedFile:
+    """The outcome of something in the folder that cannot even be listed."""
+    return ParsedFile(name=name, digest="", seconds=0.0, error=FileError(type="Unreadable", message=message))
+
+
+def _with_conflicts(result: ParsedFile, message: str | None) -> ParsedFile:
+    if message is None or result.error is not None:
+        return result
+    return msgspec.structs.replace(result, error=FileError(type="DuplicateDag", message=message))
+
+
+def _name(result: ParsedFile) -> str:
+    return result.name

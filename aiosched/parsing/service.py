@@ -1,0 +1,392 @@
+"""The parser of one scheduler: watches the DAGs folder, parses what changed, stores what it found.
+
+Lives here: the coroutines and what passes between them. Does not live here: the order of
+parsing (agenda.py), processes (pool.py), the transaction (store.py). The story:
+
+    watch ──► list ──► agenda ──► parse (a few at a time) ──► store, commit ──► on_change, NOTIFY
+
+Nothing that a file does, and no trouble with the database, ends these coroutines.
+Source: the design, section 8; the semantics reference, section 30.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TypeVar
+
+import asyncpg
+
+from aiosched.clock import Clock, SystemClock
+from aiosched.config import Settings
+from aiosched.core.ids import PARTITIONS, partition_of
+from aiosched.db import dags as rows
+from aiosched.db.engine import Connection, Database
+from aiosched.db.inbox import notify
+from aiosched.errors import DatabaseError
+from aiosched.parsing.agenda import Agenda, Rank
+from aiosched.parsing.check import problem_result
+from aiosched.parsing.claims import Conflict
+from aiosched.parsing.discovery import DagFile, Discovery, Listing
+from aiosched.parsing.pool import ParsingPool
+from aiosched.parsing.result import FileError, ParsedFile
+from aiosched.parsing.store import Stored, remove_files, store_results
+from aiosched.parsing.watcher import watch_folder
+
+log: Final = logging.getLogger(__name__)
+T = TypeVar("T")
+
+BATCH_FILES: Final = 200
+BATCH_BYTES: Final = 16_777_216  # of documents in one transaction
+HALF_WRITTEN: Final = 0.3  # seconds; a syntax error in a younger file may be an editor at work
+IDLE: Final = 60.0  # seconds without a file, after which the supervisors go
+RETRY: Final = (0.5, 30.0)  # seconds between attempts to reach the database: first, most
+
+_DATABASE_TROUBLE: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError, OSError)
+# The content cannot be stored, now or later: the fault of one file. The last one is raised by the client.
+_UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError, asyncpg.exceptions.DataError)
+_UNFINISHED_SYNTAX: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
+
+
+@dataclass(frozen=True, slots=True)
+class ParserStats:
+    """Counts over the files that this scheduler parses; `seconds` is how long the first pass took."""
+
+    files: int
+    dags: int
+    errors: int
+    seconds: float
+
+
+class _Stopped(Exception):  # noqa: N818
+    """Ends the task group from inside."""
+
+
+class Parser:
+    """Parses the DAG files whose partition this scheduler owns. Make it in a running event loop.
+
+    `owns` is asked at every listing; call `refresh` when its answers change. `on_change` gets the
+    ids of DAGs whose version, definition or health changed, after the commit, on the event loop.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        db: Database,
+        *,
+        clock: Clock | None = None,
+        owns: Callable[[int], bool] = lambda _: True,
+        on_change: Callable[[frozenset[str]], None] = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._db = db
+        self._clock = clock or SystemClock()
+        self._owns = owns
+        self._on_change = on_change
+        self._root = settings.core.dags_folder.absolute()
+        parsing = settings.parsing
+        every = parsing.reparse_interval
+        self._agenda = Agenda(reparse_every=max(every, parsing.min_file_process_interval) if every else 0.0)
+        self._discovery = Discovery(self._root, safe_mode=settings.core.dag_discovery_safe_mode)
+        self._pool = ParsingPool(settings, root=str(self._root))
+        self._partitions: frozenset[int] = frozenset()
+        self._present: frozenset[str] = frozenset()  # every file that exists, owned or not
+        self._problems: dict[str, str] = {}
+        self._outcomes: dict[str, ParsedFile] = {}  # what was stored last, without documents
+        self._conflicts: dict[str, tuple[Conflict, ...]] = {}
+        self._unchanged: dict[str, tuple[str, datetime, float]] = {}  # to be noted at the next listing
+        self._results: list[ParsedFile] = []
+        self._busy = 0
+        self._idle_since = time.monotonic()
+        self._stopping = asyncio.Event()
+        self._list_news = asyncio.Event()
+        self._work_news = asyncio.Event()
+        self._result_news = asyncio.Event()
+        self._first: set[str] | None = None  # files of the first listing that are not stored yet
+        self._first_pass: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._started = time.monotonic()
+        self._seconds = 0.0
+
+    @property
+    def first_pass(self) -> asyncio.Future[None]:
+        """Done once every file that was present at the start was parsed once and stored. Await it as often as needed."""
+        return asyncio.shield(self._first_pass)
+
+    @property
+    def stats(self) -> ParserStats:
+        errors = sum(o.error is not None or name in self._conflicts for name, o in self._outcomes.items())
+        return ParserStats(
+            files=len(self._agenda),
+            dags=sum(len(o.dags) - len(self._conflicts.get(name, ())) for name, o in self._outcomes.items()),
+            errors=errors,
+            seconds=self._seconds,
+        )
+
+    def stop(self) -> None:
+        """End `run` soon: files in work are given up, what was found before is stored or found again."""
+        self._stopping.set()
+
+    def refresh(self) -> None:
+        """List the folder again now."""
+        self._list_news.set()
+
+    def request(self, names: Collection[str]) -> None:
+        """Parse these files (names as in `dag_file`) again, changed or not, and store the outcome."""
+        for name in names:
+            self._outcomes.pop(name, None)
+        self._agenda.request(names)
+        self._work_news.set()
+
+    async def run(self) -> None:
+        """Watch, parse and store until cancelled or stopped. Call it once."""
+        self._started = time.monotonic()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._stop(), name="parsing: stop")
+                group.create_task(watch_folder(self._root, self.refresh), name="parsing: watch")
+                group.create_task(self._list(), name="parsing: list")
+                for number in range(self._pool.size):
+                    group.create_task(self._parse(), name=f"parsing: files {number}")
+                group.create_task(self._store(), name="parsing: store")
+                group.create_task(self._release_when_idle(), name="parsing: idle")
+        except* _Stopped:
+            pass
+        finally:
+            await self._pool.close()
+            if not self._first_pass.done():
+                self._first_pass.set_result(None)
+
+    async def _stop(self) -> None:
+        await self._stopping.wait()
+        raise _Stopped
+
+    # ---- listing ----
+
+    async def _list(self) -> None:
+        while True:
+            self._list_news.clear()  # before the listing, so that later news survives
+            await self._list_once()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.parsing.refresh_interval):
+                    await self._list_news.wait()
+
+    async def _list_once(self) -> None:
+        try:
+            # The real clock, because it is compared with the file system's stamps.
+            listing = await asyncio.to_thread(self._discovery.list, now_ns=time.time_ns())
+        except OSError as error:
+            log.warning("the DAGs folder %s cannot be read (%s): its DAGs stay as they are", self._root, error.strerror)
+            self._begin_first_pass(frozenset())
+            return
+        partitions = frozenset(p for p in range(PARTITIONS) if self._owns(p))
+        gained, self._partitions = partitions - self._partitions, partitions
+        known = await self._in_database(lambda conn: rows.files_of(conn, gained)) if gained else {}
+        taking_over = self._first is not None  # at the start everything is parsed, whatever others found
+        adopted = {n: f.content_hash for n, f in known.items() if taking_over and f.content_hash and not f.has_error}
+
+        gone = self._agenda.update(listing, owned=self._is_mine, adopted=adopted, now=time.monotonic())
+        self._present = frozenset(listing.files)
+        await self._forget(
+            {n for n in gone | known.keys() | self._problems.keys() if self._is_mine(n)}
+            - listing.files.keys()
+            - listing.problems.keys()
+        )
+        self._outcomes = {n: o for n, o in self._outcomes.items() if n in self._agenda or n in listing.problems}
+        self._conflicts = {n: c for n, c in self._conflicts.items() if n in self._agenda}
+        self._take_problems(listing)
+        await self._note_unchanged()
+        self._begin_first_pass(self._agenda.unfinished)
+        self._work_news.set()
+
+    def _is_mine(self, name: str) -> bool:
+        return partition_of(name) in self._partitions
+
+    async def _forget(self, names: Collection[str]) -> None:
+        """The files `names` do not exist any more."""
+        if not names:
+            return
+        stored = await self._in_database(lambda conn: remove_files(conn, names))
+        for name in names:
+            self._outcomes.pop(name, None)
+        self._finished_first(names)
+        await self._announce(stored)
+
+    def _take_problems(self, listing: Listing) -> None:
+        """What cannot be read is stored like a file with an error, when it is news."""
+        found = {n: p.message for n, p in listing.problems.items() if self._is_mine(n)}
+        news = [problem_result(n, message) for n, message in found.items() if self._problems.get(n) != message]
+        self._problems = found
+        self._results += news
+        if news:
+            self._result_news.set()
+
+    async def _note_unchanged(self) -> None:
+        batch, self._unchanged = list(self._unchanged.values()), {}
+        if batch:
+            intact = await self._in_database(lambda conn: rows.touch_files(conn, batch))
+            self.request({name for name, _, _ in batch} - intact)  # somebody deleted their rows
+
+    def _begin_first_pass(self, names: Collection[str]) -> None:
+        if self._first is None:
+            self._first = set(names)
+            self._finished_first(())
+
+    def _finished_first(self, names: Collection[str]) -> None:
+        if self._first is None or self._first_pass.done():
+            return
+        self._first.difference_update(names)
+        if not self._first:
+            self._seconds = time.monotonic() - self._started
+            self._first_pass.set_result(None)
+
+    # ---- parsing ----
+
+    async def _parse(self) -> None:
+        while True:
+            file, rank = await self._next_file()
+            self._busy += 1
+            try:
+                result = await self._pool.parse(file)
+                if self._may_be_half_written(file, result):
+                    await asyncio.sleep(HALF_WRITTEN)
+                    result = await self._pool.parse(file)
+            finally:
+                self._busy -= 1
+                self._idle_since = time.monotonic()
+            if self._agenda.finish(result, time.monotonic()):
+                self._take_result(result, rank)
+            else:
+                self._finished_first([file.name])
+            self._work_news.set()  # one routine file at a time: the next may have waited for this one
+
+    async def _next_file(self) -> tuple[DagFile, Rank]:
+        while True:
+            self._work_news.clear()
+            now = time.monotonic()
+            if (found := self._agenda.take(now)) is not None:
+                return found
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._agenda.seconds_to_routine(now)):
+                    await self._work_news.wait()
+
+    def _may_be_half_written(self, file: DagFile, result: ParsedFile) -> bool:
+        young = time.time() - file.mtime_ns / 1e9 < HALF_WRITTEN
+        return young and result.error is not None and result.error.type in _UNFINISHED_SYNTAX
+
+    def _take_result(self, result: ParsedFile, rank: Rank) -> None:
+        stored = self._outcomes.get(result.name)
+        if stored is not None and result.name not in self._conflicts and stored.fingerprint == result.fingerprint:
+            self._unchanged[result.name] = (result.name, self._clock.now(), result.seconds)
+            self._finished_first([result.name])
+        else:
+            self._results.append(result)
+            self._result_news.set()
+
+    async def _release_when_idle(self) -> None:
+        while True:
+            await asyncio.sleep(IDLE)
+            if self._busy == 0 and time.monotonic() - self._idle_since >= IDLE and self._pool.pids:
+                await self._pool.release()
+
+    # ---- storing ----
+
+    async def _store(self) -> None:
+        """Store whatever has come since the last commit, then what came meanwhile: no timer."""
+        while True:
+            self._result_news.clear()
+            batch = self._next_batch()
+            if not batch:
+                await self._result_news.wait()
+                continue
+            stored = await self._store_batch(batch)
+            for result in batch:
+                self._remember(result, stored.conflicts.get(result.name, ()))
+            await self._announce(stored)
+            self._finished_first([r.name for r in batch])
+
+    def _next_batch(self) -> list[ParsedFile]:
+        """The oldest results, one for a file: the newest that came."""
+        newest: dict[str, ParsedFile] = {}
+        size = taken = 0
+        for result in self._results:
+            size += sum(len(d.document) for d in result.dags)
+            if newest and (len(newest) == BATCH_FILES or size > BATCH_BYTES):
+                break
+            newest[result.name] = result
+            taken += 1
+        del self._results[:taken]
+        return [r for n, r in newest.items() if n in self._agenda or n in self._problems]
+
+    async def _store_batch(self, batch: Sequence[ParsedFile]) -> Stored:
+        async def work(conn: Connection) -> Stored:
+            return await store_results(
+                conn,
+                batch,
+                now=self._clock.now(),
+                paused_at_creation=self._settings.core.dags_are_paused_at_creation,
+                present=self._present,
+            )
+
+        try:
+            return await self._in_database(work)
+        except _UNSTORABLE as error:
+            if len(batch) == 1:
+                if batch[0].error is not None and batch[0].error.type == "Unstorable":
+                    raise
+                return await self._store_batch([_unstorable(batch[0], error)])
+        parts = [await self._store_batch([result]) for result in batch]
+        return Stored(
+            frozenset().union(*(p.changed for p in parts)),
+            frozenset().union(*(p.withdrawn for p in parts)),
+            {name: conflicts for part in parts for name, conflicts in part.conflicts.items()},
+        )
+
+    def _remember(self, result: ParsedFile, conflicts: tuple[Conflict, ...]) -> None:
+        self._outcomes[result.name] = result.without_documents()
+        if conflicts:
+            self._conflicts[result.name] = conflicts
+        else:
+            self._conflicts.pop(result.name, None)
+
+    async def _announce(self, stored: Stored) -> None:
+        """After a commit: tell this scheduler and the owners of the DAGs; let others have what became free."""
+        if stored.withdrawn:
+            waiting = [n for n, found in self._conflicts.items() if any(c.dag_id in stored.withdrawn for c in found)]
+            self.request(waiting)
+        if not stored.changed:
+            return
+        self._on_change(stored.changed)
+        try:
+            async with self._db.acquire() as conn:
+                await notify(conn, "dags", {partition_of(dag_id) for dag_id in stored.changed})
+        except _DATABASE_TROUBLE as error:  # the owners look by themselves now and then
+            log.warning("news of %d DAGs could not be sent: %s", len(stored.changed), error)
+
+    async def _in_database(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """The result of `work`, done in one transaction; tries again for as long as the database is in trouble."""
+        pause, most = RETRY
+        while True:
+            try:
+                async with self._db.transaction() as conn:
+                    return await work(conn)
+            except _UNSTORABLE:
+                raise
+            except _DATABASE_TROUBLE as error:
+                log.warning("parsing cannot use the database, trying again in %g s: %s", pause, error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, most)
+
+
+def _unstorable(result: ParsedFile, error: Exception) -> ParsedFile:
+    return ParsedFile(
+        name=result.name,
+        digest=result.digest,
+        seconds=result.seconds,
+        error=FileError(type="Unstorable", message=f"PostgreSQL cannot store the DAGs of this file: {error}"),
+        imports=result.imports,
+    )

@@ -1,0 +1,83 @@
+"""Who notices that the DAGs folder changed: the operating system, through watchfiles.
+
+Watching only makes parsing quick. Whatever it misses, the listing every
+`parsing.refresh_interval` seconds finds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from watchfiles import Change, awatch
+
+from aiosched.parsing.discovery import IGNORE_FILES
+
+log: Final = logging.getLogger(__name__)
+
+_DEBOUNCE_MS: Final = 500  # a burst of changes is one piece of news, at most this long
+_STEP_MS: Final = 100  # quiet for so long: the burst is over
+_LOOK_SECONDS: Final = 5.0  # how often the folder itself is looked at: it may be replaced as a whole
+
+
+async def watch_folder(root: Path, changed: Callable[[], None], *, look_every: float = _LOOK_SECONDS) -> None:
+    """Call `changed` after every burst of changes below `root`, until cancelled.
+
+    A folder that does not exist yet, or is replaced by another one (a link that is moved
+    to the next release), is noticed within `look_every` seconds. Returns, with a warning in
+    the log, when this file system cannot be watched.
+    """
+    logging.getLogger("watchfiles.main").setLevel(logging.WARNING)  # it reports each change as INFO
+    while True:
+        identity = _identity(root)
+        if identity is None:
+            await asyncio.sleep(look_every)
+            if _identity(root) is not None:
+                changed()
+            continue
+        try:
+            await _watch_one(root, identity, changed, look_every)
+        except Exception as error:  # whatever the watcher's native part raises
+            if _identity(root) != identity:
+                continue  # the folder went away under it
+            log.warning(
+                "%s cannot be watched (%s): changes are found by listing it every parsing.refresh_interval seconds",
+                root,
+                error,
+            )
+            return
+        changed()
+
+
+async def _watch_one(root: Path, identity: tuple[int, int], changed: Callable[[], None], look_every: float) -> None:
+    """Watch until `root` is another folder than `identity`."""
+    async for changes in awatch(
+        root,
+        watch_filter=_matters,
+        debounce=_DEBOUNCE_MS,
+        step=_STEP_MS,
+        rust_timeout=int(look_every * 1000),
+        yield_on_timeout=True,
+        ignore_permission_denied=True,
+    ):
+        if _identity(root) != identity:
+            return
+        if changes:
+            changed()
+
+
+def _identity(root: Path) -> tuple[int, int] | None:
+    try:
+        status = root.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _matters(_: Change, path: str) -> bool:
+    """Whether a change of `path` may change the listing: not byte code, not an editor's hidden files."""
+    name = path.rpartition("/")[2]
+    return name in IGNORE_FILES or not (name.startswith(".") or "__pycache__" in path or name.endswith((".pyc", "~")))

@@ -1,0 +1,451 @@
+"""The `Scheduler`: one scheduler of a fleet, as a service inside any asyncio application.
+
+It opens (or starts) the database, keeps a lease, parses DAG files, runs the loops, and
+hands claims to an executor. It never exits the host process, installs no signal handlers
+and touches no root logger. Lives here: the parts and their order of start and stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import aiosched
+from aiosched.clock import Clock, SystemClock
+from aiosched.config import Settings
+from aiosched.core.board import Board
+from aiosched.core.ids import partition_of
+from aiosched.core.messages import AttemptKey, Executor
+from aiosched.core.states import RUN_FINISHED, RunState
+from aiosched.db import inbox
+from aiosched.db import runs as statements
+from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir
+from aiosched.db.engine import Database
+from aiosched.db.failures import is_retryable
+from aiosched.db.migrate import migrate
+from aiosched.errors import AioschedError, ConfigError, FencedOut, NotFound, Refused
+from aiosched.executors import make_executor
+from aiosched.parsing import Parser
+from aiosched.parsing.store import register_specs
+from aiosched.scheduler.events import Listener
+from aiosched.scheduler.incarnation import Incarnation, give_up
+from aiosched.scheduler.journal import Journal
+from aiosched.scheduler.lease import Identity, Lease
+from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.session import Attempts, Session
+from aiosched.scheduler.task_services import DatabaseServices
+
+if TYPE_CHECKING:
+    from aiosched.authoring import DAG
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_SECONDS: Final = 30.0
+_LOOK_AGAIN_SECONDS: Final = 5.0
+
+
+class RunHandle:
+    """A run that was asked for: `await run.wait()` for its end."""
+
+    def __init__(self, scheduler: Scheduler, dag_id: str, run_id: str, key: int) -> None:
+        self._scheduler = scheduler
+        self.dag_id, self.run_id, self.key = dag_id, run_id, key
+
+    def __repr__(self) -> str:
+        return f"<run {self.run_id} of {self.dag_id}>"
+
+    async def state(self) -> RunState:
+        """The run's state now, read from the database."""
+        return await self._scheduler.run_state(self.dag_id, self.run_id)
+
+    async def wait(self, timeout: float | None = None) -> RunState:
+        """Wait until the run is over; returns success or failed. Raises TimeoutError after `timeout` seconds.
+
+        A run of another scheduler's is looked at every few seconds, one of ours is told at once.
+        """
+        async with asyncio.timeout(timeout):
+            while True:
+                ended = self._scheduler.run_ended(self.key)
+                if (state := await self.state()) in RUN_FINISHED:
+                    return state
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                        await ended.wait()
+
+
+class Scheduler:
+    """One scheduler; `async with Scheduler(...)` starts and stops it.
+
+    dsn           PostgreSQL 15 to 18; None: the setting, else an embedded server in `core.home`
+    dags          DAG objects of this process; or
+    dags_folder   the folder of DAG files to parse and watch
+    executor      "inline" (default), "local", or an Executor
+    settings      see aiosched.config; arguments here win over it
+    migrate       bring the tables of an external database up to date (the embedded one always is)
+    listener      is called with a SchedulerEvent after the commit that made it true
+
+    Raises on start: ConfigError, DatabaseError and its kinds, DagError.
+    """
+
+    def __init__(
+        self,
+        *,
+        dsn: str | None = None,
+        dags: Sequence[DAG] = (),
+        dags_folder: str | Path | None = None,
+        executor: str | Executor | None = None,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        name: str | None = None,
+        migrate: bool = False,
+        parse: bool = True,
+        listener: Listener | None = None,
+        count_statements: bool = False,
+    ) -> None:
+        self.settings = (settings or Settings()).model_copy(deep=True)
+        if dsn is not None:
+            self.settings.database.dsn = dsn
+        if dags_folder is not None:
+            self.settings.core.dags_folder = Path(dags_folder)
+        if name is not None:
+            self.settings.scheduler.name = name
+        self.clock = clock or SystemClock()
+        self.metrics = Metrics()
+        self.executor: Executor = _executor_of(executor or "inline", self.settings, dags)
+        self.parser: Parser | None = None
+        self.database_summary = ""
+        self._dags = tuple(dags)
+        self._parse = parse and (dags_folder is not None or not dags)
+        self._migrate = migrate
+        self._listener = listener
+        self._count_statements = count_statements
+        self._embedded: EmbeddedPostgres | None = None
+        self._db: Database | None = None
+        self._attempts = Attempts()
+        self._incarnation: Incarnation | None = None
+        self._session: Session | None = None
+        self._ready = asyncio.Event()
+        self._draining = False
+        self._stopping = False
+        self._ended: dict[int, list[asyncio.Event]] = {}
+        self._life: asyncio.Task[None] | None = None
+
+    # -- starting and stopping --------------------------------------------------------------
+
+    async def __aenter__(self) -> Scheduler:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Open the database, join the fleet, read what is unfinished; returns when runs move."""
+        try:
+            await self._open_database()
+            await self._register_dags()
+            await self.executor.start(self._attempts.receive, DatabaseServices(self.db))
+            self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
+            ready = asyncio.create_task(self._ready.wait())
+            await asyncio.wait((ready, self._life), return_when=asyncio.FIRST_COMPLETED)
+            ready.cancel()
+            if self._life.done():
+                await self._life
+        except BaseException:
+            await self._close()
+            raise
+
+    async def drain(self, grace: float) -> bool:
+        """Claim and create nothing more, and wait up to `grace` seconds for what runs; whether all of it ended."""
+        self._draining = True
+        if self._session is not None:
+            self._session.draining = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                while self._busy():
+                    await self._progress()
+        return not self._busy()
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Stop in order: drain for `grace` seconds, end what still runs, store its results, leave the fleet.
+
+        Attempts that had to be ended are lost, not failed: their tasks run again.
+        """
+        if self._life is not None and not self._life.done():
+            await self.drain(grace)
+            await self.executor.stop(0.0)
+            await self.drain(1.0)
+        await self._close()
+
+    async def _close(self) -> None:
+        self._stopping = True
+        if self._incarnation is not None:
+            self._incarnation.stop()
+        if self._life is not None:
+            life, self._life = self._life, None
+            await asyncio.wait((life,), timeout=5.0)
+            life.cancel()
+            with contextlib.suppress(asyncio.CancelledError, AioschedError):
+                await life
+        await self.executor.stop(0.0)
+        if self._db is not None:
+            await self._db.close()
+            self._db = None
+        if self._embedded is not None:
+            await self._embedded.stop()
+            self._embedded = None
+
+    @property
+    def failed(self) -> asyncio.Task[None]:
+        """The scheduler's life: a task that ends only by `stop`, or by raising what made it impossible to go on."""
+        if self._life is None:
+            raise Refused("The scheduler has not been started.")
+        return self._life
+
+    @property
+    def db(self) -> Database:
+        """The open database."""
+        if self._db is None:
+            raise Refused("The scheduler has not been started: use `async with Scheduler(...)`.")
+        return self._db
+
+    async def _open_database(self) -> None:
+        dsn = self.settings.database.dsn
+        embedded = dsn is None
+        if dsn is None:
+            folder = embedded_data_dir(self.settings.core.home)
+            self._embedded = EmbeddedPostgres(folder)
+            dsn = await self._embedded.start()
+        if embedded or self._migrate:
+            await migrate(dsn)
+        self._db = await Database.open(dsn, settings=self.settings.database, count_statements=self._count_statements)
+        async with self._db.acquire() as conn:
+            version = str(await conn.fetchval("SHOW server_version")).split()[0]
+        where = (
+            f"embedded, {embedded_data_dir(self.settings.core.home)} (kept between runs)"
+            if embedded
+            else self._db.where
+        )
+        self.database_summary = f"PostgreSQL {version}, {where}"
+
+    async def _register_dags(self) -> None:
+        if not self._dags:
+            return
+        paused = self.settings.core.dags_are_paused_at_creation
+        async with self.db.transaction() as conn:
+            stored = await register_specs(
+                conn, [dag.to_spec() for dag in self._dags], now=self.clock.now(), paused_at_creation=paused
+            )
+        if stored.changed:
+            async with self.db.acquire() as conn:
+                await inbox.notify(conn, "dags", map(partition_of, stored.changed))
+
+    # -- living -----------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        """One incarnation after the other, until stopped; parsing beside them."""
+        async with asyncio.TaskGroup() as group:
+            parsing = group.create_task(self._run_parser(), name="parsing") if self._parse else None
+            try:
+                while not self._stopping:
+                    try:
+                        await self._live_once()
+                    except FencedOut as error:
+                        logger.warning("%s", error)
+                        await self._abandon_attempts()
+                    except Exception as error:
+                        if not is_retryable(error):
+                            raise
+                        logger.warning("database: %s", error)
+                        await asyncio.sleep(0.5)
+            finally:
+                if parsing is not None:
+                    parsing.cancel()
+
+    async def _live_once(self) -> None:
+        settings = self.settings.scheduler
+        identity = Identity(
+            name=settings.name or "",
+            version=aiosched.__version__,
+            executor=self.executor.name,
+            slots=self.executor.slots,
+        )
+        lease = Lease(self.db, identity, seconds=settings.lease, on_view=self._see)
+        number = await lease.start()
+        journal, writer = Journal(self.db, number, self.metrics), Journal(self.db, number, self.metrics)
+
+        def make_session() -> Session:
+            return Session(
+                self.db, self.settings, self.clock, self.executor, self._attempts, journal, writer, number,
+                self.metrics, lease.trusted, self._listener, self._run_end, draining=self._draining,
+            )  # fmt: skip
+
+        self._incarnation = Incarnation(lease, make_session, self._on_session)
+        if self._stopping:
+            self._incarnation.stop()
+        lease.look()
+        try:
+            await self._incarnation.run()
+        finally:
+            await journal.close()
+            await writer.close()
+            if self._stopping:
+                with contextlib.suppress(Exception):
+                    await give_up(self.db, number)
+            await lease.stop(leave=True)
+
+    def _see(self, view: Any) -> None:
+        if self._incarnation is not None:
+            self._incarnation.see(view)
+
+    def _on_session(self, session: Session) -> None:
+        self._session = session
+        self._attempts.on_news = session.evaluation.wake
+        asyncio.get_running_loop().create_task(self._announce_ready(session), name="ready")
+
+    async def _announce_ready(self, session: Session) -> None:
+        await session.ready.wait()
+        self._ready.set()
+
+    async def _abandon_attempts(self) -> None:
+        """Others may run our attempts again: end them before this process begins a new incarnation."""
+        in_flight = self._attempts.in_flight
+        grace = min(self.settings.core.killed_task_cleanup_time, 1.0)
+        await asyncio.gather(*(self.executor.cancel(key, grace) for key in list(in_flight)))
+        in_flight.clear()
+        self._attempts.reports.clear()
+
+    async def _run_parser(self) -> None:
+        await self._ready.wait()
+        self.parser = Parser(self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self._dags_changed)
+        await self.parser.run()
+
+    def _owns(self, partition: int) -> bool:
+        return self._session is not None and partition in self._session.holdings.partitions
+
+    def _dags_changed(self, dag_ids: Sequence[str]) -> None:
+        if self._session is not None:
+            self._session.changed_dags.update(map(partition_of, dag_ids))
+            self._session.news.wake()
+
+    # -- asking -----------------------------------------------------------------------------
+
+    async def trigger(
+        self,
+        dag_id: str,
+        *,
+        conf: Mapping[str, Any] | None = None,
+        logical_date: datetime | None = None,
+        run_id: str | None = None,
+        run_after: datetime | None = None,
+    ) -> RunHandle:
+        """Create a run; returns when it is stored. Raises Refused or NotFound with the reason."""
+        args: dict[str, Any] = {"conf": dict(conf or {}), "run_id": run_id, "triggered_by": "api"}
+        if logical_date is not None:
+            args["logical_date"] = logical_date.isoformat()
+        if run_after is not None:
+            args["run_after"] = run_after.isoformat()
+        result = await self.request("trigger", dag_id, args)
+        return RunHandle(self, dag_id, result["run_id"], result["id"])
+
+    async def request(self, verb: str, dag_id: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request to the owner of a DAG and wait for its answer (see scheduler/commands.py)."""
+        async with self.db.acquire() as conn:
+            command = await inbox.add_command(conn, verb=verb, dag_id=dag_id, args=args, requested_by="embedded")
+        answer = await inbox.wait_applied(self.db, command, timeout=_ANSWER_SECONDS)
+        if answer is None:
+            raise Refused(f"Nobody has answered the request {verb!r} yet; it waits as number {command}.")
+        if answer.state == "refused":
+            kind = NotFound if answer.result.get("exit_code") == NotFound.exit_code else Refused
+            raise kind(str(answer.result.get("error")))
+        return answer.result
+
+    async def run_state(self, dag_id: str, run_id: str) -> RunState:
+        """The state of a run, from the database."""
+        async with self.db.acquire() as conn:
+            run = await statements.find_run(conn, dag_id, run_id=run_id)
+        if run is None:
+            raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}.")
+        return run.state
+
+    def run_ended(self, key: int) -> asyncio.Event:
+        """An event that is set when the run with this key ends here."""
+        event = asyncio.Event()
+        self._ended.setdefault(key, []).append(event)
+        return event
+
+    def _run_end(self, board: Board) -> None:
+        for event in self._ended.pop(board.run.key, ()):
+            event.set()
+
+    # -- looking ----------------------------------------------------------------------------
+
+    async def wait_idle(self) -> None:
+        """Return once no run is unfinished and none is due (runs of paused DAGs aside)."""
+        while not self._is_idle():
+            await self._progress()
+
+    def running_attempts(self) -> list[tuple[str, str, str, float]]:
+        """(DAG id, run id, task id, seconds) of what this scheduler's executor works on, longest first."""
+        now = self.clock.monotonic()
+        found = [(*self._names(key), now - since) for key, since in self._attempts.in_flight.items()]
+        return sorted(found, key=lambda entry: -entry[3])
+
+    def _names(self, key: AttemptKey) -> tuple[str, str, str]:
+        board = None if self._session is None else self._session.holdings.boards.get(key.run)
+        if board is None:
+            return "?", str(key.run), str(key.task_index)
+        return board.run.dag_id, board.run.run_id, board.graph.task_ids[key.task_index]
+
+    def _is_idle(self) -> bool:
+        session = self._session
+        if session is None or not session.gate.is_set() or session.changed_dags or session.books.locked():
+            return False
+        if self._parse and (self.parser is None or not self.parser.first_pass.is_set()):
+            return False
+        holdings = session.holdings
+        paused = {dag_id for dag_id, dag in holdings.dags.items() if dag.row.is_paused}
+        if any(board.run.dag_id not in paused for board in holdings.boards.values()):
+            return False
+        if any((dag.queued or dag.starting) and dag_id not in paused for dag_id, dag in holdings.dags.items()):
+            return False
+        due = holdings.next_due()
+        return not self._busy() and (due is None or due > self.clock.now())
+
+    def _busy(self) -> bool:
+        session = self._session
+        if self._attempts.in_flight or self._attempts.reports:
+            return True
+        if session is None:
+            return False
+        holdings = session.holdings
+        return bool(holdings.dirty or holdings.ended or holdings.to_evaluate or session.storing)
+
+    async def _progress(self) -> None:
+        """Rest until something was committed, at most half a second."""
+        if self._life is not None and self._life.done():
+            await self._life
+        session = self._session
+        if session is None:
+            await asyncio.sleep(0.05)
+            return
+        session.progress.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await session.progress.wait()
+
+
+def _executor_of(executor: str | Executor, settings: Settings, dags: Sequence[DAG]) -> Executor:
+    if not isinstance(executor, str):
+        return executor
+    if dags and executor == "local":
+        raise ConfigError(
+            "DAGs given as objects run with executor='inline': worker processes load DAGs from files. "
+            "Use dags_folder=… for executor='local'."
+        )
+    return make_executor(executor, settings, {dag.dag_id: dag for dag in dags})

@@ -1,0 +1,31 @@
+"""A small shape through the real service: the verification passes and every figure is there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.report import as_json
+from benchmarks.run import Executor, run
+from benchmarks.shapes import CallableKind, Shape, binary_tree
+
+SMALL = Shape("tree-3x7", 3, 7, binary_tree(7))
+
+
+@pytest.mark.parametrize(
+    ("executor", "kind"), [("inline", "async"), ("inline", "sync"), ("local", "async"), ("local", "sync")]
+)
+async def test_a_shape_runs_and_is_verified(executor: Executor, kind: CallableKind) -> None:
+    result = await run(SMALL, executor=executor, kind=kind, lead=3.0, timeout=60.0)
+
+    assert [problem for problem in result.problems if "--lead" not in problem] == []
+    assert (result.tasks, result.executor, result.callable) == (21, executor, kind)
+    assert 0 < result.lag.p50 <= result.lag.p99 <= result.makespan
+    assert result.commit_p50 > 0
+    assert result.statements > 0
+    assert result.wal_bytes > 0
+    assert result.usage.scheduler.cpu_seconds > 0
+    assert (result.usage.workers.peak_bytes > 0) == (executor == "local")
+    assert "fsync=on synchronous_commit=on" in result.postgres
+    assert json.loads(as_json(result))["tasks_per_second"] > 0

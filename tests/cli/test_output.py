@@ -1,0 +1,128 @@
+"""What is written: formats, the small YAML writer, times and durations."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from aiosched.cli.output import Format, duration, instant, show_list, show_one, to_yaml
+
+AT = datetime(2026, 11, 20, 13, 0, 0, tzinfo=timezone(timedelta(hours=1)))
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        ({}, ["{}"]),
+        ([], ["[]"]),
+        ("a: b", ['"a: b"']),
+        (None, ["null"]),
+        ({"a": 1, "b": None, "c": True}, ['"a": 1', '"b": null', '"c": true']),
+        ({"a": {"b": [1, 2]}}, ['"a":', '  "b":', "    - 1", "    - 2"]),
+        ([{"a": 1, "b": []}, {"c": {"d": "no"}}], ['- "a": 1', '  "b": []', '- "c":', '    "d": "no"']),
+        ([[1, 2], []], ["- - 1", "  - 2", "- []"]),
+        ({"text": "two\nlines", "ü": "ß"}, ['"text": "two\\nlines"', '"ü": "ß"']),
+    ],
+)
+def test_yaml_is_written_in_blocks_with_quoted_texts(data: Any, lines: list[str]) -> None:
+    assert to_yaml(data).split("\n") == lines
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, ""),
+        (0.0, "0 ms"),
+        (0.34, "340 ms"),
+        (2.14, "2.1 s"),
+        (59.9, "59.9 s"),
+        (60, "1 m"),
+        (252, "4 m 12 s"),
+        (3600, "1 h"),
+        (11_100, "3 h 5 m"),
+        (86_400, "1 d"),
+        (187_200, "2 d 4 h"),
+    ],
+)
+def test_a_duration_has_at_most_two_units(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_an_instant_is_shown_in_utc() -> None:
+    assert instant(AT) == "2026-11-20 12:00:00Z"
+
+
+COLUMNS = {"NAME": lambda row: row["name"], "AT": lambda row: row["at"], "ON": lambda row: row["on"]}
+ROWS = [{"name": "a\tb", "at": AT.astimezone(UTC), "on": True}]
+
+
+def test_plain_lines_have_tabs_between_cells_and_no_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    show_list(ROWS, COLUMNS, None, empty="")
+
+    assert capsys.readouterr().out == "a b\t2026-11-20T12:00:00Z\tyes\n"
+
+
+def test_json_has_all_fields_and_times_in_rfc_3339_utc(capsys: pytest.CaptureFixture[str]) -> None:
+    show_list(ROWS, COLUMNS, Format.JSON, empty="")
+
+    assert json.loads(capsys.readouterr().out) == [{"name": "a\tb", "at": "2026-11-20T12:00:00Z", "on": True}]
+
+
+def test_nothing_to_show_is_said_on_stderr_and_is_an_empty_list_for_machines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_list([], COLUMNS, None, empty="nothing here")
+    assert capsys.readouterr() == ("", "nothing here\n")
+
+    show_list([], COLUMNS, Format.JSON, empty="nothing here")
+    assert capsys.readouterr() == ("[]\n", "")
+
+
+def test_one_thing_is_names_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    show_one({"a": 1, "b": None}, None)
+
+    assert capsys.readouterr().out == "a\t1\nb\t\n"
+
+
+def on_a_terminal(*words: str, **environment: str) -> str:
+    """What `aiosched` writes when stdout is a terminal."""
+    leader, follower = pty.openpty()
+    env = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "COLUMNS": "120", **environment}
+    process = subprocess.Popen([sys.executable, "-m", "aiosched", *words], stdout=follower, env=env)
+    os.close(follower)
+    written = b""
+    while chunk := _read(leader):
+        written += chunk
+    os.close(leader)
+    assert process.wait() == 0
+    return written.decode().replace("\r\n", "\n")
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the other end is closed
+        return b""
+
+
+def test_a_terminal_gets_a_table_with_colours() -> None:
+    written = on_a_terminal("config", "list", "--origin")
+
+    heading, first, *_ = written.splitlines()
+    assert "\x1b[" in heading
+    assert "SETTING" in heading
+    assert first.split() == ["core.dags_folder", "dags", "default"]
+
+
+def test_no_color_is_respected() -> None:
+    written = on_a_terminal("config", "list", NO_COLOR="1")
+
+    assert "\x1b[3" not in written
+    assert "SETTING" in written

@@ -1,0 +1,142 @@
+"""The root command: fast help, names and aliases, one line for an error, exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aiosched.cli.app import Root
+from tests.cli.conftest import Cli
+
+HEAVY = ("sqlalchemy", "asyncpg", "pydantic", "msgspec", "rich", "alembic", "jinja2", "croniter", "pendulum", "uvloop")
+
+
+def aiosched(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The real thing, in a process of its own."""
+    command = [sys.executable, "-m", "aiosched", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+def test_help_imports_nothing_heavy_and_no_command() -> None:
+    script = (
+        "import sys\nfrom aiosched.cli import main\n"
+        "try:\n    main(['--help'])\n"
+        "except SystemExit:\n    print('\\n'.join(sys.modules), file=sys.stderr)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    modules = done.stderr.splitlines()
+    assert [name for name in modules if name.partition(".")[0] in HEAVY] == []
+    ours = {name for name in modules if name.startswith("aiosched")}
+    assert ours == {"aiosched", "aiosched.cli", "aiosched.cli.app", "aiosched.cli.lazy", "aiosched.errors"}
+    assert "Usage: aiosched" in done.stdout
+
+
+@pytest.mark.parametrize("name", [name for name, entry in Root.entries.items() if not entry.hidden])
+def test_every_command_of_the_help_exists_and_explains_itself(cli: Cli, name: str) -> None:
+    assert f"\n  {name} " in cli("--help").stdout
+    assert f"Usage: aiosched {name}" in cli(name, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("alias", "shown"),
+    [
+        (("dag", "list", "--help"), "List DAGs with their state"),
+        (("run", "show", "--help"), "Show a run and its task instances"),
+        (("task", "logs", "--help"), "Show the log of a task instance"),
+        (("pool", "set", "--help"), "Make a pool or change it"),
+        (("scheduler", "list", "--help"), "List schedulers"),
+        (("scheduler", "check", "--help"), "Exit 0 if a scheduler is alive"),
+        (("scheduler", "--help"), "Usage: aiosched scheduler [OPTIONS]"),
+        (("standalone", "--help"), "Usage: aiosched standalone [OPTIONS]"),
+        (("jobs", "check", "--help"), "Exit 0 if a scheduler is alive"),
+        (("db", "upgrade", "--help"), "Bring the tables"),
+        (("dags", "list-runs", "--help"), "Airflow's spelling of `runs`"),
+        (("dags", "list-import-errors", "--help"), "Show the import errors"),
+        (("dags", "next-execution", "--help"), "Show the next data intervals"),
+        (("dags", "details", "--help"), "Show a DAG"),
+        (("tasks", "states-for-dag-run", "--help"), "Airflow's spelling of `runs show`"),
+        (("config", "get-value", "--help"), "Airflow's spelling of `get`"),
+    ],
+)
+def test_singular_nouns_and_airflow_spellings_work_and_are_hidden(cli: Cli, alias: tuple[str, ...], shown: str) -> None:
+    assert shown in cli(*alias).stdout
+    assert f"\n  {alias[0]} " not in cli("--help").stdout or alias[0] in ("db", "dags", "tasks", "config")
+
+
+def test_an_alias_of_a_noun_is_not_in_its_help(cli: Cli) -> None:
+    assert "list-runs" not in cli("dags", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("dgas",), "No such command 'dgas'. Did you mean 'dags'?"),
+        (("dags", "lsit"), "No such command 'lsit'. Did you mean 'list'?"),
+        (("dags", "show"), "Missing argument 'DAG'"),
+        (("dags", "list", "--dns", "x"), "No such option: --dns"),
+        (("pools", "set", "etl", "many"), "Invalid value for 'SLOTS'"),
+        (("dags", "list", "-o", "xml"), "Invalid value for '--output'"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2_and_says_what_was_meant(cli: Cli, words: tuple[str, ...], said: str) -> None:
+    result = cli(*words, code=2)
+
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+def test_nothing_typed_shows_the_help(cli: Cli) -> None:
+    assert "Usage: aiosched" in cli(code=2).output
+
+
+def test_an_error_is_one_line_on_stderr_and_its_exit_code(tmp_path: Path) -> None:
+    done = aiosched("dags", "list", AIOSCHED_HOME=str(tmp_path))
+
+    assert done.returncode == 5
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: There is no database")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", [("--debug",), ()])
+def test_debug_shows_the_traceback(tmp_path: Path, option: tuple[str, ...]) -> None:
+    done = aiosched(*option, "dags", "list", AIOSCHED_HOME=str(tmp_path), AIOSCHED_DEBUG="" if option else "1")
+
+    assert done.returncode == 5
+    assert "Traceback (most recent call last)" in done.stderr
+
+
+def test_a_wrong_setting_is_exit_code_2() -> None:
+    done = aiosched("config", "list", AIOSCHED__CORE__PARALELISM="3")
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: The environment sets AIOSCHED__CORE__PARALELISM, which does not exist. "
+        "Did you mean AIOSCHED__CORE__PARALLELISM?\n"
+    )
+
+
+def test_a_reader_that_stops_reading_is_no_error() -> None:
+    command = f"{sys.executable} -m aiosched config list | head -1"
+
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "core.dags_folder\tdags\n"
+    assert done.stderr == ""
+
+
+def test_the_version_is_told_in_two_ways(cli: Cli) -> None:
+    assert cli("--version").stdout.startswith("aiosched 0.")
+    assert cli.json("version").keys() >= {"aiosched", "python", "asyncpg"}
+
+
+def test_completion_knows_the_commands(tmp_path: Path) -> None:
+    done = aiosched(_AIOSCHED_COMPLETE="complete_bash", COMP_WORDS="aiosched dags sh", COMP_CWORD="2")
+
+    assert done.stdout.split() == ["show"]

@@ -1,0 +1,178 @@
+"""Connections: pooled, single and SQLAlchemy's; sessions in UTC; statements counted on request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import text
+
+from aiosched.config import DatabaseSettings
+from aiosched.db import engine as engine_module
+from aiosched.db.engine import Database
+from aiosched.errors import ConfigError, TooManyConnections
+from tests.db.conftest import ExternalServer
+
+
+async def test_a_transaction_is_committed_at_its_end(db: Database) -> None:
+    async with db.transaction() as conn:
+        await conn.execute("INSERT INTO pool (name, slots) VALUES ('etl', 4)")
+
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT slots FROM pool WHERE name = 'etl'") == 4
+
+
+async def test_a_transaction_that_fails_leaves_nothing(db: Database) -> None:
+    async def fail_half_way() -> None:
+        async with db.transaction() as conn:
+            await conn.execute("INSERT INTO pool (name, slots) VALUES ('etl', 4)")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail_half_way()
+
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT count(*) FROM pool WHERE name = 'etl'") == 0
+
+
+async def test_json_is_text_both_ways(db: Database) -> None:
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT $1::json", '{"a": 1}') == '{"a": 1}'
+
+
+async def test_a_session_is_in_utc_and_says_who_it_is(db: Database) -> None:
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(
+            "SELECT current_setting('timezone') AS zone, current_setting('application_name') AS name,"
+            " current_setting('jit') AS jit, '2026-01-01 00:00+02'::timestamptz AS instant"
+        )
+
+    assert (row["zone"], row["name"], row["jit"]) == ("UTC", "test", "off")
+    assert row["instant"] == datetime(2025, 12, 31, 22, tzinfo=UTC)
+
+
+async def test_single_connections_listen_and_lock_on_their_own(db: Database) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    conn = await db.connect(application_name="ear")
+    await conn.add_listener("news", lambda *call: heard.put_nowait(call[-1]))
+    await conn.execute("SELECT pg_advisory_lock(7)")
+
+    async with db.acquire() as other:
+        await other.execute("SELECT pg_notify('news', 'hello')")
+        free = await other.fetchval("SELECT pg_try_advisory_lock(7)")
+
+    assert await heard.get() == "hello"
+    assert free is False
+    await conn.close()
+
+
+async def test_people_query_with_sqlalchemy_on_the_same_address(db: Database) -> None:
+    async with db.engine.connect() as conn:
+        row = (await conn.execute(text("SELECT name, slots FROM pool"))).one()
+        document = (await conn.execute(text("""SELECT '{"a": 1}'::json"""))).scalar_one()
+
+    assert tuple(row) == ("default_pool", 128)
+    assert document == {"a": 1}
+    assert db.engine is db.engine
+
+
+@pytest.mark.parametrize("count", [True, False])
+async def test_statements_are_counted_only_on_request(dsn: str, count: bool) -> None:
+    async with await Database.open(dsn, count_statements=count, check=False) as db:
+        async with db.transaction() as conn:  # BEGIN and COMMIT
+            await conn.fetchval("SELECT 1")
+            await conn.copy_records_to_table("pool", records=[("etl", 4)], columns=["name", "slots"])
+            await conn.executemany("SELECT $1::int", [(1,), (2,)])
+        await asyncio.sleep(0)  # the driver tells its loggers in the loop's next round
+        total = db.statements.total if db.statements is not None else None
+
+    assert total == (5 if count else None)
+
+
+async def test_giving_a_connection_back_costs_no_statement(dsn: str) -> None:
+    async with await Database.open(dsn, count_statements=True, check=False) as db:
+        for _ in range(3):
+            async with db.acquire():
+                pass
+        await asyncio.sleep(0)
+
+        assert db.statements is not None
+        assert db.statements.total == 0
+
+
+async def test_a_pool_keeps_to_its_size(dsn: str) -> None:
+    async with await Database.open(dsn, settings=DatabaseSettings(pool_size=2)) as db:
+        async with db.acquire(), db.acquire():
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01), db.acquire():
+                    pass
+        async with db.acquire() as conn:
+            assert await conn.fetchval("SELECT 1") == 1
+
+
+async def test_a_statement_works_again_after_the_server_cut_the_connection(db: Database) -> None:
+    async with db.acquire() as conn:
+        pid = conn.get_server_pid()
+    killer = await db.connect()
+    await killer.execute("SELECT pg_terminate_backend($1, 5000)", pid)
+    await killer.close()
+
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT 1") == 1
+
+
+async def test_acquiring_from_a_server_that_has_become_full_says_so(tcp_server: ExternalServer) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        db = await stack.enter_async_context(await Database.open(tcp_server.dsn(), check=False))
+        others = [await db.connect() for _ in range(3)]
+        for conn in others:
+            stack.push_async_callback(conn.close)
+
+        async with db.acquire():
+            with pytest.raises(TooManyConnections):
+                async with db.acquire():
+                    pass
+
+
+async def test_closing_does_not_wait_forever_for_a_connection_that_is_not_given_back(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "_CLOSE_SECONDS", 0.05)
+    db = await Database.open(dsn)
+
+    async with asyncio.timeout(5), db.acquire():
+        await db.close()
+
+
+async def test_closing_twice_is_fine(dsn: str) -> None:
+    db = await Database.open(dsn)
+
+    await db.close()
+    await db.close()
+
+
+async def test_a_tcp_server_with_a_password_and_the_driver_s_scheme_work(tcp_server: ExternalServer) -> None:
+    dsn = tcp_server.dsn().replace("postgresql://", "postgresql+asyncpg://")
+
+    async with await Database.open(dsn, check=False) as db, db.acquire() as conn:
+        assert await conn.fetchval("SELECT current_user") == "postgres"
+        assert db.where == f"127.0.0.1:{tcp_server.port}"
+
+
+async def test_behind_a_transaction_pooler_nothing_is_prepared(dsn: str) -> None:
+    async with await Database.open(dsn, settings=DatabaseSettings(pgbouncer=True)) as db:
+        async with db.acquire() as conn:
+            await conn.fetchval("SELECT 1")
+            prepared = await conn.fetch("SELECT name FROM pg_prepared_statements")
+        async with db.engine.connect() as people:
+            answer = (await people.execute(text("SELECT :n + 1"), {"n": 1})).scalar_one()
+
+    assert prepared == []
+    assert answer == 2
+
+
+async def test_an_address_that_is_none_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigError, match="postgresql://user:password@host"):
+        await Database.open("sqlite:///aiosched.db")

@@ -1,0 +1,109 @@
+"""The application of examples/embedding: it serves requests while DAGs run, and stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import httpx2
+
+FOLDER = Path(__file__).parents[2] / "examples" / "embedding"
+
+
+@dataclass
+class Application:
+    """A running uvicorn: a client for it, and the lines that it has written."""
+
+    process: asyncio.subprocess.Process
+    client: httpx2.AsyncClient
+    lines: list[str]
+
+    async def until(self, text: str) -> None:
+        """Read the log until a line has `text`; fail with all of it when the log ends before."""
+        assert self.process.stderr is not None
+        while line := (await self.process.stderr.readline()).decode():
+            self.lines.append(line)
+            if text in line:
+                return
+        raise AssertionError(f"no {text!r} in:\n{''.join(self.lines)}")
+
+
+@asynccontextmanager
+async def application(dsn: str, folder: Path, *, workers: int = 1) -> AsyncIterator[Application]:
+    """The example under uvicorn on a Unix socket in `folder`, stopped with TERM at the end."""
+    socket = str(folder / "app.sock")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AIOSCHED")}
+    arguments = ["--app-dir", str(FOLDER), "app:app", "--uds", socket, "--workers", str(workers), "--no-access-log"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "uvicorn", *arguments),
+        cwd=folder,
+        env=environment | {"AIOSCHED_DSN": dsn},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    transport = httpx2.AsyncHTTPTransport(uds=socket)
+    try:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://app") as client:
+            app = Application(process, client, [])
+            for _ in range(workers):
+                await app.until("Application startup complete")
+            yield app
+            process.send_signal(signal.SIGTERM)
+            for _ in range(workers):
+                await app.until("Application shutdown complete")
+            await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def finished(client: httpx2.AsyncClient, run_id: str) -> str:
+    """Ask for the run's state, and for the application's health, until the run has ended."""
+    while True:
+        state: str = (await client.get(f"/reports/{run_id}")).json()["state"]
+        if state in ("success", "failed"):
+            return state
+        assert (await client.get("/health")).json() == {"status": "ok"}
+
+
+async def test_requests_are_served_while_runs_that_they_started_go_on(dsn: str, short_path: Path) -> None:
+    async with application(dsn, short_path) as app:
+        asked = await app.client.post("/reports", params={"city": "Utrecht"})
+
+        assert asked.status_code == 202
+        assert await finished(app.client, asked.json()["run_id"]) == "success"
+
+
+async def test_a_run_that_does_not_exist_is_not_found(dsn: str, short_path: Path) -> None:
+    async with application(dsn, short_path) as app:
+        assert (await app.client.get("/reports/manual__nobody")).status_code == 404
+
+
+async def test_each_run_happens_once_with_two_processes_on_one_database(dsn: str, short_path: Path) -> None:
+    async with application(dsn, short_path, workers=2) as app:
+        asked = [await app.client.post("/reports", params={"city": city}) for city in ("Utrecht", "Delft", "Assen")]
+
+        ends = [await finished(app.client, answer.json()["run_id"]) for answer in asked]
+
+    assert ends == ["success"] * 3
+    assert await tries(dsn) == [1] * 12
+
+
+async def tries(dsn: str) -> list[int]:
+    conn = await asyncpg.connect(dsn)
+    try:
+        rows = await conn.fetch(
+            "SELECT try_number FROM task_instance JOIN dag_run ON dag_run.id = run_id WHERE dag_id = 'report'"
+        )
+    finally:
+        await conn.close()
+    return [row["try_number"] for row in rows]

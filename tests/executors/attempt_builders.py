@@ -1,0 +1,110 @@
+"""Small builders for the tests of executors: DAG files, attempts, a place for reports."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, XComRef
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HEADER = """
+import asyncio, logging, os, signal, subprocess, sys, time, warnings
+from datetime import datetime, timezone
+from aiosched.authoring.dag import DAG
+from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.operators.python import PythonOperator
+from aiosched.errors import FailTask, RescheduleTask, SkipTask
+
+def task(function, **kwargs):
+    return PythonOperator(task_id=function.__name__, python_callable=function, **kwargs)
+"""
+
+
+def write_dag(folder: Path, tasks: str, *, name: str = "d") -> str:
+    """A DAG file whose DAG `name` has the functions of `tasks` as tasks; returns its relative path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    body = textwrap.indent(textwrap.dedent(tasks), "    ")
+    (folder / f"{name}.py").write_text(f"{HEADER}\nwith DAG({name!r}, schedule=None):\n{body}\n")
+    return f"{name}.py"
+
+
+def attempt(
+    task_id: str,
+    *,
+    is_async: bool = False,
+    number: int = 0,
+    file: str | None = "d.py",
+    dag_id: str = "d",
+    try_number: int = 1,
+    max_tries: int = 0,
+    timeout: float | None = None,
+    file_hash: str = "h",
+    map_index: int = -1,
+    **run: Any,
+) -> Attempt:
+    """The first try of `task_id`, in run 1; `number` tells attempts of one task apart (its run)."""
+    info = RunInfo(
+        key=number, dag_id=dag_id, run_id=f"manual__{number}", run_type="manual", run_after=NOW, logical_date=NOW,
+        file=file, file_hash=file_hash, **run,
+    )  # fmt: skip
+    key = AttemptKey(number, 0, map_index, try_number)
+    return Attempt(
+        key=key, run=info, task_id=task_id, is_async=is_async, max_tries=max_tries, execution_timeout=timeout
+    )
+
+
+@dataclass
+class FakeServices:
+    """XComs from a dict: (task id, key) to (map index, JSON text) pairs."""
+
+    xcoms: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)
+    calls: list[Sequence[XComRef]] = field(default_factory=list)
+
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        self.calls.append(refs)
+        await asyncio.sleep(0)
+        return [self.xcoms.get((ref.task_id, ref.key), []) for ref in refs]
+
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        return self.xcoms.get((ref.task_id, ref.key), [])
+
+
+class Reports:
+    """Collects reports and lets a test wait for them."""
+
+    def __init__(self) -> None:
+        self.all: list[Report] = []
+        self._news = asyncio.Event()
+
+    def __call__(self, report: Report) -> None:
+        self.all.append(report)
+        self._news.set()
+
+    @property
+    def final(self) -> list[Report]:
+        return [report for report in self.all if report.outcome is not Outcome.STARTED]
+
+    async def of(self, wanted: Attempt, *, outcome: Outcome | None = None) -> Report:
+        """The final report of an attempt (or the one with `outcome`); waits for it."""
+        while True:
+            self._news.clear()
+            for report in self.all:
+                matches = report.outcome is not Outcome.STARTED if outcome is None else report.outcome is outcome
+                if report.key == wanted.key and matches:
+                    return report
+            async with asyncio.timeout(20):
+                await self._news.wait()
+
+    async def count(self, wanted: int) -> list[Report]:
+        """The final reports, once there are `wanted` of them."""
+        while len(self.final) < wanted:
+            self._news.clear()
+            async with asyncio.timeout(20):
+                await self._news.wait()
+        return self.final

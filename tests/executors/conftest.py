@@ -1,0 +1,63 @@
+"""Fixtures for executors: folders, reports, and a check that no process is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from aiosched.executors.local import LocalExecutor, LocalOptions
+from attempt_builders import FakeServices, Reports
+
+StartLocal = Callable[..., Awaitable[LocalExecutor]]
+
+
+@pytest.fixture
+def dags_folder(tmp_path: Path) -> Path:
+    return tmp_path / "dags"
+
+
+@pytest.fixture
+def logs_folder(tmp_path: Path) -> Path:
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def services() -> FakeServices:
+    return FakeServices()
+
+
+@pytest.fixture
+async def reports() -> Reports:
+    return Reports()
+
+
+@pytest.fixture
+def no_process_left() -> Iterator[None]:
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    yield
+    left = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
+    assert not left
+
+
+@pytest.fixture
+async def start_local(
+    no_process_left: None, dags_folder: Path, logs_folder: Path, services: FakeServices, reports: Reports
+) -> AsyncIterator[StartLocal]:
+    started: list[LocalExecutor] = []
+
+    async def start(**options: Any) -> LocalExecutor:
+        defaults = {"slots": 2, "kill_after": 0.3, "cleanup_time": 0.2}
+        executor = LocalExecutor(
+            LocalOptions(dags_folder=dags_folder, logs_folder=logs_folder, **{**defaults, **options})
+        )
+        await executor.start(reports, services)
+        started.append(executor)
+        return executor
+
+    yield start
+    for executor in started:
+        await executor.stop(0)
