@@ -179,6 +179,28 @@ def test_the_readmes_test_command_is_the_one_that_ci_runs() -> None:
     assert second.split(" && ")[1] in read("Makefile")
 
 
+def test_the_readmes_commands_exist() -> None:
+    words = re.findall(r"(?:^\$|&&) aiosched ([^#\n]+)", read("README.md"), re.M)
+    assert words
+
+    for command in words:
+        flags = [word for word in command.split() if word.startswith("-")]
+        names = command.split()[:2] if command.split()[0] in ("dags", "runs", "tasks") else command.split()[:1]
+        shown = subprocess.run(
+            [sys.executable, "-m", "aiosched", *names, "--help"], capture_output=True, text=True, check=False
+        )
+        assert shown.returncode == 0, f"{command}: {shown.stderr}"
+        assert [flag for flag in flags if flag not in shown.stdout] == [], command
+
+
+def test_the_readmes_python_is_python() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", read("README.md"), re.S)
+
+    assert len(blocks) == 2
+    for block in blocks:
+        ast.parse(block)
+
+
 @pytest.mark.parametrize("script", [".ci/run", ".ci/lint"])
 def test_the_scripts_of_ci_can_be_run(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)

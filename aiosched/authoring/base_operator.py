@@ -181,6 +181,8 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
             self.task_group = group
             self.task_id = checks.valid_key("task_id", group.child_id(self.label), where)
         dag.add_task(self)
+        if group is not None:
+            group.children[self.task_id] = self
 
     # What subclasses implement and runners call
 

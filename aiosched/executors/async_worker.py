@@ -87,7 +87,8 @@ class AsyncWorker(asyncio.Protocol):
         answer = self._questions[number] = self._loop.create_future()
         self._transport.write(frame(Ask(number, run, list(refs), previous)))
         try:
-            return await answer
+            pairs: list[list[tuple[int, str]]] = await answer
+            return pairs
         finally:
             self._questions.pop(number, None)
 

@@ -98,11 +98,11 @@ class ForkserverClient:
         if not data:
             self._shut()
             try:
-                code = self._process.wait(1)
+                status = self._process.wait(1)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-                code = self._process.wait()
-            self._listener.forkserver_lost(describe_exit(code))
+                status = self._process.wait()
+            self._listener.forkserver_lost(describe_exit(status))
             return
         for message in self._reader.feed(data):
             match message:

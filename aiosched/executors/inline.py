@@ -16,7 +16,7 @@ import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ from aiosched.executors.threads import DaemonThreads, run_aside
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _STOPPED: Final = "the scheduler stopped"
@@ -318,7 +319,7 @@ class BlockingServices:
         """See TaskServices. Blocks."""
         return self._wait(self._services.get_previous_xcoms(run, ref))
 
-    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from aiosched.authoring.context import build_context, current_context
 from aiosched.authoring.base_operator import BaseOperator
+from aiosched.authoring.context import build_context, current_context
 from aiosched.authoring.task_instance import TaskInstance
 from aiosched.core.messages import Attempt, Outcome, Report, RunInfo, TaskServices, XComRef, XComValue
 from aiosched.core.retries import may_retry
@@ -176,8 +176,10 @@ class Execution:
             return await _within(seconds, operator.execute(context))
         if self.attempt.is_async:  # the file changed since the run began: a plain function must not block the loop
             return await asyncio.to_thread(operator.execute, context)
-        with nullcontext() if seconds is None or self._time_limit is None else self._time_limit(
-            seconds, timeout_reason(seconds)
+        with (
+            nullcontext()
+            if seconds is None or self._time_limit is None
+            else self._time_limit(seconds, timeout_reason(seconds))
         ):
             result = operator.execute(context)
             return asyncio.run(_finish(result)) if is_async else result

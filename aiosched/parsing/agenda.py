@@ -12,7 +12,7 @@ Source: the design, section 8; the semantics reference, section 30.2.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -86,11 +86,12 @@ class Agenda:
                     self._finish(entry, now)
                 else:
                     self._add(entry, Rank.NEWS)
-            elif entry.file.digest != file.digest:
-                entry.file = file
-                self._add(entry, Rank.NEWS)
             else:
+                settled = entry.running is None and entry.waiting is None
+                known = entry.digest if settled else entry.file.digest
                 entry.file = file
+                if known != file.digest:
+                    self._add(entry, Rank.NEWS)
         self._take_in_modules(listing.modules)
         return gone
 
@@ -132,8 +133,6 @@ class Agenda:
         self._finish(entry, now)
         if entry.waiting is not None:  # news came meanwhile
             self._push(entry)
-        elif entry.file.digest != result.digest and result.digest:
-            entry.waiting = None  # what was read is newer than the listing; the next one settles it
         return True
 
     def seconds_to_routine(self, now: float) -> float | None:

@@ -198,7 +198,7 @@ def _walk(
             if identity in above:
                 yield Problem(
                     printable(name),
-                    f"{printable(name)} is a symbolic link to a folder that contains it, so the DAGs folder has no end. "
+                    f"{printable(name)} is a symbolic link to a folder that contains it: the DAGs folder has no end. "
                     "Remove the link, or name it in an .aioschedignore file.",
                 )
             else:

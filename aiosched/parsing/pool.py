@@ -90,7 +90,7 @@ class _CleanContext(SpawnContext):
     def __init__(self) -> None:
         self.started: list[SpawnProcess] = []
 
-    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
         process = _CleanProcess(*args, **kwargs)
         self.started = [p for p in self.started if p.pid is None or p.is_alive()]
         self.started.append(process)

@@ -48,8 +48,8 @@ IDLE: Final = 60.0  # seconds without a file, after which the supervisors go
 RETRY: Final = (0.5, 30.0)  # seconds between attempts to reach the database: first, most
 
 _DATABASE_TROUBLE: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError, OSError)
-# The content cannot be stored, now or later: the fault of one file. The last one is raised by the client.
-_UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError, asyncpg.exceptions.DataError)
+# The content cannot be stored, now or later: the fault of one file.
+_UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 _UNFINISHED_SYNTAX: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
 
 
@@ -63,7 +63,7 @@ class ParserStats:
     seconds: float
 
 
-class _Stopped(Exception):  # noqa: N818
+class _Stopped(Exception):
     """Ends the task group from inside."""
 
 
@@ -114,7 +114,7 @@ class Parser:
 
     @property
     def first_pass(self) -> asyncio.Future[None]:
-        """Done once every file that was present at the start was parsed once and stored. Await it as often as needed."""
+        """Done once every file that was present at the start was parsed and stored. Await it as often as needed."""
         return asyncio.shield(self._first_pass)
 
     @property
@@ -200,7 +200,8 @@ class Parser:
         self._conflicts = {n: c for n, c in self._conflicts.items() if n in self._agenda}
         self._take_problems(listing)
         await self._note_unchanged()
-        self._begin_first_pass(self._agenda.unfinished)
+        self._begin_first_pass(self._agenda.unfinished | self._problems.keys())
+        self._finished_first([n for n in self._first or () if n not in self._agenda and n not in self._problems])
         self._work_news.set()
 
     def _is_mine(self, name: str) -> bool:

@@ -9,6 +9,7 @@ authoring room is imported inside them.
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import time
 import zipfile
@@ -36,9 +37,9 @@ class ParseRequest(NamedTuple):
 def prepare(settings: Settings) -> None:
     """Make this process a supervisor: called once in each worker of the pool."""
     from aiosched.authoring.settings import AuthoringDefaults, use_defaults
-    from aiosched.parsing import child as _  # before the first fork
 
     global _limits
+    importlib.import_module("aiosched.parsing.child")  # and all that it needs, before the first fork
     _limits = Limits.of(settings)
     use_defaults(AuthoringDefaults.of(settings.core))
     become_supervisor()

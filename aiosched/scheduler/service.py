@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,11 +28,11 @@ from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir
 from aiosched.db.engine import Database
 from aiosched.db.failures import is_retryable
 from aiosched.db.migrate import migrate
-from aiosched.errors import AioschedError, ConfigError, FencedOut, NotFound, Refused
-from aiosched.executors import make_executor
+from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
 from aiosched.parsing import Parser
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.events import Listener
+from aiosched.scheduler.executor_choice import make_executor
 from aiosched.scheduler.incarnation import Incarnation, give_up
 from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.lease import Identity, Lease
@@ -218,8 +218,7 @@ class Scheduler:
         dsn = self.settings.database.dsn
         embedded = dsn is None
         if dsn is None:
-            folder = embedded_data_dir(self.settings.core.home)
-            self._embedded = EmbeddedPostgres(folder)
+            self._embedded = EmbeddedPostgres(embedded_data_dir(self.settings.core.home))
             dsn = await self._embedded.start()
         if embedded or self._migrate:
             await migrate(dsn)
@@ -328,7 +327,7 @@ class Scheduler:
     def _owns(self, partition: int) -> bool:
         return self._session is not None and partition in self._session.holdings.partitions
 
-    def _dags_changed(self, dag_ids: Sequence[str]) -> None:
+    def _dags_changed(self, dag_ids: Collection[str]) -> None:
         if self._session is not None:
             self._session.changed_dags.update(map(partition_of, dag_ids))
             self._session.news.wake()
@@ -406,7 +405,7 @@ class Scheduler:
         session = self._session
         if session is None or not session.gate.is_set() or session.changed_dags or session.books.locked():
             return False
-        if self._parse and (self.parser is None or not self.parser.first_pass.is_set()):
+        if self._parse and (self.parser is None or not self.parser.first_pass.done()):
             return False
         holdings = session.holdings
         paused = {dag_id for dag_id, dag in holdings.dags.items() if dag.row.is_paused}
@@ -441,11 +440,6 @@ class Scheduler:
 
 
 def _executor_of(executor: str | Executor, settings: Settings, dags: Sequence[DAG]) -> Executor:
-    if not isinstance(executor, str):
-        return executor
-    if dags and executor == "local":
-        raise ConfigError(
-            "DAGs given as objects run with executor='inline': worker processes load DAGs from files. "
-            "Use dags_folder=… for executor='local'."
-        )
-    return make_executor(executor, settings, {dag.dag_id: dag for dag in dags})
+    if isinstance(executor, str):
+        return make_executor(executor, settings, {dag.dag_id: dag for dag in dags})
+    return executor

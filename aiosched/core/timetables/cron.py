@@ -127,7 +127,7 @@ def parse_cron(expression: str) -> Cron:
 
 def nearest_words(text: str) -> str:
     """A remedy for a mistyped preset: `did you mean '@daily'?`, or nothing."""
-    near = difflib.get_close_matches("@" + text.lstrip("@").lower(), WORDS, n=1, cutoff=0.6)
+    near = difflib.get_close_matches("@" + text.lstrip("@").lower(), WORDS, n=1, cutoff=0.75)
     return f"did you mean {near[0]!r}?" if near else ""
 
 

@@ -83,7 +83,7 @@ class WallClock:
 
     def meaning(self, wall: datetime) -> WallTick:
         """When the naive wall time `wall` happens under this expression's rule."""
-        first = wall.replace(tzinfo=self.zone)
+        first = wall.replace(tzinfo=self.zone, fold=0)
         early = first.utcoffset() or timedelta(0)
         late = first.replace(fold=1).utcoffset() or timedelta(0)
         utc = wall.replace(tzinfo=UTC)

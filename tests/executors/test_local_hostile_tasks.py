@@ -1,0 +1,328 @@
+"""What becomes of attempts that misbehave in a worker process. Real processes, small limits."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from attempt_builders import Reports, attempt, write_dag
+from conftest import StartLocal
+
+from aiosched.core.messages import Outcome
+from aiosched.executors.log_files import log_path
+
+
+def log_of(logs_folder: Path, one: object) -> str:
+    return log_path(logs_folder, one).read_text()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("raise ValueError('bad')", "ValueError: bad"),
+        ("sys.exit(0)", "SystemExit: 0"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise asyncio.CancelledError", "CancelledError"),
+        ("os._exit(3)", "the worker process ended with exit code 3"),
+        ("os._exit(0)", "the worker process ended with exit code 0"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "the worker process was killed by SIGKILL"),
+        ("import ctypes; ctypes.string_at(0)", "the worker process was killed by SIGSEGV"),
+        ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)", "got SIGTERM from outside"),
+        ("return {'a': [object()]}", "UnusableResult: return_value['a'][0] is an object, which JSON cannot hold"),
+        ("return float('nan')", "UnusableResult: return_value is nan, which JSON cannot hold"),
+        ("return 'x' * 100_000_000", "UnusableResult: The XCom 'return_value' has 100,000,002 bytes, allowed are"),
+    ],
+)  # fmt: skip
+async def test_a_plain_function_that_fails_in_any_way_is_a_failure_that_may_be_retried(
+    start_local: StartLocal, dags_folder: Path, reports: Reports, body: str, reason: str
+) -> None:
+    write_dag(dags_folder, f"def bad():\n    {body}\ndef good(): return 1\ntask(bad), task(good)")
+    executor = await start_local(slots=1)
+    bad, good = attempt("bad", number=1), attempt("good", number=2)
+
+    executor.submit([bad, good])
+
+    report = await reports.of(bad)
+    assert report.outcome is Outcome.FAILED
+    assert report.reason is not None
+    assert report.reason.startswith(reason)
+    assert not report.fail_now
+    assert (await reports.of(good)).outcome is Outcome.SUCCESS
+
+
+async def test_a_traceback_shows_the_users_frames_alone(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports
+) -> None:
+    write_dag(dags_folder, "def helper(): raise ValueError('bad')\ndef bad(): helper()\ntask(bad)")
+    executor = await start_local()
+    bad = attempt("bad")
+
+    executor.submit([bad])
+
+    report = await reports.of(bad)
+    assert re.findall(r"in (\w+)", report.details or "") == ["bad", "helper"]
+    assert "ValueError: bad" in log_of(logs_folder, bad)
+
+
+async def test_execution_timeout_ends_a_function_that_blocks_for_ever(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports
+) -> None:
+    body = """
+    class Slow(BaseOperator):
+        def execute(self, context): time.sleep(1000)
+        def on_kill(self): print("killed")
+    Slow(task_id="slow")
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    slow = attempt("slow", timeout=0.1)
+
+    executor.submit([slow])
+
+    report = await reports.of(slow)
+    assert (report.outcome, report.reason) == (Outcome.FAILED, "ran longer than its execution_timeout of 0.1 s")
+    assert "killed" in log_of(logs_folder, slow)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM, signal.SIGTERM}); time.sleep(1000)",
+        "signal.signal(signal.SIGALRM, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)",
+    ],
+)
+async def test_a_function_that_ignores_timeout_and_term_is_killed(
+    start_local: StartLocal, dags_folder: Path, reports: Reports, body: str
+) -> None:
+    write_dag(dags_folder, f"def deaf():\n    {body}\ndef good(): pass\ntask(deaf), task(good)")
+    executor = await start_local(slots=1)
+    deaf, good = attempt("deaf", timeout=0.1, number=1), attempt("good", number=2)
+
+    executor.submit([deaf, good])
+
+    report = await reports.of(deaf)
+    assert report.outcome is Outcome.FAILED
+    assert report.reason == "ran longer than its execution_timeout of 0.1 s, and its process was killed"
+    assert (await reports.of(good)).outcome is Outcome.SUCCESS
+
+
+async def test_cancel_lets_finally_blocks_and_on_kill_run_and_takes_the_children_along(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, tmp_path: Path, reports: Reports
+) -> None:
+    body = f"""
+    class Long(BaseOperator):
+        def execute(self, context):
+            child = subprocess.Popen(["sleep", "1000"])
+            try:
+                open({str(tmp_path / "pid")!r}, "w").write(str(child.pid))
+                print("working")
+                os.kill(os.getppid(), 0)
+                time.sleep(1000)
+            finally:
+                print("finally")
+        def on_kill(self): print("on_kill")
+    Long(task_id="long")
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    long = attempt("long")
+    executor.submit([long])
+    await reports.of(long, outcome=Outcome.STARTED)
+    await until(lambda: log_path(logs_folder, long).exists())
+
+    await executor.cancel(long.key, 5)
+
+    report = await reports.of(long)
+    assert (report.outcome, report.reason) == (Outcome.FAILED, "was stopped on request")
+    text = log_of(logs_folder, long)
+    assert text.index("finally") < text.index("on_kill")
+    child = int((tmp_path / "pid").read_text())
+    await until(lambda: not running(child))
+
+
+async def test_cancel_kills_a_function_that_ignores_term(
+    start_local: StartLocal, dags_folder: Path, reports: Reports
+) -> None:
+    body = """
+    def deaf():
+        while True:
+            try: time.sleep(1000)
+            except BaseException: pass
+    task(deaf)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    deaf = attempt("deaf")
+    executor.submit([deaf])
+    await reports.of(deaf, outcome=Outcome.STARTED)
+
+    await executor.cancel(deaf.key, 0.1)
+
+    report = await reports.of(deaf)
+    assert (report.outcome, report.reason) == (Outcome.FAILED, "was stopped on request, and its process was killed")
+
+
+async def test_cancelling_what_has_not_begun_takes_it_out_of_the_line(
+    start_local: StartLocal, dags_folder: Path, reports: Reports
+) -> None:
+    write_dag(dags_folder, "def slow(): time.sleep(1000)\ntask(slow)")
+    executor = await start_local(slots=1)
+    first, second = attempt("slow", number=1), attempt("slow", number=2)
+    executor.submit([first, second])
+
+    await executor.cancel(second.key, 5)
+
+    report = await reports.of(second)
+    assert (report.outcome, report.reason) == (Outcome.FAILED, "was stopped on request before it began")
+
+
+async def test_a_child_that_stays_is_ended_with_its_worker(
+    start_local: StartLocal, dags_folder: Path, reports: Reports
+) -> None:
+    body = """
+    def leaves():
+        return subprocess.Popen(["sleep", "1000"]).pid
+    def forks():
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(1000)
+        return pid
+    task(leaves), task(forks)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    leaves, forks = attempt("leaves", number=1), attempt("forks", number=2)
+
+    executor.submit([leaves, forks])
+
+    for one in (leaves, forks):
+        report = await reports.of(one)
+        assert report.outcome is Outcome.SUCCESS
+        child = json.loads(report.xcoms[0].value)
+        await until(lambda child=child: not running(child))  # type: ignore[misc]
+
+
+async def test_a_forked_child_that_returns_from_the_task_does_not_become_a_second_worker(
+    start_local: StartLocal, dags_folder: Path, reports: Reports
+) -> None:
+    write_dag(dags_folder, "def forks(): return 0 if os.fork() else 1\ntask(forks)")
+    executor = await start_local()
+    forks, again = attempt("forks", number=1), attempt("forks", number=2)
+
+    executor.submit([forks])
+    first = await reports.of(forks)
+    executor.submit([again])
+    await reports.of(again)
+
+    assert first.xcoms[0].value == "0"
+    assert len(reports.final) == 2
+
+
+async def test_a_warm_worker_is_as_new_for_the_next_attempt(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, tmp_path: Path, reports: Reports
+) -> None:
+    body = f"""
+    def messy():
+        os.environ["MESS"] = "1"
+        os.environ.pop("PATH")
+        os.chdir({str(tmp_path)!r})
+        os.umask(0)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.stdout = open(os.devnull, "w")
+        os.close(1), os.close(2)
+        return os.getpid()
+    def look():
+        print("seen")
+        sys.stdout.flush()
+        subprocess.run(["echo", "by a child"], check=True)
+        umask = os.umask(0o22)
+        handler = signal.getsignal(signal.SIGTERM)
+        return [os.environ.get("MESS"), "PATH" in os.environ, os.getcwd(), umask, callable(handler), os.getpid()]
+    task(messy), task(look)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local(slots=1)
+    before, messy, after = attempt("look", number=1), attempt("messy", number=2), attempt("look", number=3)
+
+    executor.submit([before, messy, after])
+
+    first, middle, second = (json.loads((await reports.of(one)).xcoms[0].value) for one in (before, messy, after))
+    assert middle == first[-1]  # the same process
+    assert first == second
+    for one in (before, after):
+        assert re.search(r"stdout +seen\n", log_of(logs_folder, one))
+        assert "by a child\n" in log_of(logs_folder, one)
+
+
+async def test_a_flooding_task_is_cut_and_the_others_go_on(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports
+) -> None:
+    body = """
+    def flood():
+        for _ in range(100_000): print("x" * 100)
+    async def aflood():
+        for _ in range(10_000): print("x" * 100)
+    async def calm(): print("calm")
+    task(flood), task(aflood), task(calm)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local(max_log_bytes=10_000)
+    floods = [attempt("flood", number=1), attempt("aflood", is_async=True, number=2)]
+    calm = attempt("calm", is_async=True, number=3)
+
+    executor.submit([*floods, calm])
+
+    for one in floods:
+        assert (await reports.of(one)).outcome is Outcome.SUCCESS
+        text = log_of(logs_folder, one)
+        assert len(text) < 10_200
+        assert text.endswith("the log is full (core.max_log_bytes): the rest of this attempt's output is dropped\n")
+    await reports.of(calm)
+    assert "calm" in log_of(logs_folder, calm)
+
+
+async def test_an_async_task_that_blocks_the_loop_is_killed_and_its_neighbours_are_lost(
+    start_local: StartLocal, dags_folder: Path, reports: Reports
+) -> None:
+    body = """
+    async def hog(): time.sleep(1000)
+    async def fine(): await asyncio.sleep(1000)
+    task(hog), task(fine)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local(async_workers=1)
+    fine, hog = attempt("fine", is_async=True, number=1), attempt("hog", is_async=True, number=2)
+    executor.submit([fine])
+    await reports.of(fine, outcome=Outcome.STARTED)
+    executor.submit([hog])
+    await reports.of(hog, outcome=Outcome.STARTED)
+
+    await executor.cancel(hog.key, 0.1)
+
+    killed, lost = await reports.of(hog), await reports.of(fine)
+    assert (killed.outcome, killed.reason) == (
+        Outcome.FAILED, "was stopped on request, and its process was killed",
+    )  # fmt: skip
+    assert lost.outcome is Outcome.LOST
+    assert lost.reason == "the worker process was killed by SIGKILL, which ran 2 attempts at a time"
+
+
+def running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def until(condition: object, *, seconds: float = 10) -> None:
+    """Wait for something in another process that nobody reports."""
+    import asyncio
+
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "did not happen in time"
+        await asyncio.sleep(0.01)
