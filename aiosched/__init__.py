@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aiosched.authoring.base_operator import BaseOperator
+    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.context import Context, get_current_context
     from aiosched.authoring.dag import DAG
     from aiosched.authoring.decorators import dag, task_group
@@ -38,7 +38,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AioschedError": "errors",
-    "BaseOperator": "authoring.base_operator",
+    "BaseOperator": "authoring.operator",
     "BaseSensorOperator": "authoring.operators",
     "BashOperator": "authoring.operators",
     "BranchPythonOperator": "authoring.operators",

@@ -1,6 +1,6 @@
 """What DAG authors import, and how a DAG becomes a `DagSpec`.
 
-    dag.py            the DAG                        base_operator.py  what all tasks have in common
+    dag.py            the DAG                        operator.py       what all tasks have in common
     taskflow.py       @task                          operators/        Python, bash, empty, sensors
     decorators.py     @dag, @task_group              task_group.py     groups
     dependencies.py   >>, chain, labels              xcom_arg.py       outputs as arguments
@@ -20,7 +20,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aiosched.authoring.base_operator import BaseOperator
+    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.context import Context, build_context, current_context, get_current_context
     from aiosched.authoring.dag import DAG
     from aiosched.authoring.dependencies import Label, chain, cross_downstream
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AuthoringDefaults": "settings",
-    "BaseOperator": "base_operator",
+    "BaseOperator": "operator",
     "BaseSensorOperator": "operators",
     "BashOperator": "operators",
     "BranchPythonOperator": "operators",

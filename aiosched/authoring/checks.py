@@ -66,7 +66,7 @@ class NamesItsParameters(type):
         known_names_only(called, kwargs, parameters)
         for name, required in list(parameters.items())[len(args) :]:
             if required and name not in kwargs:
-                raise fail(f"{cls.__name__} needs {name!r}. Add {name}=… to the call.")
+                raise missing(cls.__name__, name, ())
         return super().__call__(*args, **kwargs)
 
 
@@ -86,6 +86,13 @@ def known_names_only(owner: str, given: dict[str, Any], known: Collection[str], 
                 warn(f"{owner}: {name!r} has no effect, {IGNORED[name]}. Remove it.", where)
             continue
         raise fail(f"{owner} has no parameter {name!r}. {suggestion(name, known)}", where)
+
+
+def missing(owner: str, name: str, given: Iterable[str], where: Location | None = None) -> DagError:
+    """The error for a parameter that must be given; `given` are unknown names that may be meant for it."""
+    near = difflib.get_close_matches(name, given, n=1)
+    remedy = f"Write {name}=… instead of {near[0]}=…" if near else f"Add {name}=… to the call"
+    return fail(f"{owner} needs {name!r}. {remedy}.", where)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

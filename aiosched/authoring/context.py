@@ -13,7 +13,7 @@ from aiosched.errors import AioschedError
 if TYPE_CHECKING:
     from pendulum import DateTime
 
-    from aiosched.authoring.base_operator import BaseOperator
+    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.dag import DAG
     from aiosched.authoring.task_instance import TaskInstance
     from aiosched.core.messages import Attempt, RunInfo

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aiosched.authoring import building, checks
-from aiosched.authoring.base_operator import BaseOperator, Callbacks, Seconds
+from aiosched.authoring.operator import BaseOperator, Callbacks, Seconds
 from aiosched.authoring.dates import optional_aware, zone_name
 from aiosched.authoring.location import Location, author_location
 from aiosched.authoring.params import DagParam, ParamsDict

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiosched.authoring.building import current_dag, current_group
-from aiosched.authoring.checks import fail, known_names_only
+from aiosched.authoring.checks import fail, known_names_only, missing
 from aiosched.authoring.location import Location, author_location
 
 
@@ -73,7 +73,7 @@ def _with_defaults(init: Callable[..., None]) -> Callable[..., None]:
             known_names_only(_called(self, kwargs), kwargs, _known_to(type(self)), where)
         for name in required:
             if name not in kwargs and name not in by_position:
-                raise fail(f"{_called(self, kwargs)} needs {name!r}. Add {name}=… to the call.", where)
+                raise missing(_called(self, kwargs), name, kwargs.keys() - _known_to(type(self)), where)
         init(self, *args, **kwargs)
 
     return wrapper

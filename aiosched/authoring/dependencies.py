@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aiosched.authoring.checks import fail
 
 if TYPE_CHECKING:
-    from aiosched.authoring.base_operator import BaseOperator
+    from aiosched.authoring.operator import BaseOperator
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from aiosched.authoring.location import author_location
 from aiosched.errors import DuplicateTaskError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.base_operator import BaseOperator
+    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.dag import DAG
 
 

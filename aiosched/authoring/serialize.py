@@ -22,7 +22,7 @@ from aiosched.core.trigger_rules import TriggerRule
 from aiosched.errors import DagCycleError, DagError, ParamError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.base_operator import BaseOperator
+    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.dag import DAG
 
 

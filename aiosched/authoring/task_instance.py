@@ -14,7 +14,7 @@ from aiosched.core.messages import Attempt, SkipDecision, TaskServices, XComRef
 if TYPE_CHECKING:
     from pendulum import DateTime
 
-    from aiosched.authoring.base_operator import BaseOperator
+    from aiosched.authoring.operator import BaseOperator
 
 Pairs = list[tuple[int, Any]]  # (map_index, value), in index order
 

@@ -22,7 +22,7 @@ from aiosched.core.messages import XComRef
 from aiosched.errors import TemplateError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.base_operator import BaseOperator
+    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.context import Context
     from aiosched.authoring.dag import DAG
 

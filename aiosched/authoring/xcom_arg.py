@@ -11,7 +11,7 @@ from aiosched.core.messages import XComRef
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.base_operator import BaseOperator
+    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.context import Context
 
 RETURN_VALUE: Final = "return_value"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import typer
 
 from aiosched.cli.options import Dsn, Output
-from aiosched.cli.output import Columns, instant, show_list, talk
+from aiosched.cli.output import Columns, counted, instant, show_list, talk
 from aiosched.cli.session import load, open_database, shown_path
 from aiosched.errors import DatabaseError
 
@@ -113,4 +113,4 @@ async def _parsing(db: Database) -> AsyncIterator[Finding]:
         )
     else:
         last = f", last parsed at {instant(summary.parsed_at)}" if summary.parsed_at else ""
-        yield Finding("parsing", "ok", f"{summary.dags} DAGs in {summary.files} files{last}")
+        yield Finding("parsing", "ok", f"{counted(summary.dags, 'DAG')} in {counted(summary.files, 'file')}{last}")

@@ -75,12 +75,23 @@ class LazyGroup(TyperGroup):
         """
         try:
             return super().main(*args, **kwargs)
-        except AioschedError as error:
+        except (AioschedError, ExceptionGroup) as error:
+            told = _ours(error)
+            if told is None:
+                raise
             if wants_traceback():
                 sys.excepthook(type(error), error, error.__traceback__)
             else:
-                sys.stderr.write(f"error: {error}\n")
-            sys.exit(error.exit_code)
+                sys.stderr.write(f"error: {told}\n")
+            sys.exit(told.exit_code)
+
+
+def _ours(error: BaseException) -> AioschedError | None:
+    """The error of ours in `error`, which may be a task group's; None when anything else is in it, too."""
+    if isinstance(error, BaseExceptionGroup):
+        found = [_ours(inner) for inner in error.exceptions]
+        return None if None in found else found[0]
+    return error if isinstance(error, AioschedError) else None
 
 
 def wants_traceback() -> bool:

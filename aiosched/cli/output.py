@@ -152,6 +152,11 @@ def duration(seconds: float | None) -> str:
     raise AssertionError("the last unit takes everything")
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 DAG`, `2 DAGs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _plain(value: Any) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import getpass
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -67,7 +68,7 @@ async def address(settings: Settings, *, create: bool = False) -> AsyncIterator[
             f"There is no database: none is named by --dsn or AIOSCHED_DSN, and {shown_path(settings.core.home)} "
             "holds none yet. Start `aiosched serve` here, or go to the folder where it runs."
         )
-    if embedded_dsn(settings.core.home) is None:
+    if embedded_dsn(settings.core.home) is None and sys.stderr.isatty():
         talk(f"starting the embedded database in {shown_path(folder)}")
     async with EmbeddedPostgres(folder) as dsn:
         yield dsn
@@ -115,7 +116,9 @@ async def ask(
     if answer is None:
         return None
     if answer.state == "refused":
-        raise Refused(str(answer.result.get("error", "refused")))
+        refused = Refused(str(answer.result.get("error", "refused")))
+        refused.exit_code = answer.result.get("exit_code", Refused.exit_code)
+        raise refused
     return answer.result
 
 

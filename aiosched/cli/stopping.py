@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from aiosched.cli.output import duration, talk
+from aiosched.cli.output import counted, duration, talk
 
 _SECOND_GRACE: Final = 5.0  # between TERM and KILL, after the second request
 _NAMED: Final = 5  # running tasks that the countdown names
@@ -26,8 +26,8 @@ RunningAttempt = tuple[str, str, str, float]  # DAG id, run id, task id, seconds
 class Stoppable(Protocol):
     """What is needed of a scheduler to end it."""
 
-    async def drain(self, grace: float) -> None: ...
-    async def stop(self, grace: float) -> None: ...
+    async def drain(self, grace: float) -> object: ...
+    async def stop(self, grace: float) -> object: ...
     def running_attempts(self) -> Sequence[RunningAttempt]: ...
 
 
@@ -75,11 +75,13 @@ async def end(scheduler: Stoppable, requests: StopRequests, *, grace: float) -> 
         draining.result()
         left = scheduler.running_attempts()
         if left:
-            talk(f"{_tasks(len(left))} did not finish within {duration(grace)} and will be ended: {_named(left)}")
+            talk(
+                f"{counted(len(left), 'task')} did not finish within {duration(grace)} and will be ended: {_named(left)}"
+            )
         await scheduler.stop(_SECOND_GRACE if left else 0.0)
         return not left
     left = scheduler.running_attempts()
-    talk(f"ending {_tasks(len(left))}: TERM now, KILL in {duration(_SECOND_GRACE)}; once more exits at once")
+    talk(f"ending {counted(len(left), 'task')}: TERM now, KILL in {duration(_SECOND_GRACE)}; once more exits at once")
     draining.cancel()
     await asyncio.gather(draining, return_exceptions=True)
     await scheduler.stop(_SECOND_GRACE)
@@ -111,10 +113,6 @@ async def _count_down(scheduler: Stoppable, grace: float) -> None:
 
 def _still_run(number: int) -> str:
     return "1 task still runs" if number == 1 else f"{number} tasks still run"
-
-
-def _tasks(number: int) -> str:
-    return f"{number} task{'' if number == 1 else 's'}"
 
 
 def _named(attempts: Sequence[RunningAttempt]) -> str:

@@ -260,7 +260,7 @@ def runs_to_start(
     Source: the semantics reference, sections 14.1 to 14.3.
     """
     count = dict(running)
-    paused = frozenset(paused_backfills)
+    closed: dict[int | None, str] = {backfill: f"backfill {backfill} is paused" for backfill in paused_backfills}
     started: list[R] = []
     waiting: dict[int, str] = {}
 
@@ -269,18 +269,17 @@ def runs_to_start(
 
     for run in sorted(queued, key=turn):
         group = run.backfill_id
-        owner = "the DAG" if group is None else f"backfill {group}"
-        limit = limits.get(group, 0)
         if blocked is not None:
             waiting[run.key] = blocked
         elif run.run_after > now:
             waiting[run.key] = f"may start at {_stamp(run.run_after)}"
-        elif group in paused:
-            waiting[run.key] = f"{owner} is paused"
-        elif count.get(group, 0) >= limit:
-            waiting[run.key] = f"max_active_runs={limit} of {owner} reached: {count.get(group, 0)} running"
+        elif group in closed:
+            waiting[run.key] = closed[group]
+        elif (runs := count.get(group, 0)) >= (limit := limits.get(group, 0)):
+            owner = "the DAG" if group is None else f"backfill {group}"
+            waiting[run.key] = closed[group] = f"max_active_runs={limit} of {owner} reached: {runs} running"
         else:
-            count[group] = count.get(group, 0) + 1
+            count[group] = runs + 1
             started.append(run)
     return StartDecision(tuple(started), waiting)
 

@@ -38,7 +38,6 @@ from aiosched.errors import DatabaseError, UnsupportedDatabase
 log = logging.getLogger(__name__)
 
 VERSION: Final = 18
-PORT: Final = 5432  # names the socket file, no port is opened
 SUPERUSER: Final = "postgres"
 DATABASE: Final = "aiosched"
 
@@ -46,7 +45,6 @@ OPTIONS: Final = MappingProxyType(
     {
         "listen_addresses": "",
         "unix_socket_permissions": "0700",
-        "port": str(PORT),
         "max_connections": "200",
         "shared_buffers": "128MB",
         "max_wal_size": "2GB",
@@ -116,12 +114,13 @@ class Postmaster:
     """What `postmaster.pid` says about the server that wrote it."""
 
     pid: int
+    port: str  # names the socket file, no port is opened
     socket_folder: Path
     status: str  # starting, ready, stopping, standby
 
     @property
     def socket(self) -> Path:
-        return self.socket_folder / f".s.PGSQL.{PORT}"
+        return self.socket_folder / f".s.PGSQL.{self.port}"
 
 
 def embedded_data_dir(home: Path) -> Path:
@@ -131,8 +130,10 @@ def embedded_data_dir(home: Path) -> Path:
 
 def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
     """The DSN of the running embedded server of `home`, None if it is not running. Starts nothing."""
-    found = _read_postmaster(embedded_data_dir(home).absolute())
-    return _dsn(found, database) if found is not None and _ask(found.socket) is Answer.READY else None
+    data_dir = embedded_data_dir(home).absolute()
+    with _told(data_dir):
+        found = _read_postmaster(data_dir)
+        return _dsn(found, database) if found is not None and _ask(found.socket) is Answer.READY else None
 
 
 class EmbeddedPostgres:
@@ -281,7 +282,7 @@ class EmbeddedPostgres:
         claim_folder(fresh, account)
         try:
             # initdb reads no options of ours, so that a small /dev/shm or a low limit fails here with its own words
-            self._initdb(account, *_INITDB, "-D", str(fresh))
+            self._initdb(account, *_INITDB, f"--set=port={_new_port()}", "-D", str(fresh))
             self._name_database(account, fresh)
             if "fsync" not in self.options:
                 self._initdb(account, "--sync-only", "-D", str(fresh))
@@ -361,7 +362,16 @@ class EmbeddedPostgres:
 
 
 def _dsn(server: Postmaster, database: str) -> str:
-    return f"postgresql://{SUPERUSER}@/{database}?host={quote(str(server.socket_folder))}"
+    return f"postgresql://{SUPERUSER}@/{database}?host={quote(str(server.socket_folder))}&port={server.port}"
+
+
+def _new_port() -> int:
+    """The number in the name of a new cluster's socket: four digits, another one with every tenth of a second.
+
+    If somebody removes a data directory under a running server, that server notices within a minute, stops
+    and removes its socket by name. By then a new cluster may stand in the same place: its name must differ.
+    """
+    return 1024 + time.time_ns() // 10**8 % 8976
 
 
 def _read_postmaster(data_dir: Path) -> Postmaster | None:
@@ -373,7 +383,7 @@ def _read_postmaster(data_dir: Path) -> Postmaster | None:
     if not lines or not lines[0].strip().isdigit():
         return None
     lines += [""] * (8 - len(lines))
-    return Postmaster(pid=int(lines[0]), socket_folder=Path(lines[4]), status=lines[7].strip())
+    return Postmaster(pid=int(lines[0]), port=lines[3], socket_folder=Path(lines[4]), status=lines[7].strip())
 
 
 def _ask(path: Path) -> Answer:

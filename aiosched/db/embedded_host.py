@@ -13,7 +13,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 SYSTEM_USERS: Final = ("pgserver", "postgres")  # who runs the server when we are root; the first is created if need be
 SOCKET_PATH_BYTES: Final = 107 if sys.platform == "linux" else 103  # the kernel's limit, without the final NUL
-_SOCKET_NAME: Final = "/.s.PGSQL.5432"
+_SOCKET_NAME: Final = "/.s.PGSQL.5432"  # any four digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def socket_folder(data_dir: Path, account: Account) -> Path:
     if _fits(data_dir):
         return data_dir
     digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
-    for base in _short_bases():
+    for base in (Path(tempfile.gettempdir()), Path("/tmp")):  # the last resort, when TMPDIR is long itself
         folder = base / f"aiosched-{account.uid}-{digest}"
         if _fits(folder) and _make_private(folder, account):
             log.debug("the socket of %s stands in %s: its own path is too long", data_dir, folder)
@@ -138,14 +138,6 @@ def socket_folder(data_dir: Path, account: Account) -> Path:
 
 def _fits(folder: Path) -> bool:
     return len(os.fsencode(folder)) + len(_SOCKET_NAME) <= SOCKET_PATH_BYTES
-
-
-def _short_bases() -> Iterator[Path]:
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.geteuid() != 0:
-        yield Path(runtime)
-    yield Path(tempfile.gettempdir())
-    yield Path("/tmp")  # the last resort, when TMPDIR is long itself
 
 
 def _make_private(folder: Path, account: Account) -> bool:

@@ -23,6 +23,7 @@ from aiosched.executors.protocol import WorkerConfig as Config
 
 _READ: Final = 65_536
 _MOST_FDS: Final = 64  # passed with one read
+_OURS: Final = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})  # signals that this process handles
 
 
 class Forkserver:
@@ -50,7 +51,10 @@ class Forkserver:
                 os.read(self._wake_read, _READ)
                 self._reap()
             if self._control.fileno() in ready:
-                data, fds, _, _ = socket.recv_fds(self._control, _READ, _MOST_FDS)
+                try:
+                    data, fds, _, _ = socket.recv_fds(self._control, _READ, _MOST_FDS)
+                except ConnectionError:
+                    return
                 if not data:
                     return
                 sockets += fds
@@ -71,14 +75,17 @@ class Forkserver:
             os.waitpid(pid, 0)
 
     def _fork(self, worker: int, is_async: bool, fd: int) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)  # the child must not run this process's handlers
         try:
             pid = os.fork()
+            if pid == 0:
+                self._become_worker(fd, is_async)
         except OSError as error:
             os.close(fd)
             self._send(Exited(worker, None, f"no worker process can be started: {error}"))
             return
-        if pid == 0:
-            self._become_worker(fd, is_async)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
         os.close(fd)
         self._workers[pid] = worker
         self._send(Forked(worker, pid))
@@ -89,8 +96,9 @@ class Forkserver:
             parent = os.getppid()
             os.setsid()
             signal.set_wakeup_fd(-1)
-            for signum in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            for signum in _OURS:
                 signal.signal(signum, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
             die_with_parent(parent)
             os.close(self._wake_read)
             os.close(self._wake_write)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from aiosched.authoring.base_operator import BaseOperator
+from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.context import build_context, current_context
 from aiosched.authoring.task_instance import TaskInstance
 from aiosched.core.messages import Attempt, Outcome, Report, RunInfo, TaskServices, XComRef, XComValue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -18,8 +19,10 @@ from typing import Any, Final
 
 from aiosched.config import Settings
 from aiosched.parsing.discovery import DagFile
-from aiosched.parsing.result import FileError, ParsedFile
+from aiosched.parsing.result import FileError, ParsedFile, one_line
 from aiosched.parsing.supervisor import ParseRequest, prepare, supervise
+
+log: Final = logging.getLogger(__name__)
 
 _AT_MOST: Final = 4  # supervisors, when the settings say nothing
 
@@ -57,6 +60,10 @@ class ParsingPool:
                 if executor is self._executor:
                     executor.shutdown(wait=False)
                     self._executor = self._new_executor()
+            except Exception as error:  # the supervisor could not fork, or has no memory left
+                log.warning("%s could not be parsed: %r", file.name, error)
+                wrong = FileError(type=type(error).__name__, message=one_line(f"Could not be parsed: {error}"))
+                return ParsedFile(name=file.name, digest=file.digest, seconds=0.0, error=wrong)
         return ParsedFile(name=file.name, digest=file.digest, seconds=0.0, error=_BROKEN_TWICE)
 
     @property

@@ -120,9 +120,8 @@ async def _locked(conn: Connection, needed: Collection[str], dag_ids: Collection
     """Lock `dag_ids`; raises DatabaseError when one that is `needed` was deleted since its row was made."""
     dags = await rows.lock_dags(conn, dag_ids)
     if missing := sorted(set(needed) - dags.keys()):
-        raise DatabaseError(
-            f"Somebody deleted the rows of {', '.join(missing)} while they were stored. Store them again."
-        )
+        names = ", ".join(missing)
+        raise DatabaseError(f"Somebody deleted the rows of {names} while they were stored. Store them again.")
     return dags
 
 

@@ -8,9 +8,11 @@ authoring room is imported inside them.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
+import pkgutil
 import time
 import zipfile
 from typing import NamedTuple
@@ -39,13 +41,23 @@ def prepare(settings: Settings) -> None:
     from aiosched.authoring.settings import AuthoringDefaults, use_defaults
 
     global _limits
-    importlib.import_module("aiosched.parsing.child")  # and all that it needs, before the first fork
+    importlib.import_module("aiosched.parsing.child")
+    _import_authoring()
     _limits = Limits.of(settings)
     use_defaults(AuthoringDefaults.of(settings.core))
     become_supervisor()
     os.nice(5)  # deciding and running tasks comes first
     gc.collect()
     gc.freeze()  # children share these pages
+
+
+def _import_authoring() -> None:
+    """Import whatever DAG files may import of ours, once for all children."""
+    from aiosched import authoring
+
+    for module in pkgutil.walk_packages(authoring.__path__, f"{authoring.__name__}."):
+        with contextlib.suppress(ImportError):  # an extra that is not installed here
+            importlib.import_module(module.name)
 
 
 def supervise(request: ParseRequest) -> ParsedFile:

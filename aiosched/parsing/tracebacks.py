@@ -82,9 +82,8 @@ def _places(error: BaseException, summary: traceback.TracebackException) -> Iter
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         end = error.end_offset if error.end_lineno == error.lineno else None
         yield Place(error.filename, error.lineno, error.offset or None, end or None)
-    elif isinstance(error, DagError) and error.file and error.line:
-        if last is None or (error.file, error.line) != last[:2]:  # else the frame knows the column too
-            yield Place(error.file, error.line)
+    elif isinstance(error, DagError) and error.file and error.line and (error.file, error.line) != (last and last[:2]):
+        yield Place(error.file, error.line)  # where the frames do not lead
 
 
 def _characters(line: str, offset: int | None) -> int | None:

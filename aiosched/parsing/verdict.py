@@ -77,8 +77,8 @@ def _answer(ending: Ending, limits: Limits) -> Answer | FileError:
     if ending.timed_out:
         return FileError(
             type="Timeout",
-            message=f"The file was killed after {limits.file_timeout:g} s. Move slow work from the top level of the file "
-            "into its tasks, or raise parsing.file_timeout.",
+            message=f"The file was killed after {limits.file_timeout:g} s. Move slow work from the top level of the "
+            "file into its tasks, or raise parsing.file_timeout.",
         )
     if ending.signal is not None:
         name = signal.Signals(ending.signal).name if ending.signal in set(signal.Signals) else f"signal {ending.signal}"

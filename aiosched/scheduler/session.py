@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from aiosched.clock import Clock
 from aiosched.config import Settings
@@ -30,6 +30,8 @@ from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.pulse import Pulse
 
 logger = logging.getLogger(__name__)
+
+_LAZY_SECONDS: Final = 0.25  # a start that no other commit takes along is stored after this
 
 
 @dataclass(slots=True)
@@ -158,6 +160,8 @@ class Session:
             self.metrics.finished[report.outcome] += 1
         if batch.answers:
             self._spawn(self._announce([command_id for command_id, _ in batch.answers]), "announce answers")
+        if logger.isEnabledFor(logging.INFO):
+            _log_round(batch)
         for board in batch.started:
             self._tell("run_started", board)
         for board in batch.finished:
@@ -190,10 +194,9 @@ class Session:
             logger.warning("%s: %s", task.get_name(), error)
 
     def _tell(self, kind: str, board: Board) -> None:
-        run = board.run
-        logger.info("run %s", run.state, extra={"dag_id": run.dag_id, "run_id": run.run_id})
         if self.listener is None:
             return
+        run = board.run
         seconds = (run.end_date - run.start_date).total_seconds() if run.end_date and run.start_date else None
         done = sum(instance.state in SUCCEEDED for instance in board)
         self.listener(
@@ -203,4 +206,17 @@ class Session:
         )
 
 
-_LAZY_SECONDS = 0.25
+def _log_round(batch: Batch) -> None:
+    """At most one line for a round of scheduling, and none when nothing happened."""
+    happened = (
+        (len(batch.started), "runs started"),
+        (len(batch.claimed), "tasks queued"),
+        (len(batch.reports), "tasks reported"),
+        (len(batch.finished), "runs ended"),
+    )
+    words = ", ".join(f"{count} {what}" for count, what in happened if count)
+    if words:
+        boards = {board for board, _ in batch.claimed} | {*batch.started, *batch.finished}
+        runs = {(board.run.dag_id, board.run.run_id) for board in boards}
+        about = dict(zip(("dag_id", "run_id"), *runs, strict=True)) if len(runs) == 1 else None
+        logger.info(words, extra=about)

@@ -56,7 +56,8 @@ def housekeeping():
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    async with Scheduler(dsn=os.environ.get("AIOSCHED_DSN"), dags=[report(), housekeeping()]) as scheduler:
+    dsn = os.environ.get("AIOSCHED_DSN")
+    async with Scheduler(dsn=dsn, dags=[report(), housekeeping()], migrate=True) as scheduler:
         app.state.scheduler = scheduler
         yield
 
@@ -74,10 +75,10 @@ async def ask_for_a_report(city: str = "Amsterdam") -> dict[str, str]:
 @app.get("/reports/{run_id}")
 async def state_of_a_report(run_id: str) -> dict[str, str]:
     try:
-        run = await app.state.scheduler.run("report", run_id)
+        state = await app.state.scheduler.run_state("report", run_id)
     except NotFound as error:
         raise HTTPException(404, str(error)) from None
-    return {"run_id": run_id, "state": run.state}
+    return {"run_id": run_id, "state": state}
 
 
 @app.get("/health")

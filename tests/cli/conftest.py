@@ -24,10 +24,11 @@ class Cli:
     """Calls `aiosched`; on the test's database, if it has one."""
 
     dsn: str | None = None
+    home: Path | None = None
 
     def __call__(self, *words: str, code: int | None = 0, input: str | None = None) -> Result:
         """Run the command; it must end with `code` (None: whatever)."""
-        env = {"AIOSCHED_DSN": self.dsn} if self.dsn else {}
+        env = {"AIOSCHED_DSN": self.dsn, "AIOSCHED_HOME": str(self.home or "") if self.home else None}
         result = CliRunner().invoke(app, list(words), env=env, input=input, prog_name="aiosched")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -19,7 +20,8 @@ import asyncpg
 import pytest
 
 from aiosched.db import embedded_host
-from aiosched.db.embedded import PORT, EmbeddedPostgres, embedded_data_dir, embedded_dsn
+from aiosched.db.dsn import address_of
+from aiosched.db.embedded import EmbeddedPostgres, _is_alive, embedded_data_dir, embedded_dsn
 from aiosched.db.embedded_host import SOCKET_PATH_BYTES, Account, socket_folder
 from aiosched.errors import DatabaseError, UnsupportedDatabase
 
@@ -48,6 +50,13 @@ def is_running(data_dir: Path) -> bool:
     return embedded_dsn(data_dir.parent) is not None
 
 
+def shared_memory_of(pid: int) -> set[Path]:
+    """The files in /dev/shm of a server: one that cannot read its data any more leaves them there."""
+    maps = Path(f"/proc/{pid}/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    return {Path(line.split()[-1]) for line in lines if "/dev/shm/PostgreSQL." in line}
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Wait for the machine, not for a time: pytest-timeout ends what never comes."""
     while not condition():
@@ -56,12 +65,13 @@ def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def data_dir(short_path: Path) -> Iterator[Path]:
-    """The data directory of a home; whatever still runs on it at the end is killed."""
+    """The data directory of a home; a server that still runs on it at the end is stopped."""
     folder = embedded_data_dir(short_path)
     yield folder
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        os.kill(server_pid(folder), signal.SIGQUIT)
-        until(lambda: not is_running(folder))
+    if is_running(folder):
+        server = EmbeddedPostgres(folder)
+        server.start_blocking()
+        server.stop_blocking()
 
 
 @pytest.fixture
@@ -244,9 +254,9 @@ def test_a_path_too_long_for_a_socket_gets_a_private_short_one(short_path: Path)
     server = EmbeddedPostgres(short_path / ("d" * 60) / ("e" * 60) / "pg", durable=False)
 
     dsn = server.start_blocking()
-    folder = Path(dsn.partition("host=")[2])
+    folder = Path(address_of(dsn).host)
     try:
-        assert len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_BYTES
+        assert len(os.fsencode(folder / f".s.PGSQL.{address_of(dsn).port}")) <= SOCKET_PATH_BYTES
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert ask(dsn, "SELECT 1") == 1
         assert embedded_dsn(server.data_dir.parent) == dsn
@@ -256,13 +266,13 @@ def test_a_path_too_long_for_a_socket_gets_a_private_short_one(short_path: Path)
 
 
 def test_a_socket_path_of_just_the_limit_stays_in_the_data_directory(short_path: Path) -> None:
-    room = SOCKET_PATH_BYTES - len(f"/.s.PGSQL.{PORT}") - len(str(short_path)) - 1
+    room = SOCKET_PATH_BYTES - len("/.s.PGSQL.1234") - len(str(short_path)) - 1
     server = EmbeddedPostgres(short_path / ("x" * room), durable=False)
 
     dsn = server.start_blocking()
     server.stop_blocking()
 
-    assert dsn.endswith(f"host={server.data_dir}")
+    assert address_of(dsn).host == str(server.data_dir)
 
 
 def test_a_short_folder_that_somebody_else_prepared_is_not_used(
@@ -270,7 +280,6 @@ def test_a_short_folder_that_somebody_else_prepared_is_not_used(
 ) -> None:
     data_dir = Path("/" + "d" * 120)
     account = Account(os.geteuid(), os.getegid(), switch=False)
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(short_path))
     first = socket_folder(data_dir, account)
     first.rmdir()
@@ -361,8 +370,8 @@ def test_a_killed_server_is_recovered_with_everything_committed(data_dir: Path) 
 
 
 def test_pid_files_whose_number_now_belongs_to_somebody_else_do_not_stop_a_start(postgres: EmbeddedPostgres) -> None:
-    postgres.start_blocking()
-    names = ["postmaster.pid", f".s.PGSQL.{PORT}.lock"]
+    port = address_of(postgres.start_blocking()).port
+    names = ["postmaster.pid", f".s.PGSQL.{port}.lock"]
     left = {name: (postgres.data_dir / name).read_text().splitlines()[1:] for name in names}
     postgres.stop_blocking()
     owner = postgres.data_dir.stat()
@@ -396,6 +405,22 @@ def test_a_first_start_that_was_killed_half_way_is_repeated(postgres: EmbeddedPo
 
     assert ask(postgres.start_blocking(), "SELECT 1") == 1
     assert not half.exists()
+
+
+def test_a_server_whose_data_was_removed_does_not_take_its_successor_along(postgres: EmbeddedPostgres) -> None:
+    first = postgres.start_blocking()
+    pid = server_pid(postgres.data_dir)
+    left_behind = shared_memory_of(pid)
+    shutil.rmtree(postgres.data_dir)
+
+    second = postgres.start_blocking()
+    os.kill(pid, signal.SIGQUIT)  # what the old one does by itself, within a minute
+    until(lambda: not _is_alive(pid))
+    for path in left_behind:
+        path.unlink(missing_ok=True)
+
+    assert first != second
+    assert ask(second, "SELECT 1") == 1
 
 
 def test_a_big_log_is_put_aside(postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> None:

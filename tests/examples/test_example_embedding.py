@@ -26,14 +26,15 @@ class Application:
     client: httpx2.AsyncClient
     lines: list[str]
 
-    async def until(self, text: str) -> None:
-        """Read the log until a line has `text`; fail with all of it when the log ends before."""
+    async def until(self, *texts: str) -> None:
+        """Read the log until each of `texts` has had a line of its own; fail with all of it when it ends before."""
         assert self.process.stderr is not None
-        while line := (await self.process.stderr.readline()).decode():
+        waiting = list(texts)
+        while waiting and (line := (await self.process.stderr.readline()).decode()):
             self.lines.append(line)
-            if text in line:
-                return
-        raise AssertionError(f"no {text!r} in:\n{''.join(self.lines)}")
+            if found := next((text for text in waiting if text in line), None):
+                waiting.remove(found)
+        assert waiting == [], "".join(self.lines)
 
 
 @asynccontextmanager
@@ -53,12 +54,10 @@ async def application(dsn: str, folder: Path, *, workers: int = 1) -> AsyncItera
     try:
         async with httpx2.AsyncClient(transport=transport, base_url="http://app") as client:
             app = Application(process, client, [])
-            for _ in range(workers):
-                await app.until("Application startup complete")
+            await app.until("Uvicorn running on", *["Application startup complete"] * workers)
             yield app
             process.send_signal(signal.SIGTERM)
-            for _ in range(workers):
-                await app.until("Application shutdown complete")
+            await app.until(*["Application shutdown complete"] * workers)
             await process.wait()
     finally:
         if process.returncode is None:
@@ -102,7 +101,7 @@ async def tries(dsn: str) -> list[int]:
     conn = await asyncpg.connect(dsn)
     try:
         rows = await conn.fetch(
-            "SELECT try_number FROM task_instance JOIN dag_run ON dag_run.id = run_id WHERE dag_id = 'report'"
+            "SELECT try_number FROM task_instance t JOIN dag_run r ON r.id = t.run_id WHERE dag_id = 'report'"
         )
     finally:
         await conn.close()

@@ -44,8 +44,8 @@ async def test_every_example_with_a_schedule_runs_and_succeeds(dsn: str, tmp_pat
     assert {(row["dag_id"], row["state"]) for row in runs} == {(dag_id, "success") for dag_id in ON_SCHEDULE}
     skipped = await fetch(
         dsn,
-        "SELECT dag_id, count(*) FROM task_instance JOIN dag_run ON dag_run.id = run_id "
-        "WHERE task_instance.state = 'skipped' GROUP BY dag_id",
+        "SELECT dag_id, count(*) FROM task_instance t JOIN dag_run r ON r.id = t.run_id "
+        "WHERE t.state = 'skipped' GROUP BY dag_id",
     )
     assert dict(map(tuple, skipped)) == {dag_id: len(tasks) for dag_id, tasks in NOT_SUCCESS.items()}
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, XComRef
 
+if TYPE_CHECKING:
+    from aiosched.executors.local import LocalExecutor
+
+StartLocal = Callable[..., Awaitable["LocalExecutor"]]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = """
 import asyncio, logging, os, signal, subprocess, sys, time, warnings
@@ -108,3 +115,19 @@ class Reports:
             async with asyncio.timeout(20):
                 await self._news.wait()
         return self.final
+
+
+def running(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def until(condition: Callable[[], bool], *, seconds: float = 10) -> None:
+    """Wait for something in another process that nobody reports."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "did not happen in time"
+        await asyncio.sleep(0.01)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from attempt_builders import FakeServices, Reports, StartLocal
 
 from aiosched.executors.local import LocalExecutor, LocalOptions
-from attempt_builders import FakeServices, Reports
-
-StartLocal = Callable[..., Awaitable[LocalExecutor]]
 
 
 @pytest.fixture

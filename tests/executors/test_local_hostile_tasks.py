@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 
-import psutil
 import pytest
-from attempt_builders import Reports, attempt, write_dag
-from conftest import StartLocal
+from attempt_builders import Reports, StartLocal, attempt, running, until, write_dag
 
 from aiosched.core.messages import Outcome
 from aiosched.executors.log_files import log_path
@@ -92,7 +89,7 @@ async def test_execution_timeout_ends_a_function_that_blocks_for_ever(
     "body",
     [
         "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM, signal.SIGTERM}); time.sleep(1000)",
-        "signal.signal(signal.SIGALRM, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)",
+        "[signal.signal(s, signal.SIG_IGN) for s in (signal.SIGALRM, signal.SIGTERM)]; time.sleep(1000)",
     ],
 )
 async def test_a_function_that_ignores_timeout_and_term_is_killed(
@@ -132,7 +129,7 @@ async def test_cancel_lets_finally_blocks_and_on_kill_run_and_takes_the_children
     long = attempt("long")
     executor.submit([long])
     await reports.of(long, outcome=Outcome.STARTED)
-    await until(lambda: log_path(logs_folder, long).exists())
+    await until(log_path(logs_folder, long).exists)
 
     await executor.cancel(long.key, 5)
 
@@ -145,10 +142,11 @@ async def test_cancel_lets_finally_blocks_and_on_kill_run_and_takes_the_children
 
 
 async def test_cancel_kills_a_function_that_ignores_term(
-    start_local: StartLocal, dags_folder: Path, reports: Reports
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports
 ) -> None:
     body = """
     def deaf():
+        print("deaf")
         while True:
             try: time.sleep(1000)
             except BaseException: pass
@@ -158,7 +156,7 @@ async def test_cancel_kills_a_function_that_ignores_term(
     executor = await start_local()
     deaf = attempt("deaf")
     executor.submit([deaf])
-    await reports.of(deaf, outcome=Outcome.STARTED)
+    await until(log_path(logs_folder, deaf).exists)
 
     await executor.cancel(deaf.key, 0.1)
 
@@ -203,7 +201,7 @@ async def test_a_child_that_stays_is_ended_with_its_worker(
         report = await reports.of(one)
         assert report.outcome is Outcome.SUCCESS
         child = json.loads(report.xcoms[0].value)
-        await until(lambda child=child: not running(child))  # type: ignore[misc]
+        await until(lambda child=child: not running(child))
 
 
 async def test_a_forked_child_that_returns_from_the_task_does_not_become_a_second_worker(
@@ -250,7 +248,7 @@ async def test_a_warm_worker_is_as_new_for_the_next_attempt(
 
     executor.submit([before, messy, after])
 
-    first, middle, second = (json.loads((await reports.of(one)).xcoms[0].value) for one in (before, messy, after))
+    first, middle, second = [json.loads((await reports.of(one)).xcoms[0].value) for one in (before, messy, after)]
     assert middle == first[-1]  # the same process
     assert first == second
     for one in (before, after):
@@ -309,20 +307,3 @@ async def test_an_async_task_that_blocks_the_loop_is_killed_and_its_neighbours_a
     )  # fmt: skip
     assert lost.outcome is Outcome.LOST
     assert lost.reason == "the worker process was killed by SIGKILL, which ran 2 attempts at a time"
-
-
-def running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-async def until(condition: object, *, seconds: float = 10) -> None:
-    """Wait for something in another process that nobody reports."""
-    import asyncio
-
-    end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, "did not happen in time"
-        await asyncio.sleep(0.01)

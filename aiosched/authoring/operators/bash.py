@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from aiosched.authoring.base_operator import BaseOperator
+from aiosched.authoring.operator import BaseOperator
 from aiosched.errors import CommandFailed, SkipTask
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from aiosched.authoring.base_operator import BaseOperator
+from aiosched.authoring.operator import BaseOperator
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context

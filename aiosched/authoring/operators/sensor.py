@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring import checks
-from aiosched.authoring.base_operator import BaseOperator, Seconds
+from aiosched.authoring.operator import BaseOperator, Seconds
 from aiosched.authoring.operators.python import call_arguments, is_coroutine_function
 from aiosched.clock import Clock, SystemClock
 from aiosched.errors import FailTask, RescheduleTask, SensorTimeout, SkipTask, TaskSignal, TaskTimeout

@@ -178,13 +178,13 @@ def _at(day: date, second: int) -> datetime:
     return datetime(day.year, day.month, day.day, minute // 60, minute % 60, second)  # noqa: DTZ001 (a wall time)
 
 
-@lru_cache(maxsize=32768)
+@lru_cache(maxsize=4096)
 def _day_after(days: str, day: date) -> date | None:
     """The first day strictly after `day` that the three day fields `days` match; None within 50 years."""
     return _croniter_day(days, day, "get_next")
 
 
-@lru_cache(maxsize=32768)
+@lru_cache(maxsize=4096)
 def _day_before(days: str, day: date) -> date | None:
     """The last day strictly before `day` that the three day fields `days` match; None within 50 years."""
     return _croniter_day(days, day, "get_prev")

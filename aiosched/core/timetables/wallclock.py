@@ -18,6 +18,7 @@ from aiosched.core.timetables.cron import Cron, parse_cron
 from aiosched.core.timetables.zones import zone
 
 _INSTANT: Final = timedelta(microseconds=1)
+_NOTHING: Final = timedelta(0)
 _NEAR: Final = timedelta(hours=25)  # farther than any clock change moves clocks (Pacific/Apia skipped a day)
 
 
@@ -68,10 +69,9 @@ class WallClock:
                 if instant < before and (best is None or instant > best):
                     best = instant
             if reach is None and best is not None and not tick.skipped and tick.instants[-1] < before:
-                shadow = self._offset(best) - self._offset(best - _NEAR)
-                if shadow <= timedelta(0):
+                reach = wall - self._gap_just_before(best)
+                if reach == wall:
                     return best
-                reach = wall - shadow
 
     def floor(self, t: datetime) -> datetime:
         """`t` if it is a tick, else the last tick before it."""
@@ -84,8 +84,8 @@ class WallClock:
     def meaning(self, wall: datetime) -> WallTick:
         """When the naive wall time `wall` happens under this expression's rule."""
         first = wall.replace(tzinfo=self.zone, fold=0)
-        early = first.utcoffset() or timedelta(0)
-        late = first.replace(fold=1).utcoffset() or timedelta(0)
+        early = first.utcoffset() or _NOTHING
+        late = first.replace(fold=1).utcoffset() or _NOTHING
         utc = wall.replace(tzinfo=UTC)
         if early == late:
             return WallTick((utc - early,))
@@ -95,13 +95,26 @@ class WallClock:
         return WallTick((utc - early, utc - late) if every_hour else (utc - late,), repeated=True)
 
     def _read(self, t: datetime) -> tuple[datetime, timedelta]:
-        """The wall time at `t`, and by how much clocks are changed near it (nothing nearly always)."""
+        """The wall time at `t`; and by how much the clocks change so near that readings repeat or move (seldom)."""
         before, here, ahead = self._offset(t - _NEAR), self._offset(t), self._offset(t + _NEAR)
-        slack = timedelta(0) if before == here == ahead else max(abs(here - before), abs(ahead - here))
-        return t.astimezone(UTC).replace(tzinfo=None) + here, slack
+        wall = t.astimezone(UTC).replace(tzinfo=None) + here
+        if before == here == ahead:
+            return wall, _NOTHING
+        change = max(abs(here - before), abs(ahead - here))
+        if self._offset(t - change) == here == self._offset(t + change):
+            return wall, _NOTHING
+        return wall, change
+
+    def _gap_just_before(self, t: datetime) -> timedelta:
+        """By how much the clocks went forward, when skipped wall times are moved past `t`; else nothing."""
+        if self.cron.every_hour:
+            return _NOTHING
+        here = self._offset(t)
+        gap = here - self._offset(t - _NEAR)
+        return gap if gap > _NOTHING and self._offset(t - gap) != here else _NOTHING
 
     def _offset(self, t: datetime) -> timedelta:
-        return t.astimezone(self.zone).utcoffset() or timedelta(0)
+        return t.astimezone(self.zone).utcoffset() or _NOTHING
 
 
 @lru_cache(maxsize=8192)

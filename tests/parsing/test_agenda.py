@@ -1,0 +1,194 @@
+"""What is parsed next. Source: the design, section 8; the semantics reference, section 30.2."""
+
+from __future__ import annotations
+
+import msgspec
+
+from aiosched.parsing.agenda import Agenda, Rank
+from aiosched.parsing.discovery import Listing
+from aiosched.parsing.result import ParsedFile
+from tests.parsing.builders import a_listing, a_result
+
+
+def updated(agenda: Agenda, listing: Listing, *, now: float = 0.0, adopted: dict[str, str] | None = None) -> frozenset[str]:
+    return agenda.update(listing, owned=lambda _: True, adopted=adopted or {}, now=now)
+
+
+def taken(agenda: Agenda, now: float = 0.0) -> list[str]:
+    """Take whatever is due."""
+    names = []
+    while (found := agenda.take(now)) is not None:
+        names.append(found[0].name)
+    return names
+
+
+def parsed(agenda: Agenda, listing: Listing, *, now: float = 0.0) -> None:
+    """Take in `listing` and parse all that it asks for."""
+    updated(agenda, listing, now=now)
+    for name in taken(agenda, now):
+        agenda.finish(a_result(name, digest=listing.files[name].digest), now)
+
+
+def importing(result: ParsedFile, *names: str) -> ParsedFile:
+    return msgspec.structs.replace(result, imports=names)
+
+
+def test_a_cold_start_begins_with_the_newest_file() -> None:
+    agenda = Agenda(reparse_every=300)
+
+    updated(agenda, a_listing("old.py", "newer.py", "newest.py"))
+
+    assert taken(agenda) == ["newest.py", "newer.py", "old.py"]
+
+
+def test_an_unchanged_file_is_not_parsed_again() -> None:
+    agenda = Agenda(reparse_every=300)
+    parsed(agenda, a_listing("a.py"))
+
+    updated(agenda, a_listing("a.py"))
+
+    assert taken(agenda, now=299.0) == []
+
+
+def test_a_changed_file_goes_before_a_dependant_and_that_before_routine() -> None:
+    agenda = Agenda(reparse_every=10)
+    before = a_listing("routine.py", "changed.py", "dependant.py", modules={"helper.py": "h1"})
+    updated(agenda, before)
+    for name in taken(agenda):
+        result = a_result(name)
+        agenda.finish(importing(result, "helper.py") if name == "dependant.py" else result, 0.0)
+
+    updated(
+        agenda, a_listing("routine.py", "changed.py", "dependant.py", modules={"helper.py": "h2"}, changed="d2"), now=11.0
+    )
+
+    found = [agenda.take(11.0) for _ in range(3)]
+    assert [(f.name, rank) for f, rank in found if f] == [  # type: ignore[misc]
+        ("changed.py", Rank.NEWS),
+        ("dependant.py", Rank.DEPENDANT),
+        ("routine.py", Rank.ROUTINE),
+    ]
+
+
+def test_a_new_module_parses_broken_files_again() -> None:
+    agenda = Agenda(reparse_every=0)
+    updated(agenda, a_listing("broken.py", "fine.py"))
+    taken(agenda)
+    agenda.finish(a_result("broken.py", error="No module named 'helper'"), 0.0)
+    agenda.finish(a_result("fine.py"), 0.0)
+
+    updated(agenda, a_listing("broken.py", "fine.py", modules={"helper.py": "h1"}))
+
+    assert taken(agenda) == ["broken.py"]
+
+
+def test_a_file_is_never_parsed_twice_at_a_time() -> None:
+    agenda = Agenda(reparse_every=0)
+    updated(agenda, a_listing("a.py"))
+    assert taken(agenda) == ["a.py"]
+
+    updated(agenda, a_listing("a.py", a="d2"))
+    assert taken(agenda) == []
+
+    agenda.finish(a_result("a.py"), 0.0)
+    assert taken(agenda) == ["a.py"]
+
+
+def test_a_parse_that_read_the_newest_content_already_is_not_repeated() -> None:
+    agenda = Agenda(reparse_every=0)
+    updated(agenda, a_listing("a.py"))
+    taken(agenda)
+    agenda.finish(a_result("a.py", digest="d2"), 0.0)  # changed between listing and reading
+
+    updated(agenda, a_listing("a.py", a="d2"))
+
+    assert taken(agenda) == []
+
+
+def test_a_file_that_changed_back_is_parsed_again() -> None:
+    agenda = Agenda(reparse_every=0)
+    updated(agenda, a_listing("a.py"))
+    taken(agenda)
+    agenda.finish(a_result("a.py", digest="d2"), 0.0)
+
+    updated(agenda, a_listing("a.py", a="d1"))
+
+    assert taken(agenda) == ["a.py"]
+
+
+def test_a_file_that_is_gone_is_named_and_its_late_result_means_nothing() -> None:
+    agenda = Agenda(reparse_every=0)
+    updated(agenda, a_listing("a.py", "b.py"))
+    taken(agenda)
+
+    gone = updated(agenda, a_listing("b.py"))
+
+    assert gone == {"a.py"}
+    assert agenda.finish(a_result("a.py"), 0.0) is False
+    assert agenda.finish(a_result("b.py"), 0.0) is True
+
+
+def test_files_of_other_schedulers_are_not_parsed_and_not_gone() -> None:
+    agenda = Agenda(reparse_every=0)
+    parsed(agenda, a_listing("mine.py", "theirs.py"))
+
+    gone = agenda.update(a_listing("mine.py", "theirs.py"), owned=lambda n: n == "mine.py", adopted={}, now=0.0)
+
+    assert gone == frozenset()
+    assert "theirs.py" not in agenda
+    assert len(agenda) == 1
+
+
+def test_a_file_that_another_scheduler_parsed_with_this_content_is_adopted() -> None:
+    agenda = Agenda(reparse_every=300)
+
+    updated(agenda, a_listing("same.py", "other.py", other="d2"), adopted={"same.py": "d1", "other.py": "d1"})
+
+    assert taken(agenda) == ["other.py"]
+
+
+def test_an_adopted_file_follows_every_module_because_its_imports_are_unknown() -> None:
+    agenda = Agenda(reparse_every=0)
+    updated(agenda, a_listing("a.py"), adopted={"a.py": "d1"})
+
+    updated(agenda, a_listing("a.py", modules={"helper.py": "h1"}))
+
+    assert taken(agenda) == ["a.py"]
+
+
+def test_routine_comes_when_its_time_has_come() -> None:
+    agenda = Agenda(reparse_every=300)
+    parsed(agenda, a_listing("a.py"), now=100.0)
+
+    assert agenda.seconds_to_routine(150.0) == 250.0
+    assert taken(agenda, now=399.0) == []
+    assert taken(agenda, now=400.0) == ["a.py"]
+
+
+def test_routine_never_comes_when_it_is_off() -> None:
+    agenda = Agenda(reparse_every=0)
+    parsed(agenda, a_listing("a.py"))
+
+    assert agenda.seconds_to_routine(0.0) is None
+    assert taken(agenda, now=1e9) == []
+
+
+def test_routine_takes_one_file_at_a_time_and_one_per_cent_of_a_core() -> None:
+    agenda = Agenda(reparse_every=300)
+    parsed(agenda, a_listing("a.py", "b.py"))
+
+    (first,) = taken(agenda, now=300.0)
+    assert agenda.seconds_to_routine(300.0) is None
+
+    agenda.finish(msgspec.structs.replace(a_result(first), seconds=2.0), 302.0)
+    assert taken(agenda, now=501.0) == []
+    assert len(taken(agenda, now=502.0)) == 1
+
+
+def test_a_request_parses_an_unchanged_file() -> None:
+    agenda = Agenda(reparse_every=0)
+    parsed(agenda, a_listing("a.py", "b.py"))
+
+    agenda.request(["a.py", "unknown.py"])
+
+    assert taken(agenda) == ["a.py"]
