@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import asyncpg
 import msgspec
 
 from aiosched.core.board import Instance, Run
@@ -18,6 +19,7 @@ from aiosched.core.spec import DagSpec, decode_spec
 from aiosched.core.states import RunState, TaskState
 from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.db.engine import Connection
+from aiosched.errors import StaleRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +184,14 @@ INSERT_RUNS: Final = """
 
 
 async def insert_runs(conn: Connection, runs: Sequence[NewRun]) -> dict[tuple[str, str], int]:
-    """Create runs; returns the keys of those that did not exist, by (dag_id, run_id)."""
-    rows = await conn.fetch(INSERT_RUNS, *map(list, zip(*runs, strict=True)))
+    """Create runs; returns the keys of those that did not exist, by (dag_id, run_id).
+
+    Raises StaleRows when parsing has replaced a version meanwhile: read the DAGs again.
+    """
+    try:
+        rows = await conn.fetch(INSERT_RUNS, *map(list, zip(*runs, strict=True)))
+    except asyncpg.ForeignKeyViolationError as error:
+        raise StaleRows(f"A DAG version was replaced while runs of it were created ({error.detail})") from error
     return {(row["dag_id"], row["run_id"]): row["id"] for row in rows}
 
 

@@ -239,17 +239,21 @@ class LocalExecutor:
             self._async_running += 1
         link.run(attempt)
         if link.ready:
-            self._starts.began(key, link)
-        if attempt.execution_timeout is not None:
-            patience = attempt.execution_timeout + self._options.cleanup_time
-            self._timers[key] = self._loop.call_later(patience, self._overdue, key, attempt.execution_timeout)
+            self._began(link, attempt)
+
+    def _began(self, link: WorkerLink, attempt: Attempt) -> None:
+        key, timeout = attempt.key, attempt.execution_timeout
+        self._starts.began(key, link)
+        if timeout is not None:
+            patience = timeout + self._options.cleanup_time
+            self._timers[key] = self._loop.call_later(patience, self._overdue, key, timeout)
 
     # What workers say
 
     def worker_ready(self, link: WorkerLink) -> None:
         """A worker has started: what it was sent begins now."""
-        for key in link.attempts:
-            self._starts.began(key, link)
+        for attempt in link.attempts.values():
+            self._began(link, attempt)
 
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None:
         """Some attempts of a worker have ended."""
@@ -317,10 +321,8 @@ class LocalExecutor:
         for link in list(self._links.values()):
             if link.pid is not None:
                 signal_group(link.pid, signal.SIGKILL)
-            if link.ready:
-                for key in link.attempts:
-                    self._verdicts.setdefault(key, (Outcome.LOST, f"the forkserver {reason}, and its workers with it"))
-            link.exit = "the worker process lost its forkserver"
+            link.blameless = True
+            link.exit = f"the forkserver {reason}, and its workers with it"
             self._judge_soon(link)
         self._forkserver = None  # the next worker that is needed starts another one
 
@@ -350,11 +352,14 @@ class LocalExecutor:
             exit_ = link.exit or "the worker process is gone"
             if key in self._verdicts:
                 _, reason = self._verdicts[key]
-                self._finish(self._report_of(key, Outcome.LOST, f"{reason}, and its process was killed", link))
+                how = "and its process was killed" if link.ready else "before it began"
+                self._finish(self._report_of(key, Outcome.LOST, f"{reason}, {how}", link))
             elif not link.ready and self._failed_starts < _MOST_FAILED_STARTS:
                 again.append(attempt)
             elif not link.ready:
                 self._finish(self._report_of(key, Outcome.LOST, f"no worker could be started: {exit_}", link))
+            elif link.blameless:
+                self._finish(self._report_of(key, Outcome.LOST, exit_, link))
             elif alone:
                 self._finish(self._report_of(key, Outcome.FAILED, exit_, link))
             else:
@@ -399,7 +404,7 @@ class LocalExecutor:
         waiting = next((attempt for attempt in self._backlog if attempt.key == key), None)
         if waiting is not None:
             self._backlog.remove(waiting)
-            self._finish(self._report_of(key, outcome, f"{reason} before it began"))
+            self._finish(self._report_of(key, outcome, f"{reason}, before it began"))
             return
         link = self._where.get(key)
         if link is None:

@@ -32,6 +32,7 @@ class WorkerLink(asyncio.Protocol):
         self.retiring = False  # gets no more attempts
         self.lost = asyncio.get_running_loop().create_future()  # done once the socket is closed
         self.judged = False  # its end has been dealt with
+        self.blameless = False  # its process died with the forkserver: no fault of what it ran
         self.idle_since = 0.0
         self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported
         self.exit: str | None = None  # how its process ended, once that is known
@@ -40,6 +41,7 @@ class WorkerLink(asyncio.Protocol):
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._waiting: list[Attempt] = []
+        self._cancelled: list[AttemptKey] = []
         self._closing = False
 
     async def connect(self, sock: socket.socket) -> None:
@@ -55,8 +57,8 @@ class WorkerLink(asyncio.Protocol):
 
     def cancel(self, key: AttemptKey) -> None:
         """Tell the worker to cancel an `async def` attempt."""
+        self._cancelled.append(key)
         self._flush()
-        self._write(Cancel(key))
 
     def answer(self, number: int, pairs: Sequence[list[tuple[int, str]]], error: str | None = None) -> None:
         """Answer the worker's question `number`."""
@@ -99,9 +101,13 @@ class WorkerLink(asyncio.Protocol):
                 self._listener.worker_ready(self)
 
     def _flush(self) -> None:
-        if self._waiting and self._transport is not None:
+        if self._transport is None:
+            return
+        if self._waiting:
             attempts, self._waiting = self._waiting, []
             self._write(Run(attempts))
+        while self._cancelled:
+            self._write(Cancel(self._cancelled.pop()))
 
     def _write(self, message: Run | Cancel | Answer) -> None:
         if self._transport is not None and not self._transport.is_closing():

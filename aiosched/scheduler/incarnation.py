@@ -117,6 +117,8 @@ class Incarnation:
                     while await apply_commands(session):
                         pass
                     session.hand_out_unsent()
+                if session.holdings.partitions != before:
+                    session.on_partitions()
                 session.ready.set()
             session.progress.set()
             if not session.gate.is_set():

@@ -129,6 +129,7 @@ class Scheduler:
         self._attempts = Attempts()
         self._incarnation: Incarnation | None = None
         self._session: Session | None = None
+        self._first_pass: asyncio.Future[None] | None = None
         self._ready = asyncio.Event()
         self._draining = False
         self._stopping = False
@@ -281,7 +282,8 @@ class Scheduler:
         def make_session() -> Session:
             return Session(
                 self.db, self.settings, self.clock, self.executor, self._attempts, journal, writer, number,
-                self.metrics, lease.trusted, self._listener, self._run_end, draining=self._draining,
+                self.metrics, lease.trusted, self._listener, self._run_end, self._partitions_moved,
+                draining=self._draining,
             )  # fmt: skip
 
         self._incarnation = Incarnation(lease, make_session, self._on_session)
@@ -322,7 +324,12 @@ class Scheduler:
     async def _run_parser(self) -> None:
         await self._ready.wait()
         self.parser = Parser(self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self._dags_changed)
+        self._first_pass = self.parser.first_pass
         await self.parser.run()
+
+    def _partitions_moved(self) -> None:
+        if self.parser is not None:
+            self.parser.refresh()
 
     def _owns(self, partition: int) -> bool:
         return self._session is not None and partition in self._session.holdings.partitions
@@ -405,7 +412,7 @@ class Scheduler:
         session = self._session
         if session is None or not session.gate.is_set() or session.changed_dags or session.books.locked():
             return False
-        if self._parse and (self.parser is None or not self.parser.first_pass.done()):
+        if self._parse and (self._first_pass is None or not self._first_pass.done()):
             return False
         holdings = session.holdings
         paused = {dag_id for dag_id, dag in holdings.dags.items() if dag.row.is_paused}

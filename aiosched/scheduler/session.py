@@ -66,6 +66,7 @@ class Session:
     trusted: Callable[[], bool]  # whether the lease still holds
     listener: Listener | None = None
     on_run_end: Callable[[Board], None] = lambda _: None
+    on_partitions: Callable[[], None] = lambda: None  # the owned partitions have changed
     holdings: Holdings = field(default_factory=Holdings)
     books: asyncio.Lock = field(default_factory=asyncio.Lock)  # one at a time creates, loads or gives away DAGs
     creation: Pulse = field(default_factory=Pulse)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from aiosched.db.embedded_host import Account, binaries, claim_folder, run_as
+from aiosched.db.engine import Database
+from aiosched.db.migrate import migrate
 from tests.conftest import short_folder
 
 DEBIAN_15 = Path(os.environ.get("AIOSCHED_TEST_POSTGRES_15", "/usr/lib/postgresql/15/bin"))
 BUNDLED_16 = binaries().parent.with_name("pginstall") / "bin"
 OLDER_SERVERS = {15: DEBIAN_15, 16: BUNDLED_16}
 FOUND = {version: folder for version, folder in OLDER_SERVERS.items() if (folder / "postgres").exists()}
+
+_numbers = itertools.count()
 
 
 def pytest_report_header() -> list[str]:
@@ -69,6 +75,25 @@ def older_server(request: pytest.FixtureRequest) -> Iterator[ExternalServer]:
     server, remove = start_external(FOUND[request.param])
     yield server
     remove()
+
+
+@pytest.fixture
+async def older_dsn(older_server: ExternalServer) -> AsyncIterator[str]:
+    """An empty database on each older server."""
+    name = f"test_{next(_numbers)}"
+    conn = await asyncpg.connect(older_server.dsn())
+    await conn.execute(f"CREATE DATABASE {name}")
+    yield older_server.dsn(name)
+    await conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await conn.close()
+
+
+@pytest.fixture
+async def older_db(older_dsn: str) -> AsyncIterator[Database]:
+    """A migrated database on each older server: what the test does works there too."""
+    await migrate(older_dsn)
+    async with await Database.open(older_dsn, application_name="test") as database:
+        yield database
 
 
 @pytest.fixture(scope="session")

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-from collections.abc import AsyncIterator
+import pkgutil
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import asyncpg
-import pytest
 
+import aiosched.db
 from aiosched.db.admin import backup, info, reset
-from aiosched.db.dsn import with_database
 from aiosched.db.engine import Connection, Database
 from aiosched.db.migrate import HEAD, migrate
-from tests.db.conftest import ExternalServer
-
-_NUMBERS = count()
-
-
-@pytest.fixture
-async def older_dsn(older_server: ExternalServer) -> AsyncIterator[str]:
-    """An empty database on an older server."""
-    name = f"test_{next(_NUMBERS)}"
-    conn = await asyncpg.connect(older_server.dsn())
-    await conn.execute(f"CREATE DATABASE {name}")
-    yield with_database(older_server.dsn(), name)
-    await conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    await conn.close()
 
 
 async def test_an_older_server_is_migrated_and_used(older_dsn: str) -> None:
@@ -50,6 +35,33 @@ async def test_an_older_server_is_reset_and_backed_up(older_dsn: str, tmp_path: 
     await reset(older_dsn, confirm=older_dsn.rpartition("/")[2])
 
     assert await backup(older_dsn, tmp_path / "jobs.dump") > 0
+
+
+async def test_every_named_statement_is_understood_by_every_server(older_db: Database) -> None:
+    wrong = {}
+    async with older_db.acquire() as conn:
+        for name, statement in named_statements().items():
+            try:
+                await conn.prepare(statement)
+            except asyncpg.PostgresError as error:
+                wrong[name] = str(error)
+
+    assert wrong == {}
+
+
+def named_statements() -> dict[str, str]:
+    """Every constant of the db room that is one complete statement, by module and name."""
+    found = {}
+    for module in pkgutil.iter_modules(aiosched.db.__path__):
+        if not module.ispkg:
+            constants = vars(importlib.import_module(f"aiosched.db.{module.name}")).items()
+            found.update({f"{module.name}.{name}": value for name, value in constants if _is_statement(value)})
+    return found
+
+
+def _is_statement(value: object) -> bool:
+    starts = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ")
+    return isinstance(value, str) and " ".join(value.split()).startswith(starts) and "{" not in value
 
 
 async def test_task_instances_are_shown_by_name(db: Database) -> None:

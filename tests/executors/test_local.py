@@ -78,6 +78,8 @@ async def test_slots_are_counted_and_free_again_with_the_report(
 
     executor.submit([wait, nap])
     assert (executor.open_slots, executor.open_async_slots) == (1, 9)
+    for one in (wait, nap):
+        await reports.of(one, outcome=Outcome.STARTED)
     await executor.cancel(wait.key, 1)
     await executor.cancel(nap.key, 1)
     ended = [await reports.of(wait), await reports.of(nap)]
@@ -112,8 +114,8 @@ async def test_the_outputs_of_two_async_tasks_in_one_process_do_not_mix(
             print(run_id, number)
             logging.getLogger("any").warning("%s logs", run_id)
             await asyncio.sleep(0)
-        sys.stderr.write(f"{run_id} without a line end")
         warnings.warn(f"{run_id} warns")
+        sys.stderr.write(f"{run_id} without a line end")
     task(chat)
     """
     write_dag(dags_folder, body)
@@ -233,7 +235,7 @@ async def test_when_the_forkserver_is_killed_its_workers_go_and_new_attempts_get
 
     lost = await reports.of(wait)
     assert lost.outcome is Outcome.LOST
-    assert (lost.reason or "").startswith("the forkserver was killed by SIGKILL, and its workers with it")
+    assert lost.reason == "the forkserver was killed by SIGKILL, and its workers with it"
     assert (await reports.of(short)).outcome is Outcome.SUCCESS
     await until(lambda: not running(started.pid or 0))
 
@@ -456,7 +458,7 @@ async def test_workers_that_cannot_start_lose_their_attempts_with_the_reason(
 
     report = (await reports.count(1))[0]
     assert report.outcome is Outcome.LOST
-    assert report.reason == "no worker could be started: the forkserver ended with exit code 1"
+    assert report.reason == "no worker could be started: the forkserver ended with exit code 1, and its workers with it"
     await executor.stop(0)
 
 

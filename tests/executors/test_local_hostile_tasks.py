@@ -175,7 +175,7 @@ async def test_cancelling_what_has_not_begun_takes_it_out_of_the_line(
     await executor.cancel(second.key, 5)
 
     report = await reports.of(second)
-    assert (report.outcome, report.reason) == (Outcome.FAILED, "was stopped on request before it began")
+    assert (report.outcome, report.reason) == (Outcome.FAILED, "was stopped on request, before it began")
 
 
 async def test_a_child_that_stays_is_ended_with_its_worker(

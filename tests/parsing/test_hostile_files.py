@@ -1,0 +1,267 @@
+"""Files that do their worst at import. Each concerns itself alone. Source: the design, section 8.
+
+All of them are parsed once, together, by the real processes; the tests look at the outcomes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aiosched.parsing.check import check_paths
+from aiosched.parsing.result import FileError, ParsedFile
+from tests.parsing.builders import dag_source, settings_for, write, write_zip
+
+WORDS = "# aiosched dag\n"
+IMPORT_TIMEOUT, FILE_TIMEOUT = 1.0, 2.0
+
+FILES: dict[str, str | bytes] = {
+    "sys_exit.py": "import sys\nsys.exit(3)",
+    "os_exit.py": "import os\nos._exit(4)",
+    "exit_zero.py": "import os\nos._exit(0)",
+    "segfault.py": "import ctypes\nprint('so far so good')\nctypes.string_at(0)",
+    "abort.py": "import os\nos.abort()",
+    "kill.py": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+    "loop.py": "while True:\n    pass",
+    "stubborn.py": """
+        import signal, time
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        print("still here")
+        time.sleep(60)
+    """,
+    "memory.py": "x = bytearray(2 << 30)",
+    "many_small.py": "x = [bytes(1 << 20) for _ in range(4096)]",
+    "storm.py": "for n in range(1_000_000):\n    print('line', n)\nraise ValueError('after the storm')",
+    "unpicklable.py": """
+        class Odd(Exception):
+            def __init__(self, lock):
+                super().__init__(lock)
+                self.lock = lock
+            def __reduce__(self):
+                raise RuntimeError("cannot be pickled")
+            def __str__(self):
+                raise RuntimeError("cannot even be shown")
+        import threading
+        raise Odd(threading.Lock())
+    """,
+    "syntax.py": "def f(:\n    pass",
+    "latin.py": b"# aiosched dag\nname = '\xe9'\n",
+    "nul.py": b"# aiosched dag\nraise ValueError('a\\x00b \\ud800')\n",
+    "closes_everything.py": "import os\nos.closerange(0, 100)",
+    "recursion.py": "def f():\n    return f()\nf()",
+    "interrupt.py": "raise KeyboardInterrupt",
+    "module_in_the_way.py": "import sys\nsys.modules['aiosched'] = None\nclass M(type(sys)):\n    pass\nsys.modules['m'] = 7",
+    "helper_user.py": "import broken_helper",
+    "waits_for_input.py": "raise ValueError(repr(input()))",
+    "cycle.py": """
+        from aiosched.authoring.dag import DAG
+        from aiosched.authoring.operators import EmptyOperator
+        with DAG("cycle", schedule=None, catchup=False):
+            a, b = EmptyOperator(task_id="a"), EmptyOperator(task_id="b")
+            a >> b >> a
+    """,
+    "bad_cron.py": dag_source("bad_cron").replace("schedule=None", "schedule='0 25 * * *'"),
+    "twice_a.py": dag_source("twice", "only_a"),
+    "twice_b.py": dag_source("twice", "only_b"),
+    "ten_thousand.py": dag_source("ten_thousand").replace(
+        "    EmptyOperator(task_id='t0')", "    [EmptyOperator(task_id=f't{n}') for n in range(10_000)]"
+    ),
+    "exits_later.py": dag_source("exits_later") + "import atexit, os\natexit.register(os._exit, 9)\n",
+    "thread.py": dag_source("thread") + "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n",
+    "pool_of_no_one.py": dag_source("pooled").replace("task_id='t0'", "task_id='t0', pool='nobodys'"),
+    "fine.py": dag_source("fine", tasks=2) + "print('hello')\n",
+    "nested/deep.py": dag_source("deep") + "import helper\n",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dags")
+    for name, text in FILES.items():
+        write(folder, name, text)
+        if isinstance(text, str):
+            path = folder / name
+            path.write_text(path.read_text() + "\n" + WORDS)
+    write(folder, "helper.py", "x = 1")
+    write(folder, "broken_helper.py", "x = 1\ny = x.nothing\n")
+    write_zip(folder / "bundle.zip", {"zipped.py": "import inside\n" + dag_source("zipped"), "inside.py": "z = 1"})
+    write_zip(folder / "bad.zip", {"bad.py": "# first\nraise ValueError('in the archive')\n"})
+    for kind, leave in {"child": "", "daemon": "os.setsid()\n    if os.fork(): os._exit(0)\n    "}.items():
+        write(
+            folder,
+            f"leaves_{kind}.py",
+            f"import os, time\n{dag_source(kind)}\nready, told = os.pipe()\nif os.fork() == 0:\n    {leave}"
+            f"open({str(folder / kind)!r}, 'w').write(str(os.getpid()))\n    os.write(told, b'!')\n    time.sleep(60)\n"
+            "    os._exit(0)\nos.read(ready, 1)\n",
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcomes(folder: Path) -> Iterator[dict[str, ParsedFile]]:
+    settings = settings_for(folder, import_timeout=IMPORT_TIMEOUT, file_timeout=FILE_TIMEOUT)
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        yield {result.name: result for result in runner.run(check_paths([folder], settings))}
+
+
+def error_of(outcome: ParsedFile) -> FileError:
+    assert outcome.error is not None
+    assert outcome.dags == ()
+    return outcome.error
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message", "line"),
+    [
+        ("sys_exit.py", "SystemExit", r"called sys\.exit\(3\) at import", 2),
+        ("os_exit.py", "Exited", r"called os\._exit\(4\)", None),
+        ("exit_zero.py", "Exited", r"called os\._exit\(0\)", None),
+        ("segfault.py", "Killed", r"killed by SIGSEGV \(segmentation fault\)", 3),
+        ("abort.py", "Killed", r"killed by SIGABRT \(abort\)", 2),
+        ("kill.py", "Killed", r"killed by SIGKILL \(.*ran out of memory\)", None),
+        ("loop.py", "Timeout", r"longer than 1 s.*core\.dagbag_import_timeout", None),
+        ("stubborn.py", "Timeout", r"killed after 2 s.*parsing\.file_timeout", 5),
+        ("memory.py", "MemoryError", r"more than 512 MiB of memory.*parsing\.max_memory_bytes", 1),
+        ("many_small.py", "MemoryError", r"more than 512 MiB of memory", 1),
+        ("storm.py", "ValueError", r"^after the storm$", 3),
+        ("unpicklable.py", "Odd", r"Odd without a message", 11),
+        ("syntax.py", "SyntaxError", r"invalid syntax", 1),
+        ("latin.py", "SyntaxError", r"utf-8", None),
+        ("nul.py", "ValueError", r"^a\\x00b \\ud800$", 2),
+        ("recursion.py", "RecursionError", r"maximum recursion depth", 2),
+        ("interrupt.py", "KeyboardInterrupt", r"KeyboardInterrupt without a message", 1),
+        ("helper_user.py", "AttributeError", r"nothing", 1),
+        ("waits_for_input.py", "EOFError", r"EOF", 1),
+        ("cycle.py", "DagCycleError", r"a.*b", None),
+        ("bad_cron.py", "TimetableError", r"0 25 \* \* \*", None),
+        ("closes_everything.py", "NotImported", r"closes descriptors", None),
+        ("bad.zip/bad.py", "ValueError", r"^in the archive$", 2),
+    ],
+)
+def test_a_hostile_file_gets_an_error_that_says_what_happened(
+    outcomes: dict[str, ParsedFile], name: str, kind: str, message: str, line: int | None
+) -> None:
+    error = error_of(outcomes[name])
+
+    assert error.type == kind
+    assert re.search(message, error.message)
+    assert "\n" not in error.message
+    if line is not None:
+        assert error.line == line
+        assert error.code_frame is not None
+        assert "\n> " in error.code_frame
+
+
+@pytest.mark.parametrize(
+    ("name", "dag_ids"),
+    [
+        ("fine.py", ["fine"]),
+        ("ten_thousand.py", ["ten_thousand"]),
+        ("exits_later.py", ["exits_later"]),
+        ("thread.py", ["thread"]),
+        ("leaves_child.py", ["child"]),
+        ("leaves_daemon.py", ["daemon"]),
+        ("nested/deep.py", ["deep"]),
+        ("twice_a.py", ["twice", "only_a"]),
+        ("bundle.zip/zipped.py", ["zipped"]),
+    ],
+)
+def test_the_files_beside_them_are_parsed(outcomes: dict[str, ParsedFile], name: str, dag_ids: list[str]) -> None:
+    assert outcomes[name].error is None
+    assert [dag.dag_id for dag in outcomes[name].dags] == dag_ids
+
+
+def test_a_large_dag_comes_through_whole(outcomes: dict[str, ParsedFile]) -> None:
+    assert len(outcomes["ten_thousand.py"].dags[0].spec.tasks) == 10_000
+
+
+def test_the_second_file_with_a_dag_id_gets_an_error_that_names_the_first(outcomes: dict[str, ParsedFile]) -> None:
+    error = outcomes["twice_b.py"].error
+
+    assert error is not None
+    assert "'twice' is already defined in twice_a.py" in error.message
+
+
+def test_a_traceback_shows_the_frames_of_the_user_alone(outcomes: dict[str, ParsedFile]) -> None:
+    traceback = error_of(outcomes["helper_user.py"]).traceback
+
+    assert traceback is not None
+    assert re.findall(r'File ".*/(.*)", line (\d+)', traceback) == [("helper_user.py", "1"), ("broken_helper.py", "2")]
+
+
+def test_the_code_frame_shows_where_in_a_helper_it_went_wrong(outcomes: dict[str, ParsedFile]) -> None:
+    frame = error_of(outcomes["helper_user.py"]).code_frame
+
+    assert frame is not None
+    assert frame.splitlines()[0] == "broken_helper.py:2:5"
+
+
+def test_what_a_crashing_file_printed_is_kept(outcomes: dict[str, ParsedFile]) -> None:
+    traceback = error_of(outcomes["segfault.py"]).traceback
+
+    assert traceback is not None
+    assert "so far so good" in traceback
+    assert "aiosched/parsing" not in traceback
+
+
+def test_a_printing_storm_is_capped(outcomes: dict[str, ParsedFile]) -> None:
+    traceback = error_of(outcomes["storm.py"]).traceback
+
+    assert traceback is not None
+    assert len(traceback) < 20_000
+    assert "line 0\n" in traceback
+    assert "line 999999" in traceback
+    assert "bytes more were dropped" in traceback
+
+
+def test_a_file_that_hangs_says_where(outcomes: dict[str, ParsedFile]) -> None:
+    error = error_of(outcomes["stubborn.py"])
+
+    assert error.code_frame is not None
+    assert "time.sleep(60)" in error.code_frame
+    assert "still here" in (error.traceback or "")
+
+
+@pytest.mark.parametrize("kind", ["child", "daemon"])
+def test_processes_that_a_file_leaves_behind_are_killed(
+    outcomes: dict[str, ParsedFile], folder: Path, kind: str
+) -> None:
+    assert outcomes[f"leaves_{kind}.py"].error is None
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((folder / kind).read_text()), 0)
+
+
+def test_the_time_limits_free_the_place_at_once(outcomes: dict[str, ParsedFile]) -> None:
+    assert IMPORT_TIMEOUT <= outcomes["loop.py"].seconds < FILE_TIMEOUT
+    assert FILE_TIMEOUT <= outcomes["stubborn.py"].seconds < FILE_TIMEOUT + 3
+    assert outcomes["leaves_child.py"].seconds < FILE_TIMEOUT
+
+
+def test_the_imports_of_a_file_are_known(outcomes: dict[str, ParsedFile]) -> None:
+    assert outcomes["nested/deep.py"].imports == ("helper.py",)
+    assert outcomes["bundle.zip/zipped.py"].imports == ("bundle.zip/inside.py",)
+    assert outcomes["helper_user.py"].imports == ()
+    assert outcomes["os_exit.py"].imports is None
+
+
+def test_the_source_is_kept_with_the_outcome(outcomes: dict[str, ParsedFile]) -> None:
+    assert "EmptyOperator(task_id='t1')" in (outcomes["fine.py"].source or "")
+    assert (outcomes["bundle.zip/zipped.py"].source or "").startswith("import inside")
+    assert r"'\xe9'" in (outcomes["latin.py"].source or "")
+
+
+async def test_two_parses_give_the_same_hash(folder: Path, outcomes: dict[str, ParsedFile]) -> None:
+    names = ["fine.py", "ten_thousand.py", "nested/deep.py"]
+
+    again = await check_paths([folder / name for name in names], settings_for(folder))
+
+    assert [[d.content_hash for d in r.dags] for r in again] == [
+        [d.content_hash for d in outcomes[r.name].dags] for r in again
+    ]
+    assert sorted(r.name for r in again) == sorted(names)
