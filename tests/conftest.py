@@ -22,10 +22,21 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.db.dsn import with_database
 from aiosched.db.embedded import EmbeddedPostgres
+from aiosched.db.embedded_host import binaries
 from aiosched.db.engine import Database
 from aiosched.db.migrate import migrate
 
 TEMPLATE = "aiosched"  # the database that the embedded server makes; nobody may stay connected to it
+
+POSTGRES_15 = Path(os.environ.get("AIOSCHED_TEST_POSTGRES_15", "/usr/lib/postgresql/15/bin"))  # as Debian installs it
+POSTGRES_16 = binaries().parent.with_name("pginstall") / "bin"  # comes with the wheel
+OLDER_SERVERS = {v: path for v, path in ((15, POSTGRES_15), (16, POSTGRES_16)) if (path / "postgres").exists()}
+
+
+def pytest_report_header() -> str:
+    versions = ", ".join(map(str, (*OLDER_SERVERS, 18)))
+    missing = "" if 15 in OLDER_SERVERS else f"; not on 15, because {POSTGRES_15}/postgres does not exist"
+    return f"postgresql: schema and statements are tested on {versions}{missing}"
 
 
 @dataclass

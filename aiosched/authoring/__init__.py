@@ -20,12 +20,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.context import Context, build_context, current_context, get_current_context
     from aiosched.authoring.dag import DAG
     from aiosched.authoring.dependencies import Label, chain, cross_downstream
     from aiosched.authoring.groups import TaskGroup
     from aiosched.authoring.loader import LoadedFile, load_file, may_define_dags
+    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.operators import (
         BaseSensorOperator,
         BashOperator,

@@ -100,7 +100,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     if name in RENAMED:
         return f"Use {RENAMED[name]!r} instead." if RENAMED[name] in known else f"Use {RENAMED[name]}."
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6) or [one for one in known if one.startswith(name)]
     if near:
         return f"Did you mean {near[0]!r}?"
     return f"Remove it, or use one of: {', '.join(known)}."
@@ -140,10 +140,10 @@ def optional_number(name: str, value: object, *, least: int, where: Location | N
 
 def duration(name: str, value: object, where: Location | None = None) -> timedelta:
     """`value` as a timedelta; plain numbers are seconds; negative is refused."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = timedelta(seconds=value)
-    if isinstance(value, timedelta) and value >= timedelta(0):
-        return value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    span = timedelta(seconds=value) if is_number else value  # type: ignore[arg-type] # a number
+    if isinstance(span, timedelta) and span >= timedelta(0):
+        return span
     raise fail(f"{name}={value!r} is wrong: give a timedelta, or seconds as a number, not below zero.", where)
 
 

@@ -13,8 +13,8 @@ from aiosched.errors import AioschedError
 if TYPE_CHECKING:
     from pendulum import DateTime
 
-    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.dag import DAG
+    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.task_instance import TaskInstance
     from aiosched.core.messages import Attempt, RunInfo
 
@@ -26,9 +26,22 @@ class Context(dict[str, Any]):
     them fails and says so.
     """
 
-    def __init__(self, values: Mapping[str, Any], lazy: Mapping[str, Callable[[Context], Any]] | None = None) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        lazy: Mapping[str, Callable[[Context], Any]] | None = None,
+        run: RunInfo | None = None,
+    ) -> None:
         super().__init__(values)
         self._lazy = lazy or {}
+        self._run = run
+
+    @property
+    def run(self) -> RunInfo:
+        """The run that the dearer values are about."""
+        if self._run is None:
+            raise AioschedError("This context belongs to no run. Make it with build_context().")
+        return self._run
 
     def __missing__(self, key: str) -> Any:
         try:
@@ -65,7 +78,7 @@ class Context(dict[str, Any]):
 
     def copy(self) -> Context:
         """Another context with the same values."""
-        return Context(dict(super().items()), self._lazy)
+        return Context(dict(super().items()), self._lazy, self._run)
 
 
 class DagRun:
@@ -125,10 +138,9 @@ def build_context(task: BaseOperator, ti: TaskInstance, attempt: Attempt, dag: D
             "test_mode": False,
             "ti": ti,
             "try_number": attempt.key.try_number,
-            "map_index": attempt.key.map_index,
-            _RUN: run,
         },
         _UNDATED if run.logical_date is None else _DATED,
+        run,
     )
 
 
@@ -161,7 +173,7 @@ def _moment(value: datetime | None) -> DateTime | None:
 
 
 def _params(context: Context) -> dict[str, Any]:
-    return {**context["task"].params, **context[_RUN].conf}
+    return {**context["task"].params, **context.run.conf}
 
 
 def _macros(context: Context) -> Any:
@@ -179,21 +191,20 @@ def _key(context: Context) -> str:
     return f"{ti.dag_id}__{ti.task_id}__{context['ds_nodash']}"
 
 
-_RUN: Final = "run_info"
 _current: ContextVar[Context | None] = ContextVar("aiosched_context", default=None)
 
 _UNDATED: Final[Mapping[str, Callable[[Context], Any]]] = {
-    "dag_run": lambda context: DagRun(context[_RUN]),
+    "dag_run": lambda context: DagRun(context.run),
     "macros": _macros,
     "params": _params,
 }
 _DATED: Final[Mapping[str, Callable[[Context], Any]]] = {
     **_UNDATED,
-    "data_interval_end": lambda context: _moment(context[_RUN].interval_end),
-    "data_interval_start": lambda context: _moment(context[_RUN].interval_start),
+    "data_interval_end": lambda context: _moment(context.run.interval_end),
+    "data_interval_start": lambda context: _moment(context.run.interval_start),
     "ds": lambda context: context["logical_date"].strftime("%Y-%m-%d"),
     "ds_nodash": lambda context: context["logical_date"].strftime("%Y%m%d"),
-    "logical_date": lambda context: _moment(context[_RUN].logical_date),
+    "logical_date": lambda context: _moment(context.run.logical_date),
     "task_instance_key_str": _key,
     "ts": lambda context: context["logical_date"].isoformat(),
     "ts_nodash": _ts_nodash,
@@ -203,6 +214,6 @@ _DATED: Final[Mapping[str, Callable[[Context], Any]]] = {
 CONTEXT_KEYS: Final = frozenset(
     {
         "conf", "dag", "exception", "inlets", "outlets", "reason", "run_id", "task", "task_instance", "test_mode", "ti",
-        "try_number", "map_index", _RUN, "templates_dict", *_DATED,
+        "try_number", "templates_dict", *_DATED,
     }
 )  # fmt: skip

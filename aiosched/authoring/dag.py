@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aiosched.authoring import building, checks
-from aiosched.authoring.operator import BaseOperator, Callbacks, Seconds
 from aiosched.authoring.dates import optional_aware, zone_name
 from aiosched.authoring.location import Location, author_location
+from aiosched.authoring.operator import BaseOperator, Callbacks, Seconds
 from aiosched.authoring.params import DagParam, ParamsDict
 from aiosched.authoring.settings import defaults
 from aiosched.core.spec import DagSpec

@@ -85,11 +85,13 @@ def _called(operator: Any, kwargs: Mapping[str, Any]) -> str:
 
 
 def _known_to(cls: type) -> frozenset[str]:
-    """All parameter names along the inheritance chain."""
+    """All parameter names along the inheritance chain, as far as classes pass on what they do not know."""
     names: set[str] = set()
     for ancestor in cls.__mro__:
         init = ancestor.__dict__.get("__init__")
         if inspect.isfunction(init):
             parameters = list(inspect.signature(init).parameters.values())[1:]
             names.update(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                break
     return frozenset(names)

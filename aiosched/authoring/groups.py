@@ -12,8 +12,8 @@ from aiosched.authoring.location import author_location
 from aiosched.errors import DuplicateTaskError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.dag import DAG
+    from aiosched.authoring.operator import BaseOperator
 
 
 class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_NOT_THE_AUTHOR: Final = frozenset({"aiosched", "functools"})
 
 
 class Location(NamedTuple):
@@ -15,9 +17,9 @@ class Location(NamedTuple):
 
 
 def author_frame() -> FrameType | None:
-    """The innermost frame of the caller's stack that does not belong to aiosched."""
+    """The innermost frame of the caller's stack that does not belong to aiosched, nor to functools inside it."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "aiosched":
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_THE_AUTHOR:
         frame = frame.f_back
     return frame
 

@@ -22,8 +22,8 @@ from aiosched.core.trigger_rules import TriggerRule
 from aiosched.errors import DagCycleError, DagError, ParamError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.dag import DAG
+    from aiosched.authoring.operator import BaseOperator
 
 
 def to_spec(dag: DAG) -> DagSpec:

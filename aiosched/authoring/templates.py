@@ -22,9 +22,9 @@ from aiosched.core.messages import XComRef
 from aiosched.errors import TemplateError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.context import Context
     from aiosched.authoring.dag import DAG
+    from aiosched.authoring.operator import BaseOperator
 
     Task = TypeVar("Task", bound=BaseOperator)
 
@@ -192,7 +192,7 @@ def _render_field(task: BaseOperator, name: str, value: Any, context: Context) -
         no_file = isinstance(error, jinja2.TemplateNotFound)
         what = f"there is no template file {error}" if no_file else str(error) or type(error).__name__
         hint = ""
-        if isinstance(error, jinja2.UndefinedError) and context.get("run_info") and "logical_date" not in context:
+        if isinstance(error, jinja2.UndefinedError) and "run_id" in context and "logical_date" not in context:
             hint = " (this run has no logical date, so names such as ds and ts do not exist)"
         raise TemplateError(
             f"Task {task.task_id!r}, field {name!r}: {what}{hint}. Template: {_shortened(value)}"

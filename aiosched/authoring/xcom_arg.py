@@ -11,8 +11,8 @@ from aiosched.core.messages import XComRef
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.context import Context
+    from aiosched.authoring.operator import BaseOperator
 
 RETURN_VALUE: Final = "return_value"
 

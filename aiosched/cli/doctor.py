@@ -56,7 +56,8 @@ def doctor(dsn: Dsn = None, output: Output = None) -> None:
 
 async def _examine(settings: Settings) -> AsyncIterator[Finding]:
     """One finding after the other; what builds on a broken thing is left out."""
-    yield _dags_folder(settings)
+    if settings.database.dsn is None or settings.core.dags_folder.is_dir():  # else files are parsed elsewhere
+        yield _dags_folder(settings)
     try:
         async with open_database(settings, check=False) as db:
             async for finding in _examine_database(db):

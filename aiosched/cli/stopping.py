@@ -75,9 +75,8 @@ async def end(scheduler: Stoppable, requests: StopRequests, *, grace: float) -> 
         draining.result()
         left = scheduler.running_attempts()
         if left:
-            talk(
-                f"{counted(len(left), 'task')} did not finish within {duration(grace)} and will be ended: {_named(left)}"
-            )
+            late = f"{counted(len(left), 'task')} did not finish within {duration(grace)}"
+            talk(f"{late} and will be ended: {_named(left)}")
         await scheduler.stop(_SECOND_GRACE if left else 0.0)
         return not left
     left = scheduler.running_attempts()

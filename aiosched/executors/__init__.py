@@ -1,1 +1,45 @@
-"""TODO"""
+"""Runs attempts: in this process, or in worker processes of this machine.
+
+    inline.py    in the scheduler's process       local.py     in warm worker processes
+    runner.py    the steps of one attempt         worker.py    a process for plain functions
+    results.py   what becomes an XCom             async_worker.py  one for async def tasks
+    logs.py      what goes into a log file        forkserver.py    where workers come from
+    log_files.py where it lies, reading it        dag_test.py  one run without a database
+
+Names are looked up when they are first used: reading a log does not import a runner.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aiosched.executors.dag_cache import BackgroundFileDags
+    from aiosched.executors.dag_test import TestRun, run_dag_test
+    from aiosched.executors.inline import InlineExecutor
+    from aiosched.executors.local import LocalExecutor, LocalOptions
+
+__all__ = [
+    "BackgroundFileDags",
+    "InlineExecutor",
+    "LocalExecutor",
+    "LocalOptions",
+    "TestRun",
+    "run_dag_test",
+]
+
+_HOMES = {
+    "BackgroundFileDags": "dag_cache",
+    "InlineExecutor": "inline",
+    "LocalExecutor": "local",
+    "LocalOptions": "local",
+    "TestRun": "dag_test",
+    "run_dag_test": "dag_test",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -23,15 +23,15 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from aiosched.core.messages import Attempt, Report, XComRef
-from aiosched.errors import ExecutorError, TaskTimeout
+from aiosched.errors import ExecutorError
 from aiosched.executors.dag_cache import FileDags
+from aiosched.executors.interrupts import alarm, interrupts
 from aiosched.executors.logs import AttemptLog, ProcessCapture
 from aiosched.executors.processes import has_children
 from aiosched.executors.protocol import Answer, AnyMessage, Ask, Ended, FrameReader, Ready, Run, WorkerConfig, frame
@@ -43,41 +43,6 @@ _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024  # bytes in one unit 
 
 class SchedulerGone(BaseException):
     """The other end of the socket is closed."""
-
-
-class Interrupts:
-    """Exceptions that signal handlers raise in the main thread, held back while the socket is in use.
-
-    Without that, an alarm in the middle of a question would leave half a frame behind.
-    """
-
-    def __init__(self) -> None:
-        self._shielded = False
-        self._waiting: BaseException | None = None
-
-    def strike(self, error: BaseException) -> None:
-        """Raise `error`, now or when the shield is lowered. For signal handlers."""
-        if not self._shielded:
-            raise error
-        self._waiting = error
-
-    @contextmanager
-    def shield(self) -> Iterator[None]:
-        """Hold back what strikes the main thread; other threads are not struck."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        self._shielded = True
-        try:
-            yield
-        finally:
-            self._shielded = False
-            error, self._waiting = self._waiting, None
-            if error is not None:
-                raise error
-
-
-_interrupts: Final = Interrupts()
 
 
 class Channel:
@@ -119,7 +84,7 @@ class Channel:
         return self._ask(run, [ref], previous=True)[0]
 
     def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[list[tuple[int, str]]]:
-        with self._asking, _interrupts.shield():
+        with self._asking, interrupts.shield():
             self._asked += 1
             self.send(Ask(self._asked, run, list(refs), previous))
             while True:
@@ -239,23 +204,7 @@ class Worker:
         if running.interruptible:
             running.interruptible = False  # once: what runs now is its own clean-up
             running.stop_requested = True
-            _interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
-
-
-@contextmanager
-def alarm(seconds: float, message: str) -> Iterator[None]:
-    """Raise TaskTimeout(message) in the main thread after `seconds`."""
-
-    def ring(signum: int, frame: FrameType | None) -> None:
-        _interrupts.strike(TaskTimeout(message))
-
-    previous = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+            interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
 
 
 def _raw_environment() -> dict[bytes, bytes]:

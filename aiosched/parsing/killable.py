@@ -24,6 +24,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _CHUNK: Final = 65_536
 _LAST_WORDS: Final = 16_384  # bytes of output kept beyond the cap: a crash dump comes last
+_STORM_PAUSE: Final = 0.002  # seconds between two looks at output that nobody keeps: else each line costs a switch
 _TRACE_GRACE: Final = 1.0  # seconds that a child gets to print where it hangs
 _REAP_GRACE: Final = 5.0  # seconds for killed processes to vanish; more only hangs in the kernel
 _POLL: Final = 0.02  # seconds, where the kernel has no pidfd
@@ -191,6 +192,8 @@ def _wait(child: _Child, answer: _Stream, output: _Stream, timeout: float) -> bo
                     streams[fd].read()
                     if streams[fd].ended:
                         poller.unregister(fd)
+            if output.lost:
+                time.sleep(_STORM_PAUSE)
             if death in ready or (death is None and child.has_ended()):
                 return True
     return False

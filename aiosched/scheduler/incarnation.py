@@ -111,7 +111,8 @@ class Incarnation:
             view, self._view = self._view, None
             async with session.books:
                 before = set(session.holdings.partitions)
-                if await apply_view(session, view):
+                busy = await apply_view(session, view)
+                if busy:
                     self._lease.look()
                 if session.holdings.partitions - before:
                     while await apply_commands(session):
@@ -119,9 +120,10 @@ class Incarnation:
                     session.hand_out_unsent()
                 if session.holdings.partitions != before:
                     session.on_partitions()
-                session.ready.set()
+                if session.holdings.partitions or not busy:
+                    session.ready.set()
             session.progress.set()
-            if not session.gate.is_set():
+            if session.ready.is_set() and not session.gate.is_set():
                 session.gate.set()
                 session.wake_all()
             return None

@@ -44,33 +44,32 @@ def make_plan(view: View, me: int) -> Plan:
 
 
 async def apply_view(session: Session, view: View) -> bool:
-    """Carry out the plan after a look; whether something changed, so that another look is worth it.
+    """Carry out the plan after a look; whether there was something to do, so that another look is worth it.
 
     Closes the session's gate when partitions are loaded; the caller opens it once the requests
     to them are applied. Call it with `session.books` held.
     """
     plan = make_plan(view, session.incarnation)
     session.has_peers = len(view.peers) > 1
-    changed, gained = False, set[int]()
+    gained = set[int]()
+    busy = bool(plan.bury or plan.acquire)
     gone = {peer.incarnation for peer in view.peers if peer.process_gone}
     for dead in plan.bury:
         async with session.db.acquire() as conn:
             if await statements.take_over(conn, dead, process_gone=dead in gone):
                 session.metrics.takeovers += 1
                 logger.info("took over from scheduler %d", dead)
-                changed = True
     if plan.acquire and not session.draining:
         async with session.db.acquire() as conn:
             gained = await statements.acquire(conn, session.incarnation, plan.acquire)
-        changed |= bool(gained)
     mine = gained | {partition for partition, owner in view.leases.items() if owner == session.incarnation}
     if mine - session.holdings.partitions - session.given_back:
         session.gate.clear()
         await load_partitions(session, mine - session.given_back)
     session.given_back.clear()
     if plan.surplus:
-        changed |= await give_back(session, plan.surplus)
-    return changed
+        busy |= await give_back(session, plan.surplus)
+    return busy
 
 
 async def give_back(session: Session, count: int) -> bool:

@@ -85,7 +85,10 @@ def context_of(
 
 
 async def run_task(
-    task: BaseOperator, attempt: Attempt | None = None, *, xcoms: Mapping[tuple[str, str], Mapping[int, Any]] | None = None
+    task: BaseOperator,
+    attempt: Attempt | None = None,
+    *,
+    xcoms: Mapping[tuple[str, str], Mapping[int, Any]] | None = None,
 ) -> tuple[Any, TaskInstance]:
     """Run `task` as the runner does; its result and its `ti`."""
     context = context_of(task, attempt, services=FakeServices(xcoms or {}))

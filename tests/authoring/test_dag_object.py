@@ -148,7 +148,9 @@ def test_start_date_and_time_zone_may_come_from_the_default_arguments() -> None:
 
 def test_an_installations_defaults_hold_where_the_author_says_nothing() -> None:
     before = defaults()
-    use_defaults(AuthoringDefaults(timezone="Asia/Tokyo", max_active_runs=2, max_active_tasks=3, retries=4, retry_delay=5))
+    use_defaults(
+        AuthoringDefaults(timezone="Asia/Tokyo", max_active_runs=2, max_active_tasks=3, retries=4, retry_delay=5)
+    )
     try:
         with DAG("d", start_date="2026-01-01") as built:
             EmptyOperator(task_id="t")

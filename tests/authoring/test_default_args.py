@@ -99,7 +99,11 @@ def test_params_of_dag_default_arguments_and_task_are_merged() -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "words"),
     [
-        (BashOperator, {"task_id": "t", "bash_comand": "x"}, ["BashOperator(task_id='t')", "bash_command=… instead of bash_comand="]),
+        (
+            BashOperator,
+            {"task_id": "t", "bash_comand": "x"},
+            ["BashOperator(task_id='t')", "bash_command=… instead of bash_comand="],
+        ),
         (EmptyOperator, {"task_id": "t", "retry": 1}, ["'retry'", "Did you mean 'retries'?"]),
         (EmptyOperator, {"task_id": "t", "task_concurrency": 1}, ["Use 'max_active_tis_per_dag' instead"]),
         (Closed, {"name": "t", "retries": 1}, ["Closed", "'retries'"]),

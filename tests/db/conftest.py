@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,22 +15,9 @@ import pytest
 from aiosched.db.embedded_host import Account, binaries, claim_folder, run_as
 from aiosched.db.engine import Database
 from aiosched.db.migrate import migrate
-from tests.conftest import short_folder
-
-DEBIAN_15 = Path(os.environ.get("AIOSCHED_TEST_POSTGRES_15", "/usr/lib/postgresql/15/bin"))
-BUNDLED_16 = binaries().parent.with_name("pginstall") / "bin"
-OLDER_SERVERS = {15: DEBIAN_15, 16: BUNDLED_16}
-FOUND = {version: folder for version, folder in OLDER_SERVERS.items() if (folder / "postgres").exists()}
+from tests.conftest import OLDER_SERVERS, short_folder
 
 _numbers = itertools.count()
-
-
-def pytest_report_header() -> list[str]:
-    missing = {version: folder for version, folder in OLDER_SERVERS.items() if version not in FOUND}
-    return [
-        f"postgresql: tests/db also runs on {', '.join(map(str, FOUND)) or 'no older version'}",
-        *(f"postgresql: not on {v}, because {f}/postgres does not exist" for v, f in missing.items()),
-    ]
 
 
 @dataclass(frozen=True)
@@ -69,10 +55,10 @@ def start_external(programs: Path, *options: str) -> tuple[ExternalServer, Calla
     return server, remove
 
 
-@pytest.fixture(scope="session", params=FOUND)
+@pytest.fixture(scope="session", params=OLDER_SERVERS)
 def older_server(request: pytest.FixtureRequest) -> Iterator[ExternalServer]:
     """A server of each older version that this machine has."""
-    server, remove = start_external(FOUND[request.param])
+    server, remove = start_external(OLDER_SERVERS[request.param])
     yield server
     remove()
 

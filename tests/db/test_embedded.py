@@ -192,6 +192,21 @@ def test_nothing_but_the_right_to_traverse_is_added_for_that_user(short_path: Pa
     assert stat.S_IMODE(closed.stat().st_mode) == (0o701 if IS_ROOT else 0o700)
 
 
+def test_programs_installed_for_root_alone_are_opened_for_reading_not_for_writing(short_path: Path) -> None:
+    installation = short_path / "wheel" / "pginstall18"
+    program, shared, library = installation / "bin/postgres", installation / "share/x", short_path / "wheel.libs/y.so"
+    for path in (program, shared, library):
+        path.parent.mkdir(mode=0o700, parents=True)
+        path.touch(mode=0o600)
+    program.chmod(0o700)
+
+    embedded_host._make_readable(installation)
+
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (installation, program, shared, library.parent, library)]
+    assert modes[1:] == [0o705, 0o604, 0o705, 0o604]
+    assert modes[0] & 0o007 == 0o005
+
+
 def test_an_ordinary_user_needs_no_rights_at_all(short_path: Path) -> None:
     home = short_path / "home"
     home.mkdir(mode=0o700)

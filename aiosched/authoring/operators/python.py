@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.groups import TaskGroup
+from aiosched.authoring.operator import BaseOperator
 from aiosched.core.messages import SkipDecision
 from aiosched.errors import BranchError
 

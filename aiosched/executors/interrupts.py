@@ -1,0 +1,69 @@
+"""Signals that end what the main thread of a worker does: the alarm of a timeout, the TERM of a cancellation."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+from aiosched.errors import TaskTimeout
+
+_SOON: Final = 1e-6  # seconds: 0 would switch the timer off
+
+
+class Interrupts:
+    """Exceptions that signal handlers raise in the main thread, held back while the socket is in use.
+
+    Without that, an alarm in the middle of a question would leave half a frame behind.
+    """
+
+    def __init__(self) -> None:
+        self._shielded = False
+        self._waiting: BaseException | None = None
+
+    def strike(self, error: BaseException) -> None:
+        """Raise `error`, now or when the shield is lowered. For signal handlers."""
+        if not self._shielded:
+            raise error
+        self._waiting = error
+
+    @contextmanager
+    def shield(self) -> Iterator[None]:
+        """Hold back what strikes the main thread; other threads are not struck."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._shielded = True
+        try:
+            yield
+        finally:
+            self._shielded = False
+            error, self._waiting = self._waiting, None
+            if error is not None:
+                raise error
+
+
+interrupts: Final = Interrupts()
+
+
+@contextmanager
+def alarm(seconds: float, message: str) -> Iterator[None]:
+    """Raise TaskTimeout(message) in the main thread after `seconds`. Call it in the main thread; may be nested."""
+
+    def ring(signum: int, frame: FrameType | None) -> None:
+        interrupts.strike(TaskTimeout(message))
+
+    handler = signal.signal(signal.SIGALRM, ring)
+    began = time.monotonic()
+    left, interval = signal.setitimer(signal.ITIMER_REAL, max(seconds, _SOON))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if left:  # somebody around us has an alarm of his own
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), _SOON), interval)

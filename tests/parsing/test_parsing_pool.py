@@ -1,0 +1,141 @@
+"""The pool of supervisors: what it inherits, and what happens when its processes are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from aiosched.parsing.discovery import DagFile
+from aiosched.parsing.pool import ParsingPool
+from tests.parsing.builders import dag_source, settings_for, write
+
+
+@pytest.fixture
+async def pool(tmp_path: Path) -> AsyncIterator[ParsingPool]:
+    pool = ParsingPool(settings_for(tmp_path), root=str(tmp_path))
+    yield pool
+    await pool.close()
+
+
+def file_at(path: Path) -> DagFile:
+    return DagFile(path.name, path, "digest", path.stat().st_mtime_ns)
+
+
+async def told(fifo: Path) -> str:
+    """What somebody writes into a named pipe; waits for it."""
+    return await asyncio.to_thread(fifo.read_text)
+
+
+async def test_a_killed_supervisor_is_replaced_and_its_file_parsed_again(pool: ParsingPool, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    waits = f"import os\nif os.path.exists({str(tmp_path / 'fifo')!r}):\n    open({str(tmp_path / 'fifo')!r}, 'w').write('here')\n    while True: pass\n"
+    file = file_at(write(tmp_path, "a.py", waits + dag_source("a")))
+    parsing = asyncio.create_task(pool.parse(file))
+    await told(tmp_path / "fifo")  # the import runs
+
+    (tmp_path / "fifo").unlink()  # it runs through the next time
+    for pid in pool.pids:
+        os.kill(pid, signal.SIGKILL)
+
+    assert [d.dag_id for d in (await parsing).dags] == ["a"]
+
+
+async def test_a_supervisor_that_is_killed_twice_is_an_error_of_the_file(pool: ParsingPool, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    waits = f"import os\nopen({str(tmp_path / 'fifo')!r}, 'w').write(str(os.getppid()))\nwhile True: pass\n"
+    parsing = asyncio.create_task(pool.parse(file_at(write(tmp_path, "a.py", waits))))
+
+    for _ in range(2):
+        os.kill(int(await told(tmp_path / "fifo")), signal.SIGKILL)
+
+    error = (await parsing).error
+    assert error is not None
+    assert "was killed from outside, twice" in error.message
+
+
+async def test_a_child_dies_with_its_killed_supervisor(pool: ParsingPool, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    text = f"import os\nopen({str(tmp_path / 'fifo')!r}, 'w').write(f'{{os.getppid()}} {{os.getpid()}}')\nwhile True: pass\n"
+    parsing = asyncio.create_task(pool.parse(file_at(write(tmp_path, "a.py", text))))
+    supervisor, child = map(int, (await told(tmp_path / "fifo")).split())
+    death = os.pidfd_open(child)
+
+    os.kill(supervisor, signal.SIGKILL)
+
+    await readable(death)
+    parsing.cancel()
+    await asyncio.gather(parsing, return_exceptions=True)
+
+
+async def test_closing_the_pool_ends_what_it_runs(tmp_path: Path) -> None:
+    pool = ParsingPool(settings_for(tmp_path, import_timeout=60, file_timeout=60), root=str(tmp_path))
+    os.mkfifo(tmp_path / "fifo")
+    text = f"import os\nopen({str(tmp_path / 'fifo')!r}, 'w').write(str(os.getpid()))\nwhile True: pass\n"
+    parsing = asyncio.create_task(pool.parse(file_at(write(tmp_path, "a.py", text))))
+    death = os.pidfd_open(int(await told(tmp_path / "fifo")))
+
+    parsing.cancel()
+    await asyncio.gather(parsing, return_exceptions=True)
+    await pool.close()
+
+    await readable(death)
+    assert pool.pids == []
+
+
+async def test_a_released_pool_starts_again_with_the_next_file(pool: ParsingPool, tmp_path: Path) -> None:
+    file = file_at(write(tmp_path, "a.py", dag_source("a")))
+    await pool.parse(file)
+
+    await pool.release()
+    assert pool.pids == []
+
+    assert (await pool.parse(file)).error is None
+    assert len(pool.pids) == 1
+
+
+async def test_a_file_that_vanished_is_an_error(pool: ParsingPool, tmp_path: Path) -> None:
+    outcome = await pool.parse(DagFile("gone.py", tmp_path / "gone.py", "digest", 0))
+
+    assert outcome.error is not None
+    assert "gone.py cannot be read" in outcome.error.message
+
+
+def test_supervisors_do_not_run_the_main_module_of_the_application(tmp_path: Path) -> None:
+    write(tmp_path, "dags/a.py", dag_source("a"))
+    main = write(
+        tmp_path,
+        "app.py",
+        f"""
+        import asyncio
+        from aiosched.config import Settings
+        from aiosched.parsing import check_paths
+        print("started", __name__)
+        (outcome,) = asyncio.run(check_paths([{str(tmp_path / "dags")!r}], Settings()))
+        print([dag.dag_id for dag in outcome.dags], outcome.error)
+        """,
+    )
+
+    done = subprocess.run([sys.executable, main], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stdout.splitlines() == ["started __main__", "['a'] None"]
+    assert done.stderr == ""
+
+
+async def readable(fd: int) -> None:
+    """Wait until `fd` is; closes it."""
+    ready = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(fd, ready.set)
+    try:
+        async with asyncio.timeout(30):
+            await ready.wait()
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
