@@ -7,10 +7,12 @@ is not durable and lives in a short temporary folder; it ends with the session.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,11 +23,13 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.db.dsn import with_database
-from aiosched.db.embedded import EmbeddedPostgres
+from aiosched.db.embedded import EmbeddedPostgres, embedded_dsn
 from aiosched.db.embedded_host import binaries
 from aiosched.db.engine import Database
 from aiosched.db.migrate import migrate
+from aiosched.errors import DatabaseError
 
+PREFIX = "aiosched-test-"
 TEMPLATE = "aiosched"  # the database that the embedded server makes; nobody may stay connected to it
 
 POSTGRES_15 = Path(os.environ.get("AIOSCHED_TEST_POSTGRES_15", "/usr/lib/postgresql/15/bin"))  # as Debian installs it
@@ -63,13 +67,30 @@ class Server:
             await conn.close()
 
 
-def short_folder() -> Path:
-    """A folder whose sockets have short paths, passable for the system user that runs the server when we are root."""
+def _base() -> Path:
     memory = Path("/dev/shm")  # cloning a database takes 10 ms there and 300 ms on a disk
     roomy = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2**30
-    folder = Path(tempfile.mkdtemp(prefix="aio", dir=memory if roomy else None))
+    return memory if roomy else Path(tempfile.gettempdir())
+
+
+def short_folder() -> Path:
+    """A folder whose sockets have short paths, passable for the system user that runs the server when we are root."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_base()))
     folder.chmod(0o711)
     return folder
+
+
+def _end_leftovers() -> None:
+    """End the servers of test sessions that were killed: old ones that no process uses any more."""
+    for folder in _base().glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError, DatabaseError):
+            if time.time() - folder.stat().st_mtime > 1800:
+                left = EmbeddedPostgres(folder / "pg")
+                if embedded_dsn(folder) is not None:
+                    left.start_blocking()
+                    left.stop_blocking()
+                if embedded_dsn(folder) is None:
+                    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -83,6 +104,7 @@ def short_path() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """The session's PostgreSQL (one per pytest-xdist worker), its template migrated."""
+    _end_leftovers()
     folder = short_folder()
     embedded = EmbeddedPostgres(folder / "pg", durable=False)
     try:

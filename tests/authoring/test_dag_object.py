@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -201,18 +202,19 @@ def test_a_param_that_json_cannot_hold_is_refused() -> None:
 
 
 def test_a_second_task_with_the_same_id_names_the_place_of_the_first() -> None:
-    with DAG("d"), pytest.raises(DuplicateTaskError) as caught:
+    with DAG("d"):
         EmptyOperator(task_id="t")
-        EmptyOperator(task_id="t")
+        with pytest.raises(DuplicateTaskError) as caught:
+            EmptyOperator(task_id="t")
 
-    refused(caught.value, "'t' already, first at", f"{HERE}:{(caught.value.line or 0) - 1}", "another task_id")
+    refused(caught.value, "'t' already, first at", f"{HERE}:{(caught.value.line or 0) - 2}", "another task_id")
 
 
 @pytest.mark.parametrize("arrows", ["aa", "aba", "abca", "sabcad"])
 def test_a_cycle_is_named(arrows: str) -> None:
     with DAG("d") as built:
         tasks = {name: EmptyOperator(task_id=name) for name in sorted(set(arrows))}
-        for one, other in zip(arrows, arrows[1:], strict=False):
+        for one, other in pairwise(arrows):
             tasks[one] >> tasks[other]
     with pytest.raises(DagCycleError) as caught:
         built.to_spec()
@@ -237,7 +239,7 @@ def test_an_unknown_task_is_named_with_the_near_one() -> None:
         EmptyOperator(task_id="extract")
 
     assert built.task("extract") is built.task_dict["extract"]
-    with pytest.raises(NotFound, match="no task 'extrat'. Did you mean 'extract'"):
+    with pytest.raises(NotFound, match=r"no task 'extrat'\. Did you mean 'extract'"):
         built.task("extrat")
 
 

@@ -69,9 +69,9 @@ def test_a_default_in_the_signature_holds_without_default_arguments() -> None:
 
 def test_inner_default_arguments_win() -> None:
     with DAG("d", default_args={"retries": 1, "owner": "dag", "queue": "dag", "pool": "dag"}):
-        with TaskGroup("outer", default_args={"retries": 2, "owner": "outer", "queue": "outer"}):
-            with TaskGroup("inner", default_args={"retries": 3, "owner": "inner"}):
-                task = EmptyOperator(task_id="t", default_args={"retries": 4})
+        outer = TaskGroup("outer", default_args={"retries": 2, "owner": "outer", "queue": "outer"})
+        with outer, TaskGroup("inner", default_args={"retries": 3, "owner": "inner"}):
+            task = EmptyOperator(task_id="t", default_args={"retries": 4})
         after = EmptyOperator(task_id="after")
 
     assert (task.retries, task.owner, task.queue, task.pool) == (4, "inner", "outer", "dag")

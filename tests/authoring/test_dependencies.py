@@ -91,8 +91,9 @@ def test_labels_are_words_on_edges(draw: str, labels: dict[str, str]) -> None:
 
 
 def test_lists_of_different_length_cannot_be_chained() -> None:
-    with DAG("d"), pytest.raises(DagError, match=r"have 2 and 1 items.*cross_downstream") as caught:
+    with DAG("d"):
         a, b, c = tasks("abc")
+    with pytest.raises(DagError, match=r"have 2 and 1 items.*cross_downstream") as caught:
         chain([a, b], [c])
 
     assert caught.value.file == __file__

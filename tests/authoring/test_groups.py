@@ -49,8 +49,8 @@ def test_the_ends_of_a_group_are_its_tasks_without_neighbours_inside() -> None:
     with DAG("d") as dag:
         before, after = EmptyOperator(task_id="before"), EmptyOperator(task_id="after")
         with TaskGroup("g") as group:
-            a, b, c = (EmptyOperator(task_id=name) for name in "abc")
-            a >> b
+            EmptyOperator(task_id="a") >> EmptyOperator(task_id="b")
+            EmptyOperator(task_id="c")
         before >> group >> after
 
     assert [one.label for one in group.roots] == ["a", "c"]

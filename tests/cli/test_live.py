@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.cli.serving import serve, stop, wait_for
 from tests.conftest import TEMPLATE, Server
 
 DAGS = """
@@ -60,36 +55,6 @@ def doomed():
 for dag_function in (quick, paused, broken, slow, doomed):
     dag_function()
 """
-
-
-@contextlib.contextmanager
-def serve(folder: Path, dsn: str, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """`aiosched serve` on `dsn`, its output in pipes; killed at the end if it still lives."""
-    (folder / "dags").mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "aiosched", "serve", "--slots", "2", "-o", "json", *words]
-    env = {**os.environ, "AIOSCHED_DSN": dsn, "AIOSCHED_HOME": str(folder / "home")}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=folder, env=env, text=True, **pipes) as process:  # type: ignore[call-overload]
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def stop(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> str:
-    """Ask it to stop, wait for its end, return what it said on stderr."""
-    process.send_signal(number)
-    return process.communicate(timeout=60)[1]
-
-
-def wait_for(process: subprocess.Popen[str], event: str) -> dict[str, object]:
-    """Read stdout up to the line of `event`."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if (found := json.loads(line))["event"] == event:
-            return dict(found)
-    _, said = process.communicate()
-    raise AssertionError(f"serve ended with {process.returncode} before {event}: {said}")
 
 
 @pytest.fixture(scope="module")

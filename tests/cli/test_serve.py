@@ -1,0 +1,236 @@
+"""`aiosched serve`: the screen, the ways to end it, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aiosched.cli.options import UsageProblem
+from aiosched.cli.screen import Screen, short_run
+from aiosched.cli.serve import read_roles
+from aiosched.cli.stopping import StopRequests
+from tests.cli.conftest import Cli
+from tests.cli.serving import serve, stop, wait_for
+
+ONE_RUN = """
+import asyncio
+from datetime import datetime
+from aiosched import dag, task
+
+@dag(schedule="@once", start_date=datetime(2026, 1, 1))
+def once():
+    @task
+    async def work():
+        {body}
+    work()
+
+once()
+"""
+
+
+def put_dag(folder: Path, body: str = "...") -> None:
+    (folder / "dags").mkdir()
+    (folder / "dags" / "once.py").write_text(ONE_RUN.replace("{body}", body))
+
+
+def test_until_idle_runs_what_is_due_and_ends(tmp_path: Path, dsn: str) -> None:
+    put_dag(tmp_path)
+
+    with serve(tmp_path, dsn, "--until-idle") as process:
+        out, err = process.communicate(timeout=60)
+
+    events = [json.loads(line) for line in out.splitlines()]
+    assert process.returncode == 0, err
+    assert [event["event"] for event in events] == [
+        "database", "dags", "executor", "ready", "run_started", "run_finished",
+    ]  # fmt: skip
+    assert (events[1]["dags"], events[1]["errors"]) == (1, 0)
+    assert (events[-1]["dag_id"], events[-1]["state"], events[-1]["done"], events[-1]["total"]) == (
+        "once", "success", 1, 1,
+    )  # fmt: skip
+    assert {json.loads(line)["level"] for line in err.splitlines()} <= {"info"}
+
+
+def test_people_see_a_banner_and_a_line_for_each_run(tmp_path: Path, dsn: str) -> None:
+    put_dag(tmp_path)
+
+    command = [sys.executable, "-m", "aiosched", "serve", "--dsn", dsn, "--until-idle", "--slots", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+
+    title, database, dags, executor, ready, started, ended = done.stdout.splitlines()
+    assert title.startswith("aiosched 0.")
+    assert database.startswith("  database   PostgreSQL 18")
+    assert re.fullmatch(r"  dags       \./dags   1 DAG, 0 errors, parsed in [\d.]+ m?s, watching", dags)
+    assert executor == "  executor   local, 2 slots"
+    assert re.fullmatch(r"ready in [\d.]+ s", ready)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d once  run \S+ running", started)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d once  run \S+ success in [\d.]+ m?s, 1 of 1 tasks", ended)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_lets_running_tasks_finish(tmp_path: Path, dsn: str, number: signal.Signals) -> None:
+    put_dag(tmp_path, "await asyncio.sleep(1.5)")
+
+    with serve(tmp_path, dsn) as process:
+        wait_for(process, "run_started")
+        said = stop(process, number)
+
+    assert process.returncode == 0, said
+    assert "stopping: 1 task still runs, 30 s left: once work" in said
+    assert Cli(dsn).json("runs", "show", "once")["counts"] == {"success": 1}
+
+
+def test_the_second_signal_ends_them_and_nothing_is_lost(tmp_path: Path, dsn: str) -> None:
+    put_dag(tmp_path, "await asyncio.sleep(600)")
+
+    with serve(tmp_path, dsn) as process:
+        wait_for(process, "run_started")
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("stopping:"):
+                break
+        said = stop(process, signal.SIGINT)
+
+    run = Cli(dsn).json("runs", "show", "once")
+    assert process.returncode == 130, said
+    assert run["state"] == "running"
+    assert run["tasks"][0]["state"] not in ("success", "failed")
+
+
+def test_the_grace_ends_too(tmp_path: Path, dsn: str) -> None:
+    put_dag(tmp_path, "await asyncio.sleep(600)")
+
+    with serve(tmp_path, dsn, "--grace", "0.2") as process:
+        wait_for(process, "run_started")
+        said = stop(process)
+
+    assert process.returncode == 0, said
+    assert "did not finish within 200 ms and will be ended: once work" in said
+
+
+def test_run_duration_ends_it_in_order(tmp_path: Path, dsn: str) -> None:
+    with serve(tmp_path, dsn, "--run-duration", "1") as process:
+        assert wait_for(process, "ready")["version"]
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 0, err
+
+
+def test_not_idle_within_the_run_duration_is_exit_code_124(tmp_path: Path, dsn: str) -> None:
+    put_dag(tmp_path, "await asyncio.sleep(600)")
+
+    with serve(tmp_path, dsn, "--until-idle", "--run-duration", "4", "--grace", "0") as process:
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 124, err
+    assert "Runs were still unfinished after 4.0 s" in err
+
+
+def test_a_parser_alone_fills_the_database(tmp_path: Path, dsn: str) -> None:
+    put_dag(tmp_path)
+
+    with serve(tmp_path, dsn, "--role", "parser") as process:
+        assert wait_for(process, "dags")["dags"] == 1
+        wait_for(process, "ready")
+        said = stop(process)
+
+    assert process.returncode == 0, said
+    assert [row["dag_id"] for row in Cli(dsn).json("dags", "list")] == ["once"]
+    assert Cli(dsn).json("schedulers", "list") == []
+
+
+def test_requests_from_before_it_ran_are_applied_first(tmp_path: Path, dsn: str) -> None:
+    put_dag(tmp_path)
+    with serve(tmp_path, dsn, "--role", "parser") as process:
+        wait_for(process, "ready")
+        stop(process)
+
+    asked = Cli(dsn)("dags", "pause", "once")
+    with serve(tmp_path, dsn, "--until-idle") as process:
+        process.communicate(timeout=60)
+
+    assert asked.stdout == "once\twaits for a scheduler\n"
+    assert "no scheduler has applied it yet" in asked.stderr
+    assert Cli(dsn).json("dags", "show", "once")["is_paused"] is True
+    assert Cli(dsn).json("runs", "list") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--dags", "nowhere"), 2, "There is no DAGs folder ./nowhere. Make a start with `aiosched init demo`"),
+        (("--executor", "celery"), 2, "executor.kind = celery (from --executor)"),
+        (("--slots", "0"), 2, "executor.slots = 0 (from --slots)"),
+        (("--role", "schedler"), 2, "--role schedler: there are scheduler, web, parser. Did you mean scheduler?"),
+        (("--dsn", "postgresql://nobody@127.0.0.1:1/x"), 5, "127.0.0.1:1"),
+        (("--dsn", "mysql://x"), 2, "must look like postgresql://"),
+    ],
+)
+def test_what_cannot_work_is_said_at_once(
+    tmp_path: Path, cli: Cli, words: tuple[str, ...], code: int, said: str
+) -> None:
+    (tmp_path / "dags").mkdir()
+
+    result = cli("serve", *words, code=code)
+
+    assert said in result.stderr
+
+
+def test_an_empty_external_database_is_migrated_only_on_request(tmp_path: Path, empty_dsn: str) -> None:
+    with serve(tmp_path, empty_dsn, "--until-idle") as process:
+        _, refused = process.communicate(timeout=60)
+    with serve(tmp_path, empty_dsn, "--until-idle", "--migrate") as again:
+        again.communicate(timeout=60)
+
+    assert process.returncode == 5
+    assert "aiosched db migrate" in refused
+    assert again.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "roles"),
+    [(None, {"scheduler", "web", "parser"}), ("parser", {"parser"}), ("scheduler, parser", {"scheduler", "parser"})],
+)
+def test_roles_are_a_list(text: str | None, roles: set[str]) -> None:
+    assert read_roles(text) == roles
+
+
+@pytest.mark.parametrize("text", ["", "web", "schedler"])
+def test_roles_that_cannot_be_are_wrong_usage(text: str) -> None:
+    with pytest.raises(UsageProblem):
+        read_roles(text)
+
+
+def test_a_scheduled_run_is_shown_by_its_logical_date() -> None:
+    assert short_run("scheduled__2026-11-20T12:00:00+00:00") == "2026-11-20T12:00:00+00:00"
+    assert short_run("manual__2026-11-20T12:00:00+00:00_ab") == "manual__2026-11-20T12:00:00+00:00_ab"
+
+
+def test_a_slow_first_pass_does_not_hold_the_banner_up(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen(None).dags("./dags", None, watching=True)
+
+    assert capsys.readouterr().out == "  dags       ./dags   still parsing, watching\n"
+
+
+async def test_stop_requests_listen_to_signals() -> None:
+    import asyncio
+    import os
+
+    requests = StopRequests()
+    requests.install()
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(10):
+            await requests.asked.wait()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    assert requests.count == 1

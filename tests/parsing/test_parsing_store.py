@@ -1,0 +1,343 @@
+"""What a batch of outcomes does to the tables. Source: the semantics reference, sections 1.1, 30.4 and 31.2."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.ids import partition_of
+from aiosched.core.spec import DagSpec, TaskSpec, decode_spec
+from aiosched.db.engine import Database
+from aiosched.parsing.result import ParsedFile
+from aiosched.parsing.store import Stored, register_specs, remove_files, store_results
+from tests.parsing.builders import a_dag, a_result
+
+Row = dict[str, Any]
+
+
+class Shelf:
+    """Stores and reads, for these tests."""
+
+    def __init__(self, db: Database, clock: FakeClock) -> None:
+        self.db, self.clock = db, clock
+
+    async def store(
+        self, *results: ParsedFile, paused: bool = False, present: Collection[str] | None = None
+    ) -> Stored:
+        async with self.db.transaction() as conn:
+            return await store_results(
+                conn, results, now=self.clock.now(), paused_at_creation=paused, present=present
+            )
+
+    async def remove(self, *files: str) -> Stored:
+        async with self.db.transaction() as conn:
+            return await remove_files(conn, files)
+
+    async def register(self, *specs: DagSpec) -> Stored:
+        async with self.db.transaction() as conn:
+            return await register_specs(conn, specs, now=self.clock.now())
+
+    async def rows(self, query: str, *args: object) -> list[Row]:
+        async with self.db.acquire() as conn:
+            return [dict(row) for row in await conn.fetch(query, *args)]
+
+    async def dag(self, dag_id: str) -> Row:
+        (row,) = await self.rows("SELECT * FROM dag WHERE dag_id = $1", dag_id)
+        return row
+
+    async def file(self, name: str) -> Row:
+        (row,) = await self.rows("SELECT * FROM dag_file WHERE file = $1", name)
+        return row
+
+    async def versions(self, dag_id: str) -> list[Row]:
+        return await self.rows("SELECT * FROM dag_version WHERE dag_id = $1 ORDER BY number", dag_id)
+
+    async def use_newest(self, dag_id: str) -> None:
+        """Create a run of the newest version."""
+        async with self.db.acquire() as conn:
+            await conn.execute(
+                "INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after) "
+                "SELECT dag_id, 'r' || version_id, partition, version_id, 'manual', 'test', 'queued', now() "
+                "FROM dag WHERE dag_id = $1",
+                dag_id,
+            )
+
+
+@pytest.fixture
+def shelf(db: Database, clock: FakeClock) -> Shelf:
+    return Shelf(db, clock)
+
+
+async def test_a_new_dag_gets_its_row_its_first_version_and_its_file(shelf: Shelf, clock: FakeClock) -> None:
+    dag = a_dag("x", max_active_runs=3, tags=("a", "b"), description="what", owner="me", timezone="UTC")
+
+    stored = await shelf.store(a_result("a.py", dag, "y"))
+
+    row = await shelf.dag("x")
+    (version,) = await shelf.versions("x")
+    assert stored.changed == {"x", "y"}
+    assert row["partition"] == partition_of("x")
+    assert (row["file"], row["version_id"], row["is_stale"], row["has_import_errors"]) == (
+        "a.py",
+        version["id"],
+        False,
+        False,
+    )
+    assert (row["max_active_runs"], row["tags"], row["description"], row["owner"]) == (3, ["a", "b"], "what", "me")
+    assert row["last_parsed_at"] == clock.now()
+    assert (version["number"], version["content_hash"], version["file"]) == (1, dag.content_hash, "a.py")
+    assert decode_spec(version["spec"]) == dag.spec
+    assert (version["file_hash"], version["source"]) == ("d1", "# source of a.py d1")
+    file = await shelf.file("a.py")
+    assert (file["partition"], file["content_hash"], file["dag_ids"]) == (partition_of("a.py"), "d1", ["x", "y"])
+    assert (file["parsed_at"], file["error"], file["warnings"]) == (clock.now(), None, [])
+
+
+@pytest.mark.parametrize(
+    ("own_wish", "setting", "paused"),
+    [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
+)
+async def test_whether_a_new_dag_is_paused(shelf: Shelf, own_wish: bool | None, setting: bool, paused: bool) -> None:
+    await shelf.store(a_result("a.py", a_dag("x", is_paused_upon_creation=own_wish)), paused=setting)
+
+    assert (await shelf.dag("x"))["is_paused"] is paused
+
+
+async def test_later_parses_never_touch_the_pause(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x"))
+    await shelf.rows("UPDATE dag SET is_paused = true RETURNING 1")
+
+    await shelf.store(a_result("a.py", a_dag("x", tasks=2, is_paused_upon_creation=False)))
+    await shelf.remove("a.py")
+    await shelf.store(a_result("a.py", "x"))
+
+    assert (await shelf.dag("x"))["is_paused"] is True
+
+
+async def test_an_unchanged_meaning_writes_no_version_and_is_no_news(shelf: Shelf, clock: FakeClock) -> None:
+    await shelf.store(a_result("a.py", "x"))
+    before = await shelf.versions("x")
+    clock.advance(60)
+
+    stored = await shelf.store(a_result("a.py", "x", digest="another comment"))
+
+    assert stored == Stored()
+    assert await shelf.versions("x") == before
+    assert (await shelf.dag("x"))["last_parsed_at"] == clock.now()
+    assert (await shelf.file("a.py"))["content_hash"] == "another comment"
+
+
+async def test_a_version_that_a_run_uses_stays_and_the_next_number_follows(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x"))
+    await shelf.use_newest("x")
+
+    stored = await shelf.store(a_result("a.py", a_dag("x", tasks=2)))
+
+    versions = await shelf.versions("x")
+    assert stored.changed == {"x"}
+    assert [v["number"] for v in versions] == [1, 2]
+    assert (await shelf.dag("x"))["version_id"] == versions[1]["id"]
+
+
+async def test_a_version_that_no_run_uses_is_replaced_under_its_number_and_a_new_id(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x"))
+    await shelf.use_newest("x")
+    await shelf.store(a_result("a.py", a_dag("x", tasks=2)))
+    replaced = (await shelf.versions("x"))[1]
+
+    await shelf.store(a_result("a.py", a_dag("x", tasks=3), digest="d3"))
+
+    versions = await shelf.versions("x")
+    assert [(v["number"], len(decode_spec(v["spec"]).tasks)) for v in versions] == [(1, 1), (2, 3)]
+    assert versions[1]["id"] != replaced["id"]
+    assert versions[1]["file_hash"] == "d3"
+
+
+async def test_a_run_that_is_being_created_keeps_its_version(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x"))
+    async with shelf.db.transaction() as conn:
+        await conn.execute(
+            "INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after) "
+            "SELECT dag_id, 'r', partition, version_id, 'manual', 'test', 'queued', now() FROM dag"
+        )
+        storing = asyncio.create_task(shelf.store(a_result("a.py", a_dag("x", tasks=2))))
+        await until_somebody_waits_for_a_lock(shelf)
+    await storing
+
+    assert [v["number"] for v in await shelf.versions("x")] == [1, 2]
+
+
+async def test_two_schedulers_that_store_the_same_new_dag_give_it_to_one_file(shelf: Shelf) -> None:
+    await asyncio.gather(shelf.store(a_result("a.py", "x")), shelf.store(a_result("b.py", "x")))
+
+    errors = [(await shelf.file(name))["error"] for name in ("a.py", "b.py")]
+    owner = (await shelf.dag("x"))["file"]
+    assert [v["number"] for v in await shelf.versions("x")] == [1]
+    assert [error is None for error in errors] == [owner == "a.py", owner == "b.py"]
+
+
+async def test_a_broken_file_makes_its_dags_stale_and_broken_but_leaves_their_versions(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x"), a_result("b.py", "y"))
+
+    stored = await shelf.store(a_result("a.py", error="no such module"))
+
+    row, file = await shelf.dag("x"), await shelf.file("a.py")
+    assert stored == Stored(frozenset({"x"}), frozenset({"x"}))
+    assert (row["is_stale"], row["has_import_errors"]) == (True, True)
+    assert len(await shelf.versions("x")) == 1
+    assert (file["error"], file["error_line"], file["dag_ids"]) == ("ValueError: no such module", 3, ["x"])
+    assert (await shelf.dag("y"))["is_stale"] is False
+
+
+async def test_a_file_that_is_good_again_brings_its_dags_back(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x"))
+    await shelf.store(a_result("a.py", error="no"))
+
+    stored = await shelf.store(a_result("a.py", "x"))
+
+    row, file = await shelf.dag("x"), await shelf.file("a.py")
+    assert stored.changed == {"x"}
+    assert (row["is_stale"], row["has_import_errors"], file["error"]) == (False, False, None)
+    assert len(await shelf.versions("x")) == 1
+
+
+async def test_a_file_that_never_was_good_has_an_error_and_no_dags(shelf: Shelf) -> None:
+    stored = await shelf.store(a_result("a.py", error="no"))
+
+    assert stored == Stored()
+    assert (await shelf.file("a.py"))["dag_ids"] == []
+
+
+async def test_a_dag_that_is_gone_from_its_file_is_stale_without_being_broken(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x", "y"))
+
+    stored = await shelf.store(a_result("a.py", "x"))
+
+    row = await shelf.dag("y")
+    assert stored.withdrawn == {"y"}
+    assert (row["is_stale"], row["has_import_errors"]) == (True, False)
+
+
+async def test_a_deleted_file_takes_its_error_with_it_and_its_dags_are_stale(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x"))
+    await shelf.store(a_result("a.py", error="no"))
+
+    await shelf.remove("a.py")
+
+    row = await shelf.dag("x")
+    assert (row["is_stale"], row["has_import_errors"]) == (True, False)
+    assert await shelf.rows("SELECT FROM dag_file") == []
+
+
+async def test_a_renamed_file_keeps_its_dags_in_either_order(shelf: Shelf) -> None:
+    await shelf.store(a_result("b.py", "x"), a_result("z.py", "y"))
+
+    await shelf.remove("b.py")
+    await shelf.store(a_result("c.py", "x"), present={"c.py", "z.py"})
+    await shelf.store(a_result("d.py", "y"), present={"c.py", "d.py"})  # before its deletion was noticed
+    await shelf.remove("z.py")
+
+    for dag_id, file in (("x", "c.py"), ("y", "d.py")):
+        row = await shelf.dag(dag_id)
+        assert (row["file"], row["is_stale"]) == (file, False)
+        assert len(await shelf.versions(dag_id)) == 1
+    assert (await shelf.file("d.py"))["error"] is None
+
+
+async def test_the_first_file_keeps_a_dag_and_the_second_gets_the_error(shelf: Shelf) -> None:
+    await shelf.store(a_result("b.py", a_dag("x", tasks=2)))
+
+    stored = await shelf.store(a_result("a.py", "x", "mine"))
+
+    file = await shelf.file("a.py")
+    assert stored.changed == {"mine"}
+    assert [c.winner for c in stored.conflicts["a.py"]] == ["b.py"]
+    assert (await shelf.dag("x"))["file"] == "b.py"
+    assert "already defined in b.py" in file["error"]
+    assert file["dag_ids"] == ["mine"]
+
+
+async def test_the_second_file_gets_the_dag_once_the_first_lets_go(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x"), a_result("b.py", "x"))
+    await shelf.store(a_result("a.py"))
+
+    await shelf.store(a_result("b.py", "x"))
+
+    row = await shelf.dag("x")
+    assert (row["file"], row["is_stale"], (await shelf.file("b.py"))["error"]) == ("b.py", False, None)
+
+
+async def test_a_dag_that_moves_between_two_files_of_a_batch_is_never_stale(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x"))
+
+    stored = await shelf.store(a_result("a.py"), a_result("b.py", "x"))
+
+    row = await shelf.dag("x")
+    assert stored.withdrawn == frozenset()
+    assert (row["file"], row["is_stale"]) == ("b.py", False)
+
+
+async def test_an_unknown_pool_is_a_warning_of_the_file(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", a_dag("x", pool="etl")))
+
+    (warning,) = (await shelf.file("a.py"))["warnings"]
+    assert "etl" in warning
+
+
+async def test_limits_that_change_are_news(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", "x"))
+
+    stored = await shelf.store(a_result("a.py", a_dag("x", max_active_runs=1)))
+
+    assert stored.changed == {"x"}
+    assert (await shelf.dag("x"))["max_active_runs"] == 1
+
+
+async def test_registered_dags_name_no_file_and_a_file_may_take_them(shelf: Shelf) -> None:
+    spec = DagSpec(dag_id="x", tasks=(TaskSpec(task_id="t0", operator="EmptyOperator"),))
+
+    assert (await shelf.register(spec)).changed == {"x"}
+    assert (await shelf.register(spec)).changed == frozenset()
+    assert (await shelf.dag("x"))["file"] is None
+    assert [v["source"] for v in await shelf.versions("x")] == [None]
+
+    await shelf.store(a_result("a.py", "x"))
+    assert (await shelf.dag("x"))["file"] == "a.py"
+    assert len(await shelf.versions("x")) == 1
+
+
+async def test_odd_text_is_stored_as_it_is(shelf: Shelf) -> None:
+    odd = a_dag("x", description="quotes ' \" and \\ {a,b} \u2028 \N{SNOWMAN}", tags=("a,b", '"c"', "{}"))
+    result = msgspec.structs.replace(a_result("a.py", odd), warnings=("one, 'two'", '{"three"}'))
+
+    await shelf.store(result)
+
+    assert (await shelf.dag("x"))["tags"] == ["a,b", '"c"', "{}"]
+    assert (await shelf.dag("x"))["description"] == odd.description
+    assert (await shelf.file("a.py"))["warnings"] == ["one, 'two'", '{"three"}']
+
+
+async def test_the_number_of_statements_does_not_depend_on_the_number_of_files(dsn: str, clock: FakeClock) -> None:
+    async with await Database.open(dsn, count_statements=True) as db:
+        assert db.statements is not None
+        shelf, counts = Shelf(db, clock), []
+        for tasks in (1, 2):
+            for files in (range(1), range(1, 150)):
+                before = db.statements.total
+                await shelf.store(*(a_result(f"f{n}.py", a_dag(f"dag{n}", tasks=tasks)) for n in files))
+                counts.append(db.statements.total - before)
+    assert counts[0] == counts[1] < 14
+    assert counts[2] == counts[3] < 17
+
+
+async def until_somebody_waits_for_a_lock(shelf: Shelf) -> None:
+    async with asyncio.timeout(30):
+        while not await shelf.rows(
+            "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        ):
+            await asyncio.sleep(0.005)
