@@ -24,7 +24,7 @@ class Setting:
     origin: str
 
 
-_COLUMNS: Final[Columns[Setting]] = {"SETTING": lambda s: s.key, "VALUE": lambda s: s.value}
+_COLUMNS: Final[Columns[Setting]] = {"SETTING": lambda s: s.key, "VALUE": lambda s: _text(s.value)}
 
 
 @app.command("list")
@@ -52,10 +52,17 @@ def get(
     if chosen(output) in (Format.JSON, Format.YAML):
         show_data(Setting(key, values[key], str(loaded.origins[key])), chosen(output))
     else:
-        write("" if values[key] is None else str(values[key]))
+        write(_text(values[key]))
 
 
 @app.command("get-value", hidden=True)
 def get_value(section: str, option: str, output: Output = None) -> None:
     """Airflow's spelling of `get`."""
     get(f"{section}.{option}", output)
+
+
+def _text(value: Any) -> str:
+    """A value as the file and the environment take it; nothing for what is unset."""
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

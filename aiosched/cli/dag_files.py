@@ -25,7 +25,7 @@ from aiosched.cli.options import (
     read_instant,
     read_pairs,
 )
-from aiosched.cli.output import Columns, Format, chosen, duration, show_data, show_list, talk, write
+from aiosched.cli.output import Columns, Format, chosen, duration, show_data, show_list, talk
 from aiosched.cli.session import load, open_database, shown_path
 from aiosched.errors import ConfigError, DagError, NotFound, did_you_mean
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def run_once(
     dag_id: DagId,
     date: Annotated[
-        str | None, typer.Argument(metavar="[DATE]", help="The run's logical date; UTC without a zone.")
+        str | None, typer.Argument(metavar="DATE", help="The run's logical date; UTC without a zone.")
     ] = None,
     param: Param = None,
     conf: Conf = None,
@@ -79,6 +79,7 @@ def run_once(
             "TASK": lambda t: t.task_id if t.map_index < 0 else f"{t.task_id}[{t.map_index}]",
             "STATE": lambda t: t.state,
             "TRY": lambda t: t.try_number,
+            "REASON": lambda t: t.reason,
         }
         show_list(result.tasks, columns, output, empty="it has no tasks")
         talk(f"{dag_id}: {result.state}")
@@ -167,7 +168,7 @@ class Coming:
 
 def next_(
     dag_id: DagId,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, max=10_000, help="How many.")] = 5,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, max=10_000, metavar="N", help="How many.")] = 5,
     tz: Annotated[
         str | None, typer.Option("--tz", metavar="ZONE", help="Show times in this zone; default: the DAG's own.")
     ] = None,
@@ -247,7 +248,7 @@ _CHECK_COLUMNS: Final[Columns[Checked]] = {
 
 def check(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PATH]...", help="Files and folders; default: the DAGs folder.")
+        list[Path] | None, typer.Argument(metavar="PATH", help="Files and folders; default: the DAGs folder.")
     ] = None,
     dags: DagsFolder = None,
     output: Output = None,
@@ -279,8 +280,6 @@ def _tell_details(found: list[Checked]) -> None:
         for warning in checked.warnings:
             talk(f"warning: {checked.file}: {warning}")
         if checked.error is not None:
-            write("")
-            write(_where(checked.file, checked.error))
-            details = checked.error.code_frame or checked.error.traceback
-            if details:
-                write("\n".join(f"    {line}" for line in details.rstrip().splitlines()))
+            talk(f"\n{_where(checked.file, checked.error)}")
+            if details := checked.error.code_frame or checked.error.traceback:
+                talk("\n".join(f"    {line}" for line in details.rstrip().splitlines()))

@@ -40,7 +40,7 @@ _COLUMNS: Final[Columns[DagRow]] = {
 @app.command("list")
 def list_(
     pattern: Annotated[
-        str | None, typer.Argument(metavar="[PATTERN]", help="Only ids like this, with * and ?.", show_default=False)
+        str | None, typer.Argument(metavar="PATTERN", help="Only ids like this, with * and ?.", show_default=False)
     ] = None,
     stale: Annotated[bool, typer.Option("--stale", help="Also DAGs whose file is gone.")] = False,
     dsn: Dsn = None,
@@ -149,7 +149,14 @@ def trigger(
     unpause: Annotated[bool, typer.Option("--unpause", help="Unpause the DAG first.")] = False,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Follow the run; exit 1 if it fails.")] = False,
     timeout: Annotated[
-        float | None, typer.Option(min=0, help="Seconds that --wait waits at most; exit 124 then.", show_default=False)
+        float | None,
+        typer.Option(
+            "--timeout",
+            min=0,
+            metavar="SECONDS",
+            help="Seconds that --wait waits at most; exit 124 then.",
+            show_default=False,
+        ),
     ] = None,
     dsn: Dsn = None,
     output: Output = None,

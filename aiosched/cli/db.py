@@ -103,7 +103,7 @@ def shell(dsn: Dsn = None) -> None:
 @app.command()
 def backup(
     path: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Default: aiosched-<now>.dump here.", show_default=False)
+        Path | None, typer.Argument(metavar="FILE", help="Default: aiosched-<now>.dump here.", show_default=False)
     ] = None,
     dsn: Dsn = None,
     output: Output = None,

@@ -20,13 +20,15 @@ Output = Annotated[
 ]
 Dsn = Annotated[
     str | None,
-    typer.Option("--dsn", help="PostgreSQL address; without one, the embedded database.", show_default=False),
+    typer.Option(
+        "--dsn", metavar="DSN", help="PostgreSQL address; without one, the embedded database.", show_default=False
+    ),
 ]
 DagsFolder = Annotated[
     Path | None, typer.Option("--dags", help="Folder with the DAG files.", show_default=False, metavar="FOLDER")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="How many at most.")]
 DagId = Annotated[str, typer.Argument(metavar="DAG", help="The DAG's id.", show_default=False)]
 RunRef = Annotated[
     str,

@@ -50,7 +50,9 @@ def get(name: Name, dsn: Dsn = None, output: Output = None) -> None:
 def set_(
     name: Name,
     slots: Annotated[int, typer.Argument(min=-1, metavar="SLOTS", help="-1 is infinite, 0 lets nothing run.")],
-    description: Annotated[str | None, typer.Argument(help="What the pool is for.", show_default=False)] = None,
+    description: Annotated[
+        str | None, typer.Argument(metavar="DESCRIPTION", help="What the pool is for.", show_default=False)
+    ] = None,
     include_deferred: Annotated[
         bool | None,
         typer.Option("--include-deferred/--no-include-deferred", help="Deferred tasks keep their slots."),

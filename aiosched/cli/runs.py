@@ -67,7 +67,9 @@ def show_runs(
 def show(
     dag_id: DagId,
     run: RunRef = "latest",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many task instances at most.")] = 1000,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many task instances at most.")
+    ] = 1000,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -91,7 +93,10 @@ def watch(
     dag_id: DagId,
     run: RunRef = "latest",
     timeout: Annotated[
-        float | None, typer.Option(min=0, help="Seconds to wait at most; exit 124 then.", show_default=False)
+        float | None,
+        typer.Option(
+            "--timeout", min=0, metavar="SECONDS", help="Seconds to wait at most; exit 124 then.", show_default=False
+        ),
     ] = None,
     dsn: Dsn = None,
     output: Output = None,
@@ -113,7 +118,7 @@ def watch(
 def cancel(
     dag_id: DagId,
     run: RunRef = "latest",
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit log.")] = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:

@@ -38,24 +38,36 @@ def serve(
     executor: Annotated[
         str | None, typer.Option("--executor", metavar="KIND", help="local (processes) or inline (this process).")
     ] = None,
-    slots: Annotated[int | None, typer.Option("--slots", help="Plain functions that run at a time.")] = None,
-    parallelism: Annotated[int | None, typer.Option("--parallelism", help="Tasks that run at a time.")] = None,
-    grace: Annotated[float | None, typer.Option("--grace", help="Seconds that Ctrl-C waits for tasks.")] = None,
+    slots: Annotated[
+        int | None, typer.Option("--slots", metavar="N", help="Plain functions that run at a time.")
+    ] = None,
+    parallelism: Annotated[
+        int | None, typer.Option("--parallelism", metavar="N", help="Tasks that run at a time.")
+    ] = None,
+    grace: Annotated[
+        float | None, typer.Option("--grace", metavar="SECONDS", help="Seconds that Ctrl-C waits for tasks.")
+    ] = None,
     role: Annotated[
         str | None, typer.Option("--role", metavar="ROLES", help="Some of scheduler,web,parser; default: all.")
     ] = None,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Exit 0 once no run is unfinished and none is due.")
     ] = False,
-    run_duration: Annotated[float | None, typer.Option("--run-duration", help="Stop after so many seconds.")] = None,
+    run_duration: Annotated[
+        float | None, typer.Option("--run-duration", metavar="SECONDS", help="Stop after so many seconds.")
+    ] = None,
     no_web: Annotated[bool, typer.Option("--no-web", help="Without the web server.")] = False,
     migrate: Annotated[
         bool, typer.Option("--migrate", help="Migrate the database of --dsn; the embedded one always is.")
     ] = False,
-    name: Annotated[str | None, typer.Option("--name", help="This scheduler's name; default: the host's.")] = None,
-    log_level: Annotated[str | None, typer.Option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Address of the web server.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Port of the web server.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="This scheduler's name; default: the host's.")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="HOST", help="Address of the web server.")] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="PORT", help="Port of the web server.")] = None,
     home: Annotated[
         Path | None, typer.Option("--home", help="Folder of the embedded database and the logs.", metavar="FOLDER")
     ] = None,
@@ -156,6 +168,8 @@ class _Service:
             if scheduler is None:
                 return 130
             await self._show(scheduler)
+            if not self.requests.asked.is_set():
+                self.screen.ready(time.monotonic() - self.started)
             return await self._serve(scheduler)
 
     @contextlib.asynccontextmanager
@@ -194,7 +208,6 @@ class _Service:
             self.screen.fact("dags", f"{folder}   parsed elsewhere")
         executor = scheduler.executor
         self.screen.fact("executor", f"{executor.name}, {executor.slots} slots")
-        self.screen.ready(time.monotonic() - self.started)
 
     async def _first_pass(self, scheduler: Scheduler) -> Parser | None:
         """The parser once it has seen every file, None if that takes longer than a banner may wait."""

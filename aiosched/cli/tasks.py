@@ -98,7 +98,9 @@ def logs(
     run: RunRef,
     task_id: TaskId,
     map_index: MapIndex = None,
-    number: Annotated[int | None, typer.Option("--try", min=1, help="Which try; default: the newest.")] = None,
+    number: Annotated[
+        int | None, typer.Option("--try", min=1, metavar="N", help="Which try; default: the newest.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task is finished.")] = False,
     dsn: Dsn = None,
 ) -> None:

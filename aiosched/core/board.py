@@ -1,44 +1,49 @@
 """One unfinished run in memory: who may start, who is settled, when the run is done.
 
-Lives here: the states of a run's task instances, the counts of finished upstreams, and
-every decision about them, as plain code without I/O; the cost of a decision is
-proportional to what changed. Does not live here: trigger rules (trigger_rules.py), who
-gets a slot (slots.py), storing what was decided (scheduler/journal.py).
+Lives here: every decision about a run's task instances, as plain code without I/O; the cost
+of a decision is proportional to what changed. Does not live here: the rows (instances.py), who
+is finished and what the rules say of it (tally.py, trigger_rules.py), who gets a slot
+(slots.py), storing what was decided (scheduler/journal.py).
 
 A board is a cache of rows. What its decisions ask others to do is collected in
 `Board.effects` until somebody takes it: store the changed rows, queue the ready ones,
 set timers, stop attempts.
 
-Source: the semantics reference, sections 2, 4, 7, 9, 21, 22.
+Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from aiosched.core.branching import skipped_by
 from aiosched.core.graph import Graph
+from aiosched.core.instances import Effects, FinishedTry, Instance, Run, new_instances
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, XComValue
 from aiosched.core.retries import may_retry, retry_delay, retry_seed
-from aiosched.core.run_result import judge_run, waits_outside
+from aiosched.core.run_result import TASK_FAILURE, judge_run, waits_outside
 from aiosched.core.states import (
     FINISHED,
     HOLDING_SLOT,
     SCHEDULABLE,
+    TRANSITIONS,
     RunState,
     TaskEvent,
     TaskState,
     advance,
 )
-from aiosched.core.trigger_rules import Counts, Verdict, judge, judge_setups
+from aiosched.core.tally import Tally
+from aiosched.core.trigger_rules import Counts, Verdict
 from aiosched.errors import BranchError
 
+__all__ = ["MAX_LOSSES", "SKIPPED_DOWNSTREAM", "Board", "Effects", "FinishedTry", "Instance", "Run", "new_instances"]
+
 MAX_LOSSES: Final = 3
+SKIPPED_DOWNSTREAM: Final = "skipped_downstream"  # XCom key of a branch's decision, see `Board.recall`
 _TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 _SETTLING: Final = {
     Verdict.SKIPPED: TaskEvent.SETTLED_SKIPPED,
@@ -46,87 +51,7 @@ _SETTLING: Final = {
     Verdict.REMOVED: TaskEvent.SETTLED_REMOVED,
 }
 _EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
-
-
-@dataclass(slots=True, eq=False)
-class Instance:
-    """One task instance. `stored_*` is what the database has (or has been sent) of it."""
-
-    task: int
-    map_index: int = -1
-    state: TaskState = TaskState.NONE
-    try_number: int = 0
-    max_tries: int = 0
-    losses: int = 0
-    queued_by: int | None = None
-    scheduled_at: datetime | None = None
-    queued_at: datetime | None = None
-    start_date: datetime | None = None
-    end_date: datetime | None = None
-    next_at: datetime | None = None
-    reason: str | None = None
-    stored_state: TaskState = TaskState.NONE
-    stored_try: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """A DAG run's row. Instants are aware UTC."""
-
-    key: int
-    dag_id: str
-    run_id: str
-    version_id: int
-    run_type: str
-    state: RunState
-    run_after: datetime
-    logical_date: datetime | None = None
-    interval_start: datetime | None = None
-    interval_end: datetime | None = None
-    queued_at: datetime | None = None
-    start_date: datetime | None = None
-    end_date: datetime | None = None
-    conf: dict[str, Any] = field(default_factory=dict)
-    reason: str | None = None
-    backfill_id: int | None = None
-    stored_state: RunState = RunState.QUEUED
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedTry:
-    """An attempt that the instance's row will not remember: failed or lost."""
-
-    key: AttemptKey
-    state: str  # failed, lost
-    queued_by: int | None
-    queued_at: datetime | None
-    start_date: datetime | None
-    end_date: datetime | None
-    reason: str | None
-    details: str | None = None
-    hostname: str | None = None
-    pid: int | None = None
-
-
-@dataclass(slots=True)
-class Effects:
-    """What decisions ask others to do. Instances may stand in several of these."""
-
-    changed: dict[Instance, None] = field(default_factory=dict)  # rows to store
-    lazy: dict[Instance, None] = field(default_factory=dict)  # rows that may wait for the next commit
-    ready: list[Instance] = field(default_factory=list)  # wait for a slot from now on
-    withdrawn: list[Instance] = field(default_factory=list)  # do not wait for a slot any more
-    released: list[Instance] = field(default_factory=list)  # gave their slot back
-    timers: list[tuple[datetime, Instance]] = field(default_factory=list)  # look again then
-    cancelled: list[AttemptKey] = field(default_factory=list)  # attempts to stop
-    tries: list[FinishedTry] = field(default_factory=list)
-    xcoms: list[tuple[Instance, XComValue]] = field(default_factory=list)
-    forget_xcoms: list[Instance] = field(default_factory=list)  # a new try starts without the old values
-    run_changed: bool = False
-
-    def __bool__(self) -> bool:
-        """Whether something has to be stored now."""
-        return bool(self.changed or self.tries or self.xcoms or self.run_changed)
+_CANCELLED_AS_FAILED: Final = frozenset({TaskState.RUNNING, TaskState.DEFERRED, TaskState.UP_FOR_RESCHEDULE})
 
 
 class Board:
@@ -135,51 +60,25 @@ class Board:
     A task without a row (its own dates exclude the run) counts as absent: nobody waits for it.
     """
 
-    __slots__ = (
-        "_alive",
-        "_counts",
-        "_of_task",
-        "_pending",
-        "_totals",
-        "_unfinished",
-        "effects",
-        "failed_fast",
-        "graph",
-        "info",
-        "run",
-    )
+    __slots__ = ("_decisions", "_pending", "_tally", "effects", "graph", "info", "run")
 
     def __init__(self, graph: Graph, run: Run, instances: Iterable[Instance], *, info: RunInfo) -> None:
         self.graph = graph
         self.run = run
         self.info = info
         self.effects = Effects()
-        self.failed_fast = False
-        self._of_task: list[tuple[Instance, ...]] = [()] * len(graph.tasks)
-        self._counts: list[Counts | None] = [None] * len(graph.tasks)  # None: nothing upstream finished yet
-        self._pending: set[int] = set()
-        self._unfinished = 0
-        self._alive = 0
-        finished: list[Instance] = []
-        for instance in instances:
-            self._of_task[instance.task] += (instance,)
-            if instance.state in FINISHED:
-                finished.append(instance)
-            else:
-                self._unfinished += 1
-                self._alive += instance.state is not TaskState.NONE
-        self._totals = self._count_upstreams()
-        for instance in finished:
-            self._count(instance.task, instance.state, 1)
+        self._tally = Tally(graph, instances)
+        self._pending: set[int] = set()  # tasks to look at
+        self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> direct downstreams that it skips
 
     # -- reading ----------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Instance]:
-        return (instance for group in self._of_task for instance in group)
+        return iter(self._tally)
 
     def find(self, task: int, map_index: int = -1) -> Instance | None:
         """The instance of a task (and map index), or None."""
-        for instance in self._of_task[task]:
+        for instance in self._tally.of(task):
             if instance.map_index == map_index:
                 return instance
         return None
@@ -204,19 +103,22 @@ class Board:
 
     @property
     def finished(self) -> bool:
+        """Whether the run is over."""
         return self.run.state in (RunState.SUCCESS, RunState.FAILED)
 
     @property
     def unfinished(self) -> int:
-        return self._unfinished
+        """How many task instances are not finished."""
+        return self._tally.unfinished
 
     @property
     def total(self) -> int:
-        return sum(len(group) for group in self._of_task)
+        """How many task instances the run has."""
+        return sum(1 for _ in self._tally)
 
     def counts_of(self, task: int) -> tuple[Counts, int]:
         """The finished-upstream counts of a task and how many upstreams there are, for explanations."""
-        return self._counts[task] or Counts(), self._totals[task]
+        return self._tally.counts(task), self._tally.totals[task]
 
     # -- what happens -----------------------------------------------------------------------
 
@@ -225,19 +127,27 @@ class Board:
         if self.run.state is RunState.QUEUED:
             self.run.state = RunState.RUNNING
             self.run.start_date = now
-            self.run.end_date = None
+            self.run.end_date = self.run.reason = None
             self.effects.run_changed = True
         self._pending.update(range(len(self.graph.tasks)))
 
     def resume(self) -> None:
         """Ask again for what the rows of a re-read run wait for: slots and timers."""
-        for group in self._of_task:
-            for instance in group:
-                if instance.state is TaskState.SCHEDULED:
-                    self.effects.ready.append(instance)
-                elif instance.next_at is not None and instance.state in SCHEDULABLE:
-                    self.effects.timers.append((instance.next_at + _TICK, instance))
+        for instance in self:
+            if instance.state is TaskState.SCHEDULED:
+                self.effects.ready.append(instance)
+            elif instance.next_at is not None and instance.state in SCHEDULABLE:
+                self.effects.timers.append((instance.next_at + _TICK, instance))
         self._pending.update(range(len(self.graph.tasks)))
+
+    def recall(self, instance: Instance, skipped: Iterable[str]) -> None:
+        """Remember what a finished branch had decided (7.4): the ids of the direct downstreams that it skips.
+
+        For a run that is read back: the decision is stored as the branch's XCom
+        `SKIPPED_DOWNSTREAM`, a JSON list. Call it before `evaluate`.
+        """
+        index = self.graph.index
+        self._decisions[instance] = frozenset(index[task_id] for task_id in skipped if task_id in index)
 
     def wake(self, instance: Instance) -> None:
         """A timer of `instance` is due."""
@@ -268,13 +178,6 @@ class Board:
         ):
             return False
         outcome = report.outcome
-        skipped: frozenset[int] = frozenset()
-        if outcome is Outcome.SUCCESS and report.skip is not None:
-            try:
-                skipped = skipped_by(self.graph, instance.task, report.skip)
-            except BranchError as error:
-                report = msgspec.structs.replace(report, outcome=Outcome.FAILED, reason=str(error), xcoms=())
-                outcome = Outcome.FAILED
         if outcome is Outcome.STARTED:
             if instance.state is TaskState.QUEUED:
                 self._set(instance, TaskEvent.STARTED, lazy=True)
@@ -283,11 +186,18 @@ class Board:
         if outcome is Outcome.LOST:
             self._lose(instance, report, now)
             return True
+        skipped: frozenset[int] = frozenset()
+        if outcome is Outcome.SUCCESS and report.skip is not None:
+            try:
+                skipped = skipped_by(self.graph, instance.task, report.skip)
+            except BranchError as error:
+                report = msgspec.structs.replace(report, outcome=Outcome.FAILED, reason=str(error), xcoms=())
+                outcome = Outcome.FAILED
         instance.start_date = instance.start_date or report.started_at or report.at
         instance.losses = 0
         if outcome is Outcome.RESCHEDULED:
-            self._set(instance, TaskEvent.RESCHEDULED)
             instance.next_at = report.reschedule_at or now
+            self._set(instance, TaskEvent.RESCHEDULED)
             self.effects.timers.append((instance.next_at, instance))
             return True
         instance.end_date = report.at
@@ -296,12 +206,12 @@ class Board:
             self.effects.xcoms.append((instance, value))
         if outcome is Outcome.SUCCESS:
             self._set(instance, TaskEvent.RETURNED)
-            for task in skipped:
-                self._skip(task, now, f"skipped by {self.graph.task_ids[instance.task]}")
+            if skipped:
+                self._skip_downstream(instance, skipped, now)
         elif outcome is Outcome.SKIPPED:
             self._set(instance, TaskEvent.SKIPPED_ITSELF)
         else:
-            self._fail(instance, report)
+            self._fail(instance, report, now)
         return True
 
     def lose(self, instance: Instance, now: datetime, reason: str) -> None:
@@ -309,14 +219,26 @@ class Board:
         self._lose(instance, Report(key=self.key(instance), outcome=Outcome.LOST, at=now, reason=reason), now)
 
     def time_out(self, now: datetime) -> None:
-        """The run exceeded its `dagrun_timeout` (21.1): it fails, all that is unfinished is skipped."""
-        self._abandon(now, reason="timed_out", event=TaskEvent.RUN_TIMED_OUT, because="the run timed out")
+        """The run exceeded its `dagrun_timeout` (21.1): it fails, all that is unfinished is skipped, teardowns too."""
+        if self.finished:
+            return
+        for instance in self:
+            if instance.state not in FINISHED:
+                self._stop(instance, now, TaskEvent.RUN_TIMED_OUT, "the run timed out")
+        self._pending.clear()
+        self._end(RunState.FAILED, now, "timed_out")
 
     def cancel(self, now: datetime) -> None:
-        """A user ends the run as failed (28.5): what runs fails, what waits is skipped."""
-        for instance in self._where(_EXECUTING):
-            self._stop(instance, now, TaskEvent.MARKED_FAILED, "the run was cancelled")
-        self._abandon(now, reason="cancelled", event=TaskEvent.MARKED_SKIPPED, because="the run was cancelled")
+        """A user ends the run as failed (28.5): at once, or when its unfinished teardowns are done."""
+        if self.finished:
+            return
+        self._doom("cancelled")
+        for instance in self:
+            if instance.state not in FINISHED and not self.graph.is_teardown[instance.task]:
+                fails = instance.state in _CANCELLED_AS_FAILED
+                event = TaskEvent.MARKED_FAILED if fails else TaskEvent.MARKED_SKIPPED
+                self._stop(instance, now, event, "the run was cancelled")
+        self.evaluate(now)
 
     # -- deciding ---------------------------------------------------------------------------
 
@@ -333,38 +255,30 @@ class Board:
         self._conclude(now)
 
     def _decide(self, task: int, now: datetime) -> None:
-        total = self._totals[task]
-        if total:
-            counts = self._counts[task]
-            if counts is None:
-                counts = self._counts[task] = Counts()
-            verdict = self._judge_setups(task)
-            if not verdict.settles:
-                own = judge(self.graph.rules[task], counts, total, self.graph.upstream_setups[task])
-                verdict = own if verdict is Verdict.RUN or own.settles else verdict
-            if verdict is Verdict.WAIT:
-                return
-        else:
-            verdict = Verdict.RUN
-        for instance in self._of_task[task]:
+        """Look at the instances of `task` that wait for their dependencies (section 4)."""
+        verdict = self._tally.judge(task)
+        for instance in self._tally.of(task):
             if instance.state not in SCHEDULABLE:
                 continue
-            if verdict is Verdict.RUN:
+            branch = self._branch_against(instance) if self._decisions else None
+            if branch is not None:
+                self._skip(instance, branch, now)
+            elif verdict is Verdict.RUN:
                 self._ready(instance, now)
-            else:
-                self._settle(instance, _SETTLING[verdict], now, None)
+            elif verdict is not Verdict.WAIT:
+                self._settle(instance, _SETTLING[verdict], now, self._tally.why_settled(task))
 
-    def _judge_setups(self, task: int) -> Verdict:
-        """What the setups that are no direct upstreams say (8.3)."""
-        setups = self.graph.indirect_setups[task]
-        if not setups:
-            return Verdict.RUN
-        counts, total = Counts(), 0
-        for setup in setups:
-            for instance in self._of_task[setup]:
-                counts.add(instance.state)
-                total += 1
-        return judge_setups(counts, total)
+    def _branch_against(self, instance: Instance) -> Instance | None:
+        """A finished direct upstream whose decision excludes `instance` (7.4, "not previously skipped")."""
+        for up in self.graph.upstream[instance.task]:
+            for branch in self._tally.of(up):
+                if (
+                    instance.task in self._decisions.get(branch, ())
+                    and branch.state in FINISHED
+                    and branch.map_index in (-1, instance.map_index)
+                ):
+                    return branch
+        return None
 
     def _ready(self, instance: Instance, now: datetime) -> None:
         state, next_at = instance.state, instance.next_at
@@ -374,7 +288,7 @@ class Board:
                 return
         if state is not TaskState.UP_FOR_RESCHEDULE:
             if instance.try_number:
-                self.effects.forget_xcoms.append(instance)
+                self._forget_values(instance)
             instance.try_number += 1
             instance.start_date = instance.end_date = None
         instance.next_at = None
@@ -388,18 +302,25 @@ class Board:
         self.effects.ready.append(instance)
 
     def _conclude(self, now: datetime) -> None:
-        if self._unfinished and self._alive:
+        tally = self._tally
+        if tally.unfinished and tally.alive:
             return
-        waiting = self._where({TaskState.NONE})
+        tasks, run = self.graph.tasks, self.run
         result = judge_run(
-            (instance.state for leaf in self.graph.leaves for instance in self._of_task[leaf]),
-            unfinished=self._unfinished,
-            armed=not any(waits_outside(self.graph.tasks[instance.task]) for instance in waiting),
+            (instance.state for leaf in self.graph.leaves for instance in tally.of(leaf)),
+            unfinished=tally.unfinished,
+            armed=not any(waits_outside(tasks[i.task]) for i in self if i.state is TaskState.NONE),
             runnable=False,
-            failed_fast=self.failed_fast,
+            failed_fast=run.reason is not None,
         )
         if result.state is not RunState.RUNNING:
-            self._end(result.state, now, result.reason)
+            self._end(result.state, now, run.reason or result.reason)
+
+    def _doom(self, reason: str) -> None:
+        """The run will fail, and goes on for its teardowns only. Kept in its row, since it may be read back."""
+        if self.run.reason is None:
+            self.run.reason = reason
+            self.effects.run_changed = True
 
     def _end(self, state: RunState, now: datetime, reason: str | None) -> None:
         self.run.state = state
@@ -418,117 +339,99 @@ class Board:
             effects.lazy[instance] = None
         else:
             effects.changed[instance] = None
-        if old in HOLDING_SLOT and new not in HOLDING_SLOT:
-            effects.released.append(instance)
+        if old in HOLDING_SLOT:
+            if new not in HOLDING_SLOT:
+                effects.released.append(instance)
         elif old is TaskState.SCHEDULED and new is not TaskState.QUEUED:
-            effects.withdrawn.append(instance)
-        if new in FINISHED:
-            if old not in FINISHED:
-                self._unfinished -= 1
-                self._alive -= old is not TaskState.NONE
-                self._count(instance.task, new, 1)
+            if instance in effects.ready:
+                effects.ready.remove(instance)
             else:
-                self._count(instance.task, old, -1)
-                self._count(instance.task, new, 1)
-        else:
-            if old in FINISHED:
-                self._unfinished += 1
-                self._alive += new is not TaskState.NONE
-                self._count(instance.task, old, -1)
-            else:
-                self._alive += (new is not TaskState.NONE) - (old is not TaskState.NONE)
-            if new is TaskState.NONE:
-                self._pending.add(instance.task)
-
-    def _count(self, task: int, state: TaskState, step: int) -> None:
-        is_setup = self.graph.tasks[task].is_setup
-        for downstream in self.graph.downstream[task]:
-            counts = self._counts[downstream]
-            if counts is None:
-                counts = self._counts[downstream] = Counts()
-            counts.add(state, is_setup=is_setup, by=step)
-            self._pending.add(downstream)
+                effects.withdrawn.append(instance)
+        self._pending.update(self._tally.moved(instance, old))
 
     def _settle(self, instance: Instance, event: TaskEvent, now: datetime, reason: str | None) -> None:
-        """A state without a run of the task (2.4): start = end = now where empty."""
+        """A change of state without a run of the task (2.4): dates that are empty become now."""
         instance.start_date = instance.start_date or now
-        instance.end_date = now
+        instance.end_date = instance.end_date or now
         instance.next_at = None
         instance.reason = reason
         self._set(instance, event)
 
-    def _skip(self, task: int, now: datetime, reason: str) -> None:
-        for instance in self._of_task[task]:
-            if instance.state not in FINISHED and instance.state is not TaskState.RUNNING:
-                if instance.state is TaskState.QUEUED:
-                    self.effects.cancelled.append(self.key(instance))
-                self._settle(instance, TaskEvent.SETTLED_SKIPPED, now, reason)
-
     def _stop(self, instance: Instance, now: datetime, event: TaskEvent, reason: str) -> None:
+        """As `_settle`, for one that may have an attempt: reports of that are stale from now on."""
         if instance.state in _EXECUTING:
             self.effects.cancelled.append(self.key(instance))
         self._settle(instance, event, now, reason)
 
-    def _fail(self, instance: Instance, report: Report) -> None:
-        task = self.graph.tasks[instance.task]
-        if not report.fail_now and may_retry(instance.try_number, instance.max_tries):
-            self._remember_try(instance, "failed", report)
-            delay = retry_delay(
-                task.retry_delay,
-                failed_try=instance.try_number,
-                multiplier=task.retry_exponential_backoff,
-                maximum=task.max_retry_delay,
-                seed=retry_seed(self.run.dag_id, task.task_id, self.run.run_id, instance.map_index),
-            )
-            instance.next_at = report.at + timedelta(seconds=delay)
-            self._set(instance, TaskEvent.FAILED_RETRYABLE)
-            self.effects.timers.append((instance.next_at + _TICK, instance))
-            return
-        self._fail_finally(instance, report)
+    def _skip_downstream(self, branch: Instance, skipped: frozenset[int], now: datetime) -> None:
+        """Carry out a decision and keep it (7.4); one of a mapped instance is about its own map index (36)."""
+        for task in sorted(skipped):
+            for instance in self._tally.of(task):
+                if branch.map_index in (-1, instance.map_index) and _can(instance, TaskEvent.SETTLED_SKIPPED):
+                    self._skip(instance, branch, now)
+        direct = skipped.intersection(self.graph.downstream[branch.task])
+        if direct:
+            self._decisions[branch] = direct
+            names = msgspec.json.encode(sorted(self.graph.task_ids[task] for task in direct)).decode()
+            self.effects.xcoms.append((branch, XComValue(SKIPPED_DOWNSTREAM, names)))
 
-    def _fail_finally(self, instance: Instance, report: Report) -> None:
+    def _skip(self, instance: Instance, branch: Instance, now: datetime) -> None:
+        instance.start_date = instance.end_date = now
+        self._stop(instance, now, TaskEvent.SETTLED_SKIPPED, f"skipped by {self.graph.task_ids[branch.task]}")
+
+    def _forget_values(self, instance: Instance) -> None:
+        """A new try begins without what the one before pushed or decided (22.3)."""
+        self._decisions.pop(instance, None)
+        effects = self.effects
+        effects.xcoms = [pushed for pushed in effects.xcoms if pushed[0] is not instance]
+        effects.forget_xcoms.append(instance)
+
+    def _fail(self, instance: Instance, report: Report, now: datetime) -> None:
+        task = self.graph.tasks[instance.task]
+        if report.fail_now or not may_retry(instance.try_number, instance.max_tries):
+            self._fail_finally(instance, report, now)
+            return
+        self._remember_try(instance, "failed", report)
+        delay = retry_delay(
+            task.retry_delay,
+            failed_try=instance.try_number,
+            multiplier=task.retry_exponential_backoff,
+            maximum=task.max_retry_delay,
+            seed=retry_seed(self.run.dag_id, task.task_id, self.run.run_id, instance.map_index),
+        )
+        instance.next_at = report.at + timedelta(seconds=delay)
+        self._set(instance, TaskEvent.FAILED_RETRYABLE)
+        self.effects.timers.append((instance.next_at + _TICK, instance))
+
+    def _fail_finally(self, instance: Instance, report: Report, now: datetime) -> None:
         self._remember_try(instance, "failed", report)
         self._set(instance, TaskEvent.FAILED_FINALLY)
         if self.graph.spec.fail_fast:
-            self._fail_fast(instance, report.at)
+            self._fail_fast(instance, now)
 
     def _fail_fast(self, failed: Instance, now: datetime) -> None:
-        """22.5 and decision 13: the others end too, teardowns and mapped siblings apart."""
-        self.failed_fast = True
+        """22.5 and decision 13: the run will fail; all others end now, teardowns and mapped siblings apart."""
+        self._doom(str(TASK_FAILURE.reason))
         because = f"{self.graph.task_ids[failed.task]} failed (fail_fast)"
-        spared = {TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.REMOVED}
-        for group in self._of_task:
-            for instance in group:
-                if (
-                    instance.task == failed.task
-                    or instance.state in spared
-                    or self.graph.tasks[instance.task].is_teardown
-                ):
-                    continue
-                running = instance.state is TaskState.RUNNING
-                event = TaskEvent.FAIL_FAST_RUNNING if running else TaskEvent.FAIL_FAST_WAITING
+        for instance in self:
+            running = instance.state is TaskState.RUNNING
+            event = TaskEvent.FAIL_FAST_RUNNING if running else TaskEvent.FAIL_FAST_WAITING
+            if instance.task != failed.task and not self.graph.is_teardown[instance.task] and _can(instance, event):
                 self._stop(instance, now, event, because)
 
     def _lose(self, instance: Instance, report: Report, now: datetime) -> None:
         """A lost attempt does not spend the user's retries; three in a row fail the task (decision 17)."""
         instance.losses += 1
+        instance.reason = report.reason or "its worker died"
         if instance.losses >= MAX_LOSSES:
             instance.end_date = now
-            instance.reason = f"lost {instance.losses} times in a row: {report.reason or 'its worker died'}"
-            self._fail_finally(instance, report)
+            instance.reason = f"lost {instance.losses} times in a row: {instance.reason}"
+            self._fail_finally(instance, report, now)
             return
         self._remember_try(instance, "lost", report)
         instance.max_tries += 1
         instance.queued_by = None
         self._set(instance, TaskEvent.LOST)
-
-    def _abandon(self, now: datetime, *, reason: str, event: TaskEvent, because: str) -> None:
-        for group in self._of_task:
-            for instance in group:
-                if instance.state not in FINISHED:
-                    self._stop(instance, now, event, because)
-        self._pending.clear()
-        self._end(RunState.FAILED, now, reason)
 
     def _remember_try(self, instance: Instance, state: str, report: Report) -> None:
         self.effects.tries.append(
@@ -539,23 +442,13 @@ class Board:
                 queued_at=instance.queued_at,
                 start_date=instance.start_date,
                 end_date=report.at,
-                reason=report.reason,
+                reason=instance.reason,
                 details=report.details,
                 hostname=report.hostname,
                 pid=report.pid,
             )
         )
 
-    # -- small helpers ----------------------------------------------------------------------
 
-    def _count_upstreams(self) -> list[int]:
-        return [sum(len(self._of_task[up]) for up in upstream) for upstream in self.graph.upstream]
-
-    def _where(self, states: Collection[TaskState]) -> list[Instance]:
-        return [instance for group in self._of_task for instance in group if instance.state in states]
-
-
-def new_instances(graph: Graph, tasks: Iterable[int]) -> list[Instance]:
-    """The rows of a new run: one per task that takes part in it."""
-    specs = graph.tasks
-    return [Instance(task=task, max_tries=specs[task].retries) for task in tasks]
+def _can(instance: Instance, event: TaskEvent) -> bool:
+    return (instance.state, event) in TRANSITIONS

@@ -19,6 +19,7 @@ from aiosched.core.messages import Attempt, AttemptKey, Report, XComRef
 from aiosched.errors import ExecutorError
 from aiosched.executors.dag_cache import BackgroundFileDags
 from aiosched.executors.logs import ProcessCapture
+from aiosched.executors.processes import peak_memory
 from aiosched.executors.protocol import Answer, Ask, Cancel, Ended, FrameReader, Ready, Run, WorkerConfig, frame
 from aiosched.executors.runner import Execution, Surroundings
 
@@ -43,6 +44,7 @@ class AsyncWorker(asyncio.Protocol):
         self._questions: dict[int, asyncio.Future[list[list[tuple[int, str]]]]] = {}
         self._asked = 0
         self._done = 0
+        self._memory = peak_memory()
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -115,7 +117,11 @@ class AsyncWorker(asyncio.Protocol):
 
     def _flush(self) -> None:
         reports, self._ended = self._ended, []
-        retire = f"it has run {self._done:,} attempts" if self._done >= self._config.max_attempts else None
+        retire = None
+        if self._done >= self._config.max_attempts:
+            retire = f"it has run {self._done:,} attempts"
+        elif peak_memory() - self._memory > self._config.max_growth_bytes:
+            retire = "its memory has grown"
         if self._transport is None or self._gone.is_set():
             return
         batch: list[Report] = []

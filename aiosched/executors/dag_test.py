@@ -57,7 +57,7 @@ class TestTask:
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """What became of a run. `tasks` in the DAG's order; `xcoms` by task id and key, for a mapped task a list by index."""
+    """What became of a run. `tasks` in the DAG's order; `xcoms` by task id and key (of a mapped task a list)."""
 
     __test__: ClassVar[bool] = False
 

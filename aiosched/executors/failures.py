@@ -19,7 +19,7 @@ def reason_of(error: BaseException) -> str:
         text = str(error)
     except Exception:
         text = "<its text cannot be had: __str__ raised>"
-    text = " ".join(text[: 2 * _LONGEST_REASON].split())
+    text = " ".join(_storable(text[: 2 * _LONGEST_REASON]).split())
     name = type(error).__name__
     line = text if isinstance(error, TaskSignal) and text else f"{name}: {text}" if text else name
     return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
@@ -27,13 +27,21 @@ def reason_of(error: BaseException) -> str:
 
 def details_of(error: BaseException) -> str:
     """The traceback with chained exceptions, without the frames of aiosched; at most 64 Ki characters."""
-    summary = traceback.TracebackException.from_exception(error, compact=True)
-    _drop_our_frames(summary)
-    text = "".join(summary.format())
+    try:
+        summary = traceback.TracebackException.from_exception(error, compact=True)
+        _drop_our_frames(summary)
+        text = _storable("".join(summary.format()))
+    except Exception as problem:  # an exception class may do anything when it is looked at
+        text = f"{type(error).__name__}: its traceback cannot be had ({type(problem).__name__})\n"
     if len(text) <= _LONGEST_DETAILS:
         return text
     half = _LONGEST_DETAILS // 2
     return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+
+
+def _storable(text: str) -> str:
+    """Without what UTF-8 and PostgreSQL cannot hold: lone surrogates and NUL."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _drop_our_frames(summary: traceback.TracebackException) -> None:

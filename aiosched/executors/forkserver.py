@@ -60,8 +60,9 @@ class Forkserver:
                 sockets += fds
                 for message in reader.feed(data):
                     match message:
-                        case Setup(config):
+                        case Setup(config, path):
                             self._config = config
+                            sys.path += [entry for entry in path if entry not in sys.path]
                         case Fork(worker, is_async):
                             self._fork(worker, is_async, sockets.pop(0))
                         case Signal(worker, signum, group):

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Protocol
 
 from aiosched.executors.processes import describe_exit
@@ -46,7 +47,7 @@ class ForkserverClient:
             theirs.close()
         self._open = True
         self._loop.add_reader(self._control, self._read)
-        self._send(Setup(config))
+        self._send(Setup(config, [str(Path(entry).absolute()) for entry in sys.path]))
 
     @property
     def pid(self) -> int:

@@ -35,7 +35,7 @@ from aiosched.executors.pace import Pace
 from aiosched.executors.processes import describe_exit, signal_group
 from aiosched.executors.protocol import Ask, Ended, WorkerConfig
 from aiosched.executors.runner import timeout_reason
-from aiosched.executors.start_notices import StartNotices
+from aiosched.executors.start_notices import DELAY, StartNotices
 from aiosched.executors.worker_link import WorkerLink
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class LocalOptions:
     import_timeout: float = 30.0
     cleanup_time: float = 60.0  # from the execution timeout to TERM, for a task that does not stop by itself
     kill_after: float = 5.0  # from TERM to KILL where nobody said another grace
+    notice_delay: float = DELAY  # attempts that end sooner are not reported as started
     idle_time: float = 60.0  # an idle worker beyond the first ends after this
     max_attempts: int = 50_000  # of one worker
     max_growth_bytes: int = 536_870_912  # of one worker
@@ -120,7 +121,7 @@ class LocalExecutor:
         self._async_running = 0
         self._last_number = 0
         self._failed_starts = 0
-        self._stopping = False
+        self._started = self._stopping = False
         self._quiet = asyncio.Event()  # nothing accepted is unreported
         self._quiet.set()
         self._reaper: asyncio.TimerHandle | None = None
@@ -149,8 +150,9 @@ class LocalExecutor:
         """Start the forkserver; workers are forked when there is work for them."""
         self._loop = asyncio.get_running_loop()
         self._report, self._services = report, services
-        self._starts = StartNotices(self._loop, report, hostname=self._hostname)
+        self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
         self._forkserver = ForkserverClient(self._config, self)
+        self._started = True
 
     def _signal(self, link: WorkerLink, signum: int) -> None:
         if self._forkserver is not None:
@@ -187,6 +189,8 @@ class LocalExecutor:
         retry. Calling it again with a shorter grace hurries a stop that is under way.
         """
         self._stopping = True
+        if not self._started:
+            return
         while self._backlog:
             self._finish(self._report_of(self._backlog.popleft().key, Outcome.LOST, _STOPPED))
         self._settle()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
+_RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024  # bytes in one unit of ru_maxrss
 
 
 def die_with_parent(parent: int, signum: int = signal.SIGKILL) -> None:
@@ -50,3 +52,8 @@ def has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def peak_memory() -> int:
+    """The largest resident size that this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT

@@ -86,9 +86,10 @@ class Ask(Message, frozen=True):
 
 
 class Setup(Message, frozen=True):
-    """The first message: how all workers work."""
+    """The first message: how all workers work, and where the scheduler finds modules (its sys.path)."""
 
     config: WorkerConfig
+    path: list[str]
 
 
 class Fork(Message, frozen=True):

@@ -90,6 +90,10 @@ def encode_xcom(key: str, value: Any, limit: int) -> str:
 def _checked_key(key: Any) -> str:
     if not isinstance(key, str) or not key or len(key) > _LONGEST_KEY or "\0" in key:
         raise UnusableResult(f"An XCom key is a string of 1 to {_LONGEST_KEY} characters, not {key!r:.80}.")
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise UnusableResult(f"The XCom key {key!r:.80} has characters that are not Unicode: use others.") from None
     return key
 
 
@@ -98,6 +102,8 @@ def _explain(key: str, value: Any, error: Exception) -> str:
     if place is None:
         return f"The XCom {key!r} cannot be JSON: {type(error).__name__}: {error}"
     path, culprit = place
+    if isinstance(culprit, str):
+        return f"{path} is a string with characters that are not Unicode (lone surrogates): decode or replace them."
     hint = "return plain data (numbers, strings, lists, dicts, dataclasses), or push nothing with do_xcom_push=False"
     return f"{path} is {_type_name(culprit)}, which JSON cannot hold: {hint}."
 

@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.context import build_context, current_context
+from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.task_instance import TaskInstance
 from aiosched.core.messages import Attempt, Outcome, Report, RunInfo, TaskServices, XComRef, XComValue
 from aiosched.core.retries import may_retry
 from aiosched.errors import AioschedError, FailTask, RescheduleTask, SkipTask, TaskTimeout
 from aiosched.executors.failures import details_of, reason_of
 from aiosched.executors.logs import AttemptLog, current_log
-from aiosched.executors.results import collect_xcoms
+from aiosched.executors.results import UnusableResult, collect_xcoms
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
@@ -95,7 +95,7 @@ class Execution:
     """
 
     __slots__ = (
-        "_blocking", "_services", "_surroundings", "_time_limit",
+        "_blocking", "_services", "_surroundings", "_ti", "_time_limit",
         "attempt", "context", "interruptible", "operator", "started_at", "stop_requested", "task",
     )  # fmt: skip
 
@@ -115,6 +115,7 @@ class Execution:
         self.context: Context | None = None
         self.interruptible = False  # whether AttemptStopped may be raised in it now
         self.stop_requested = False
+        self._ti: TaskInstance | None = None
         self._services, self._surroundings = services, surroundings
         self._blocking, self._time_limit = blocking, time_limit
 
@@ -131,8 +132,8 @@ class Execution:
             except BaseException as error:
                 self.interruptible = False
                 return await self.conclude(error)
-            if self.task is not None and (callbacks := plan_of(self.task).on_success):
-                await self._call_all(callbacks)
+            if self.task is not None:
+                await self._after(plan_of(self.task).on_success)
             return report
         finally:
             current_log.reset(token)
@@ -146,7 +147,7 @@ class Execution:
             raise DagUnavailable(f"The DAG {dag.dag_id!r} has no task {attempt.task_id!r} any more: it was changed.")
         self.task = task
         plan = plan_of(task)
-        ti = TaskInstance(attempt, task, self._services, self._blocking)
+        self._ti = ti = TaskInstance(attempt, task, self._services, self._blocking)
         self.context = context = build_context(task, ti, attempt, dag)
         with current_context(context):
             if plan.references:
@@ -197,13 +198,17 @@ class Execution:
         if isinstance(error, asyncio.CancelledError) and _cancelled_from_outside():
             await self.kill()
             return self._report(Outcome.LOST, reason="its asyncio task was cancelled by the program it runs in")
+        pushed = self._pushed()
         if isinstance(error, RescheduleTask):
-            return self._report(Outcome.RESCHEDULED, reschedule_at=error.at)
+            if error.at.tzinfo is not None:
+                return self._report(Outcome.RESCHEDULED, reschedule_at=error.at, xcoms=pushed)
+            error = ValueError(f"RescheduleTask needs an aware datetime, got {error.at!r}: give it a time zone.")
         reason = reason_of(error)
         if isinstance(error, SkipTask):
             self._log("INFO", f"skipped: {reason}")
-            report = self._report(Outcome.SKIPPED, reason=reason)
-            await self._after(lambda plan: plan.on_skipped, error)
+            report = self._report(Outcome.SKIPPED, reason=reason, xcoms=pushed)
+            if self.task is not None:
+                await self._after(plan_of(self.task).on_skipped, error, reason)
             return report
         if isinstance(error, TaskTimeout):
             reason = str(error) or reason
@@ -211,10 +216,23 @@ class Execution:
         details = details_of(error)
         self._log("ERROR", f"failed: {reason}\n{details}")
         fail_now = isinstance(error, FailTask)
-        report = self._report(Outcome.FAILED, reason=reason, details=details, fail_now=fail_now)
+        report = self._report(Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, xcoms=pushed)
         retries = not fail_now and may_retry(self.attempt.key.try_number, self.attempt.max_tries)
-        await self._after(lambda plan: plan.on_retry if retries else plan.on_failure, error)
+        if self.task is not None:
+            plan = plan_of(self.task)
+            await self._after(plan.on_retry if retries else plan.on_failure, error, reason)
         return report
+
+    def _pushed(self) -> tuple[XComValue, ...]:
+        """What an attempt that did not succeed pushed itself before it ended."""
+        if self._ti is None or not self._ti.pushed:
+            return ()
+        limit = self._surroundings.max_xcom_bytes
+        try:
+            return collect_xcoms(None, self._ti.pushed.items(), push_result=False, multiple_outputs=False, limit=limit)
+        except UnusableResult as error:
+            self._log("WARNING", f"what the attempt pushed is dropped: {error}")
+            return ()
 
     async def conclude_aside(self, error: BaseException) -> Report:
         """As `conclude`, for an attempt that cannot be interrupted and still runs elsewhere."""
@@ -231,10 +249,13 @@ class Execution:
         if self.operator is not None and plan_of(self.operator).has_on_kill:
             await self._guarded("on_kill", self.operator.on_kill)
 
-    async def _after(self, pick: Callable[[Plan], Sequence[Callable[..., Any]]], error: BaseException) -> None:
-        if self.task is not None and self.context is not None and (callbacks := pick(plan_of(self.task))):
-            self.context["exception"] = error
-            await self._call_all(callbacks)
+    async def _after(
+        self, callbacks: Sequence[Callable[..., Any]], error: BaseException | None = None, reason: str | None = None
+    ) -> None:
+        if callbacks and self.context is not None:
+            self.context.update(exception=error, reason=reason)
+            with current_context(self.context):
+                await self._call_all(callbacks)
 
     async def _call_all(self, callbacks: Sequence[Callable[..., Any]]) -> None:
         for callback in callbacks:

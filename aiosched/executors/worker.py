@@ -16,10 +16,8 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import resource
 import signal
 import socket
-import sys
 import tempfile
 import threading
 from collections import deque
@@ -33,16 +31,15 @@ from aiosched.errors import ExecutorError
 from aiosched.executors.dag_cache import FileDags
 from aiosched.executors.interrupts import alarm, interrupts
 from aiosched.executors.logs import AttemptLog, ProcessCapture
-from aiosched.executors.processes import has_children
+from aiosched.executors.processes import has_children, peak_memory
 from aiosched.executors.protocol import Answer, AnyMessage, Ask, Ended, FrameReader, Ready, Run, WorkerConfig, frame
 from aiosched.executors.runner import AttemptStopped, Execution, Surroundings, drive
 
 _READ: Final = 262_144
-_RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024  # bytes in one unit of ru_maxrss
 
 
 class SchedulerGone(BaseException):
-    """The other end of the socket is closed."""
+    """The other end of the socket is closed, or ours: in a child that a task forked."""
 
 
 class Channel:
@@ -61,7 +58,7 @@ class Channel:
         while not self._inbox:
             try:
                 data = self._socket.recv(_READ)
-            except ConnectionError:
+            except OSError:
                 data = b""
             if not data:
                 raise SchedulerGone
@@ -72,7 +69,7 @@ class Channel:
         """Send; raises SchedulerGone."""
         try:
             self._socket.sendall(frame(message))
-        except ConnectionError:
+        except OSError:
             raise SchedulerGone from None
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
@@ -161,7 +158,7 @@ class Worker:
         self._dags = FileDags(Path(config.dags_folder), import_timeout=config.import_timeout, time_limit=alarm)
         self._running: Execution | None = None
         self._done = 0
-        self._memory = _memory()
+        self._memory = peak_memory()
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._housekeeping = Housekeeping(ProcessCapture(config.log_level))
@@ -193,7 +190,7 @@ class Worker:
             return "the attempt left child processes behind"
         if self._done >= self._config.max_attempts:
             return f"it has run {self._done:,} attempts"
-        if _memory() - self._memory > self._config.max_growth_bytes:
+        if peak_memory() - self._memory > self._config.max_growth_bytes:
             return "its memory has grown"
         return None
 
@@ -211,11 +208,6 @@ def _raw_environment() -> dict[bytes, bytes]:
     """The mapping behind os.environ: comparing that is thirty times cheaper than decoding it after every attempt."""
     raw = getattr(os.environ, "_data", None)
     return raw if isinstance(raw, dict) else dict(os.environb)
-
-
-def _memory() -> int:
-    """The largest resident size that this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
 
 
 def run_worker(sock: socket.socket, config: WorkerConfig) -> None:

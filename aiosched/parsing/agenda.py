@@ -60,6 +60,11 @@ class Agenda:
         return name in self._entries
 
     @property
+    def has_waiting(self) -> bool:
+        """Whether files wait to be taken at once."""
+        return any(self._is_current(name, rank) for rank, _, name in self._queue)
+
+    @property
     def unfinished(self) -> frozenset[str]:
         """The files that wait or are being parsed."""
         return frozenset(n for n, e in self._entries.items() if e.waiting is not None or e.running is not None)
@@ -92,7 +97,7 @@ class Agenda:
                 entry.file = file
                 if known != file.digest:
                     self._add(entry, Rank.NEWS)
-        self._take_in_modules(listing.modules)
+        self._take_in_modules(listing)
         return gone
 
     def request(self, names: Iterable[str]) -> None:
@@ -105,10 +110,8 @@ class Agenda:
         """The next file, which is being parsed from now on; None when nothing is due."""
         while self._queue:
             rank, _, name = heapq.heappop(self._queue)
-            entry = self._entries.get(name)
-            if entry is None or entry.waiting is not rank or entry.running is not None:
-                continue
-            return self._start(entry, rank)
+            if self._is_current(name, rank):
+                return self._start(self._entries[name], rank)
         while self._routine and self._routine[0][0] <= now and self._routine_from <= now:
             due, name = heapq.heappop(self._routine)
             entry = self._entries.get(name)
@@ -141,8 +144,11 @@ class Agenda:
             return None
         return max(0.0, max(self._routine[0][0], self._routine_from) - now)
 
-    def _take_in_modules(self, modules: Mapping[str, str]) -> None:
-        before, self._modules = self._modules, modules
+    def _take_in_modules(self, listing: Listing) -> None:
+        """Parse the dependants of modules that changed: those that import them, those that failed, and those
+        whose imports are unknown when the module is no DAG file itself."""
+        before, self._modules = self._modules, listing.modules
+        modules = listing.modules
         if before is None or before == modules:
             return
         changed = {n for n in before.keys() | modules.keys() if before.get(n) != modules.get(n)}
@@ -150,8 +156,13 @@ class Agenda:
             if entry.digest is None:
                 continue
             others = changed - {name}
-            if others and (entry.failed or entry.imports is None or entry.imports & others):
+            suspects = others - listing.files.keys() if entry.imports is None else others & entry.imports
+            if suspects or (others and entry.failed):
                 self._add(entry, Rank.DEPENDANT)
+
+    def _is_current(self, name: str, rank: Rank) -> bool:
+        entry = self._entries.get(name)
+        return entry is not None and entry.waiting is rank and entry.running is None
 
     def _add(self, entry: _Entry, rank: Rank) -> None:
         if entry.waiting is None or rank < entry.waiting:

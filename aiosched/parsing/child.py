@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Final
@@ -25,6 +26,15 @@ from aiosched.parsing.result import MAX_MESSAGE, MAX_WARNINGS, Answer, FileError
 from aiosched.parsing.tracebacks import file_error
 
 _AGAIN: Final = 1.0  # seconds after which a swallowed interruption is repeated
+
+
+_preloaded: frozenset[str] = frozenset()  # modules that every child has from its supervisor
+
+
+def note_preloaded() -> None:
+    """Remember what is imported by now; called by the supervisor before its first fork."""
+    global _preloaded
+    _preloaded = frozenset(sys.modules)
 
 
 class ImportTimeout(BaseException):
@@ -110,9 +120,14 @@ def _interrupted_after(seconds: float, killed_after: float) -> Iterator[None]:
 
 
 def _imports(path: str, root: str) -> tuple[str, ...]:
-    """The files below `root` that were imported along with `path`, relative, sorted."""
+    """The files below `root` that were imported along with `path`, relative, sorted.
+
+    Looks at the newest modules only: touching the others would copy their memory, which
+    costs more than the import.
+    """
     found: set[str] = set()
-    for module in list(sys.modules.values()):
+    for name in takewhile(lambda name: name not in _preloaded, list(reversed(sys.modules))):
+        module = sys.modules.get(name)
         file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
         if isinstance(file, str) and file.startswith(root + os.sep) and file != path:
             found.add(os.path.relpath(file, root).replace(os.sep, "/"))

@@ -42,6 +42,7 @@ log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BATCH_FILES: Final = 200
+GATHER: Final = 0.2  # seconds; a cold start stores many files in a transaction
 BATCH_BYTES: Final = 16_777_216  # of documents in one transaction
 HALF_WRITTEN: Final = 0.3  # seconds; a syntax error in a younger file may be an editor at work
 IDLE: Final = 60.0  # seconds without a file, after which the supervisors go
@@ -297,12 +298,15 @@ class Parser:
     # ---- storing ----
 
     async def _store(self) -> None:
-        """Store whatever has come since the last commit, then what came meanwhile: no timer."""
+        """Store whatever has come since the last commit; while more files wait, gather their results for a moment."""
         while True:
             self._result_news.clear()
+            if not self._results:
+                await self._result_news.wait()
+            if self._agenda.has_waiting:
+                await asyncio.sleep(GATHER)
             batch = self._next_batch()
             if not batch:
-                await self._result_news.wait()
                 continue
             stored = await self._store_batch(batch)
             for result in batch:

@@ -39,10 +39,11 @@ class ParseRequest(NamedTuple):
 def prepare(settings: Settings) -> None:
     """Make this process a supervisor: called once in each worker of the pool."""
     from aiosched.authoring.settings import AuthoringDefaults, use_defaults
+    from aiosched.parsing.child import note_preloaded
 
     global _limits
-    importlib.import_module("aiosched.parsing.child")
     _import_authoring()
+    note_preloaded()
     _limits = Limits.of(settings)
     use_defaults(AuthoringDefaults.of(settings.core))
     become_supervisor()

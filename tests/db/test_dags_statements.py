@@ -108,7 +108,9 @@ async def test_the_files_of_partitions(db: Database, clock: FakeClock) -> None:
 async def test_versions_in_use_are_not_unused(db: Database) -> None:
     async with db.transaction() as conn:
         await add_dags(conn, [NewDag(d, None, is_paused=False) for d in ("x", "y")])
-        ids = await write_versions(conn, [NewVersion(d, 1, "h", "{}", None, None, None) for d in ("x", "y")], replaced=[])
+        ids = await write_versions(
+            conn, [NewVersion(d, 1, "h", "{}", None, None, None) for d in ("x", "y")], replaced=[]
+        )
         await conn.execute(
             "INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after) "
             "VALUES ('x', 'r', 0, $1, 'manual', 'test', 'success', now())",

@@ -23,9 +23,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = """
 import asyncio, logging, os, signal, subprocess, sys, time, warnings
 from datetime import datetime, timezone
-from aiosched.authoring.dag import DAG
-from aiosched.authoring.operator import BaseOperator
-from aiosched.authoring.operators.python import PythonOperator
+from aiosched.authoring import DAG, BaseOperator, PythonOperator
 from aiosched.errors import FailTask, RescheduleTask, SkipTask
 
 def task(function, **kwargs):

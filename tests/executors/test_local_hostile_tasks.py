@@ -284,20 +284,23 @@ async def test_a_flooding_task_is_cut_and_the_others_go_on(
 
 
 async def test_an_async_task_that_blocks_the_loop_is_killed_and_its_neighbours_are_lost(
-    start_local: StartLocal, dags_folder: Path, reports: Reports
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports
 ) -> None:
     body = """
-    async def hog(): time.sleep(1000)
-    async def fine(): await asyncio.sleep(1000)
+    async def hog():
+        print("on")
+        time.sleep(1000)
+    async def fine():
+        print("on")
+        await asyncio.sleep(1000)
     task(hog), task(fine)
     """
     write_dag(dags_folder, body)
     executor = await start_local(async_workers=1)
     fine, hog = attempt("fine", is_async=True, number=1), attempt("hog", is_async=True, number=2)
-    executor.submit([fine])
-    await reports.of(fine, outcome=Outcome.STARTED)
-    executor.submit([hog])
-    await reports.of(hog, outcome=Outcome.STARTED)
+    for one in (fine, hog):
+        executor.submit([one])
+        await until(log_path(logs_folder, one).exists)
 
     await executor.cancel(hog.key, 0.1)
 

@@ -10,7 +10,9 @@ from aiosched.parsing.result import ParsedFile
 from tests.parsing.builders import a_listing, a_result
 
 
-def updated(agenda: Agenda, listing: Listing, *, now: float = 0.0, adopted: dict[str, str] | None = None) -> frozenset[str]:
+def updated(
+    agenda: Agenda, listing: Listing, *, now: float = 0.0, adopted: dict[str, str] | None = None
+) -> frozenset[str]:
     return agenda.update(listing, owned=lambda _: True, adopted=adopted or {}, now=now)
 
 
@@ -59,7 +61,9 @@ def test_a_changed_file_goes_before_a_dependant_and_that_before_routine() -> Non
         agenda.finish(importing(result, "helper.py") if name == "dependant.py" else result, 0.0)
 
     updated(
-        agenda, a_listing("routine.py", "changed.py", "dependant.py", modules={"helper.py": "h2"}, changed="d2"), now=11.0
+        agenda,
+        a_listing("routine.py", "changed.py", "dependant.py", modules={"helper.py": "h2"}, changed="d2"),
+        now=11.0,
     )
 
     found = [agenda.take(11.0) for _ in range(3)]

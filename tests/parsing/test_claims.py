@@ -75,7 +75,9 @@ def test_a_dag_that_a_process_registered_is_taken_by_a_file() -> None:
     st.dictionaries(st.sampled_from("abcd"), st.lists(st.sampled_from("uvwxyz"), max_size=4), max_size=4),
     st.dictionaries(st.sampled_from("uvwxyz"), st.sampled_from("abcd"), max_size=6),
 )
-def test_every_dag_of_every_file_is_kept_or_in_conflict(files: Mapping[str, Sequence[str]], owners: Mapping[str, str]) -> None:
+def test_every_dag_of_every_file_is_kept_or_in_conflict(
+    files: Mapping[str, Sequence[str]], owners: Mapping[str, str]
+) -> None:
     results: list[ParsedFile] = [a_result(name, *dag_ids) for name, dag_ids in files.items()]
     stored: dict[str, StoredFile] = {}
     for dag_id, owner in owners.items():

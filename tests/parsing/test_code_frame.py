@@ -11,13 +11,7 @@ def test_a_frame_shows_two_lines_around_and_marks_the_columns() -> None:
     frame = code_frame(SOURCE, line=3, file="a.py", column=9, end_column=16)
 
     assert frame == (
-        "a.py:3:9\n"
-        "  1 | one\n"
-        "  2 | two\n"
-        "> 3 | three = four(5)\n"
-        "    |         ^^^^^^^\n"
-        "  4 | six\n"
-        "  5 | seven"
+        "a.py:3:9\n  1 | one\n  2 | two\n> 3 | three = four(5)\n    |         ^^^^^^^\n  4 | six\n  5 | seven"
     )
 
 

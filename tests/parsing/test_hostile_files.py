@@ -54,7 +54,7 @@ FILES: dict[str, str | bytes] = {
     "closes_everything.py": "import os\nos.closerange(0, 100)",
     "recursion.py": "def f():\n    return f()\nf()",
     "interrupt.py": "raise KeyboardInterrupt",
-    "module_in_the_way.py": "import sys\nsys.modules['aiosched'] = None\nclass M(type(sys)):\n    pass\nsys.modules['m'] = 7",
+    "odd_modules.py": dag_source("odd_modules") + "import sys\nsys.modules['aiosched'] = None\nsys.modules['m'] = 7\n",
     "helper_user.py": "import broken_helper",
     "waits_for_input.py": "raise ValueError(repr(input()))",
     "cycle.py": """
@@ -71,7 +71,8 @@ FILES: dict[str, str | bytes] = {
         "    EmptyOperator(task_id='t0')", "    [EmptyOperator(task_id=f't{n}') for n in range(10_000)]"
     ),
     "exits_later.py": dag_source("exits_later") + "import atexit, os\natexit.register(os._exit, 9)\n",
-    "thread.py": dag_source("thread") + "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n",
+    "thread.py": dag_source("thread")
+    + "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n",
     "pool_of_no_one.py": dag_source("pooled").replace("task_id='t0'", "task_id='t0', pool='nobodys'"),
     "fine.py": dag_source("fine", tasks=2) + "print('hello')\n",
     "nested/deep.py": dag_source("deep") + "import helper\n",
@@ -161,6 +162,7 @@ def test_a_hostile_file_gets_an_error_that_says_what_happened(
         ("fine.py", ["fine"]),
         ("ten_thousand.py", ["ten_thousand"]),
         ("exits_later.py", ["exits_later"]),
+        ("odd_modules.py", ["odd_modules"]),
         ("thread.py", ["thread"]),
         ("leaves_child.py", ["child"]),
         ("leaves_daemon.py", ["daemon"]),

@@ -35,7 +35,8 @@ async def told(fifo: Path) -> str:
 
 async def test_a_killed_supervisor_is_replaced_and_its_file_parsed_again(pool: ParsingPool, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    waits = f"import os\nif os.path.exists({str(tmp_path / 'fifo')!r}):\n    open({str(tmp_path / 'fifo')!r}, 'w').write('here')\n    while True: pass\n"
+    fifo = str(tmp_path / "fifo")
+    waits = f"import os\nif os.path.exists({fifo!r}):\n    open({fifo!r}, 'w').write('here')\n    while True: pass\n"
     file = file_at(write(tmp_path, "a.py", waits + dag_source("a")))
     parsing = asyncio.create_task(pool.parse(file))
     await told(tmp_path / "fifo")  # the import runs
@@ -62,7 +63,8 @@ async def test_a_supervisor_that_is_killed_twice_is_an_error_of_the_file(pool: P
 
 async def test_a_child_dies_with_its_killed_supervisor(pool: ParsingPool, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    text = f"import os\nopen({str(tmp_path / 'fifo')!r}, 'w').write(f'{{os.getppid()}} {{os.getpid()}}')\nwhile True: pass\n"
+    fifo = str(tmp_path / "fifo")
+    text = f"import os\nopen({fifo!r}, 'w').write(f'{{os.getppid()}} {{os.getpid()}}')\nwhile True: pass\n"
     parsing = asyncio.create_task(pool.parse(file_at(write(tmp_path, "a.py", text))))
     supervisor, child = map(int, (await told(tmp_path / "fifo")).split())
     death = os.pidfd_open(child)

@@ -1,0 +1,107 @@
+"""Runs and task instances in memory, and what decisions about them ask others to do.
+
+Lives here: the plain mutable rows that a board works on, and the effects that it leaves.
+Does not live here: any decision (board.py), how rows are read and stored (the db room).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from aiosched.core.graph import Graph
+from aiosched.core.messages import AttemptKey, XComValue
+from aiosched.core.states import RunState, TaskState
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """One task instance. `stored_*` is what the database has (or has been sent) of it."""
+
+    task: int
+    map_index: int = -1
+    state: TaskState = TaskState.NONE
+    try_number: int = 0
+    max_tries: int = 0
+    losses: int = 0
+    queued_by: int | None = None
+    scheduled_at: datetime | None = None
+    queued_at: datetime | None = None
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    next_at: datetime | None = None
+    reason: str | None = None
+    stored_state: TaskState = TaskState.NONE
+    stored_try: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A DAG run's row. Instants are aware UTC.
+
+    A `reason` while it runs says that it will fail whatever becomes of its tasks: it goes
+    on for its teardowns only.
+    """
+
+    key: int
+    dag_id: str
+    run_id: str
+    version_id: int
+    run_type: str
+    state: RunState
+    run_after: datetime
+    logical_date: datetime | None = None
+    interval_start: datetime | None = None
+    interval_end: datetime | None = None
+    queued_at: datetime | None = None
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    conf: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+    backfill_id: int | None = None
+    stored_state: RunState = RunState.QUEUED
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTry:
+    """An attempt that the instance's row will not remember: failed or lost."""
+
+    key: AttemptKey
+    state: str  # failed, lost
+    queued_by: int | None
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+    reason: str | None
+    details: str | None = None
+    hostname: str | None = None
+    pid: int | None = None
+
+
+@dataclass(slots=True)
+class Effects:
+    """What decisions ask others to do. Instances may stand in several of these."""
+
+    changed: dict[Instance, None] = field(default_factory=dict)  # rows to store
+    lazy: dict[Instance, None] = field(default_factory=dict)  # rows that may wait for the next commit
+    ready: list[Instance] = field(default_factory=list)  # wait for a slot from now on
+    withdrawn: list[Instance] = field(default_factory=list)  # do not wait for a slot any more
+    released: list[Instance] = field(default_factory=list)  # gave their slot back
+    timers: list[tuple[datetime, Instance]] = field(default_factory=list)  # look again then
+    cancelled: list[AttemptKey] = field(default_factory=list)  # attempts to stop
+    tries: list[FinishedTry] = field(default_factory=list)
+    xcoms: list[tuple[Instance, XComValue]] = field(default_factory=list)
+    forget_xcoms: list[Instance] = field(default_factory=list)  # a new try starts without the old values
+    run_changed: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether something has to be stored now."""
+        return bool(self.changed or self.tries or self.xcoms or self.run_changed)
+
+
+def new_instances(graph: Graph, tasks: Iterable[int]) -> list[Instance]:
+    """The rows of a new run: one per task that takes part in it."""
+    specs = graph.tasks
+    return [Instance(task=task, max_tries=specs[task].retries) for task in tasks]

@@ -1,0 +1,168 @@
+"""Pools, settings, the database as a whole, and the doctor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aiosched.db.engine import Database
+from aiosched.db.migrate import HEAD
+from tests.cli.conftest import Cli
+from tests.cli.records import add_dag, add_file, add_scheduler
+
+
+def test_setting_a_pool_prints_the_change_and_is_idempotent(on_db: Cli) -> None:
+    made = on_db("pools", "set", "etl", "4", "loads")
+    same = on_db("pools", "set", "etl", "4")
+    changed = on_db("pools", "set", "etl", "-1", "--include-deferred")
+
+    assert made.stderr == "created pool etl with 4 slots\n"
+    assert same.stderr == "pool etl is so already: 4 slots\n"
+    assert changed.stderr == "changed pool etl: slots 4 -> infinite, include_deferred False -> True\n"
+    assert on_db.lines("pools", "list")[1] == ["etl", "infinite", "0", "infinite", "yes", "loads"]
+    assert on_db.json("pool", "get", "etl")["slots"] == -1
+
+
+def test_the_change_of_a_pool_is_data_too(on_db: Cli) -> None:
+    on_db("pools", "set", "etl", "4")
+
+    change = on_db.json("pools", "set", "etl", "6")
+
+    assert (change["before"]["slots"], change["after"]["slots"], change["changed"]) == (4, 6, True)
+
+
+def test_a_pool_is_deleted_after_a_yes(on_db: Cli) -> None:
+    on_db("pools", "set", "etl", "4")
+
+    asked = on_db("pools", "delete", "etl", code=2)
+    on_db("pools", "delete", "etl", "--yes")
+
+    assert "Delete pool etl? Add --yes" in asked.stderr
+    on_db("pools", "get", "etl", code=3)
+    assert "cannot be deleted" in on_db("pools", "delete", "default_pool", "-y", code=4).stderr
+
+
+def test_settings_are_listed_with_their_origin_and_without_secrets(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "aiosched.toml").write_text("[core]\nparallelism = 3\n")
+
+    rows = {
+        row["key"]: (row["value"], row["origin"])
+        for row in Cli("postgresql://u:secret@h/d").json("config", "list", "--origin")
+    }
+
+    assert rows["core.parallelism"] == (3, "aiosched.toml")
+    assert rows["database.dsn"] == ("postgresql://u:***@h/d", "AIOSCHED_DSN")
+    assert rows["logs.level"] == ("INFO", "default")
+    assert ["core.parallelism", "3", "aiosched.toml"] in cli.lines("config", "list", "--origin")
+    assert ["core.parallelism", "3"] in cli.lines("config", "list")
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (("get", "core.parallelism"), "32\n"),
+        (("get", "core.dags_are_paused_at_creation"), "false\n"),
+        (("get", "database.dsn"), "\n"),
+        (("get-value", "core", "parallelism"), "32\n"),
+    ],
+)
+def test_one_setting_is_its_value(cli: Cli, words: tuple[str, ...], value: str) -> None:
+    assert cli("config", *words).stdout == value
+
+
+def test_one_setting_as_data_has_its_origin(cli: Cli) -> None:
+    assert cli.json("config", "get", "web.port") == {"key": "web.port", "value": 8484, "origin": "default"}
+
+
+def test_a_database_is_migrated_checked_and_described(empty_dsn: str) -> None:
+    cli = Cli(empty_dsn)
+
+    cli("db", "check", code=5)
+    first = cli("db", "migrate")
+    again = cli("db", "upgrade")
+    cli("db", "check")
+
+    assert first.stderr == f"migrated from empty to {HEAD}\n"
+    assert again.stderr == f"schema {HEAD} is current\n"
+    assert cli.json("db", "info")["tables"]["pool"] == {"rows": 1, "exact": True}
+    assert ["rows of pool", "1"] in cli.lines("db", "info")
+
+
+def test_a_database_that_was_never_migrated_is_described(empty_dsn: str) -> None:
+    assert Cli(empty_dsn).json("db", "info")["revision"] is None
+
+
+def test_a_reset_asks_and_then_empties(on_db: Cli) -> None:
+    on_db("pools", "set", "etl", "4")
+
+    assert "Add --yes" in on_db("db", "reset", code=2).stderr
+    assert "reset database test_" in on_db("db", "reset", "-y").stderr
+    assert [line[0] for line in on_db.lines("pools", "list")] == ["default_pool"]
+
+
+def test_a_backup_is_a_file_and_never_overwrites_one(on_db: Cli, tmp_path: Path) -> None:
+    written = on_db.json("db", "backup", "now.dump")
+
+    assert written == {"file": "now.dump", "bytes": (tmp_path / "now.dump").stat().st_size}
+    assert "exists" in on_db("db", "backup", "now.dump", code=4).stderr
+
+
+def test_the_embedded_database_is_made_by_migrate_and_started_when_needed(short_path: Path) -> None:
+    cli = Cli(home=short_path)
+
+    nothing = cli("pools", "list", code=5)
+    cli("db", "migrate")
+
+    assert "There is no database" in nothing.stderr
+    assert [line[0] for line in cli.lines("pools", "list")] == ["default_pool"]
+
+
+async def healthy(db: Database) -> None:
+    await add_dag(db, "sales")
+    await add_file(db, "sales.py", dag_ids=["sales"])
+
+
+def test_the_doctor_says_what_is_wrong_and_what_to_do(on_db: Cli) -> None:
+    async def wrong(db: Database) -> None:
+        await add_scheduler(db, "first", lease=-1)
+        await add_file(db, "bad.py", error="NameError")
+
+    on_db.work(wrong)
+
+    findings = {f["check"]: (f["status"], f["fix"]) for f in on_db.json("doctor", code=1)}
+
+    assert findings == {
+        "database": ("ok", None),
+        "schema": ("ok", None),
+        "schedulers": ("error", "aiosched serve"),
+        "parsing": ("error", "aiosched dags errors"),
+    }
+
+
+def test_the_doctor_stops_at_a_schema_that_is_not_current(empty_dsn: str) -> None:
+    findings = Cli(empty_dsn).json("doctor", code=1)
+
+    assert [(f["check"], f["status"]) for f in findings] == [("database", "ok"), ("schema", "error")]
+    assert findings[-1]["fix"] == "aiosched db migrate"
+
+
+def test_the_doctor_without_any_database_says_how_to_begin(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "dags").mkdir()
+
+    result = cli("doctor", "-o", "json", code=1)
+
+    assert [(f["check"], f["fix"]) for f in json.loads(result.stdout)] == [
+        ("dags", None),
+        ("database", "aiosched serve"),
+    ]
+    assert result.stderr == "1 of 2 checks failed\n"
+
+
+def test_the_doctor_counts_what_is_healthy(on_db: Cli) -> None:
+    on_db.work(healthy)
+
+    (parsing,) = [f for f in on_db.json("doctor", code=1) if f["check"] == "parsing"]
+
+    assert parsing["text"] == "1 DAG in 1 file, last parsed at 2026-11-20 12:00:00Z"

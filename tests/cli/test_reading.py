@@ -1,0 +1,205 @@
+"""Commands that read the database: what they write, and what they say when something is not there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from aiosched.db.engine import Database
+from tests.cli.conftest import Cli
+from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, insert
+
+
+async def seed(db: Database) -> None:
+    version = await add_dag(db, "sales", schedule="@daily", next_dagrun_create_after=NOON + timedelta(days=1))
+    await add_dag(db, "refunds", is_paused=True)
+    await add_dag(db, "gone", is_stale=True)
+    failed = await add_run(
+        db, "sales", version, "scheduled__1", state="failed", run_type="scheduled", logical_date=NOON,
+        end_date=NOON + timedelta(seconds=95), reason="task_failure",
+    )  # fmt: skip
+    await add_task(db, failed, 0, "failed", try_number=2, max_tries=1, start_date=NOON, reason="ValueError: boom")
+    await add_task(db, failed, 1, "upstream_failed")
+    async with db.acquire() as conn:
+        tried = {"run_id": failed, "task_index": 0, "map_index": -1, "try_number": 1, "state": "failed"}
+        await insert(conn, "task_try", tried | {"reason": "ValueError: first", "start_date": NOON})
+    running = await add_run(db, "sales", version, "manual__2", conf={"day": 1})
+    await add_task(db, running, 0, "success", try_number=1)
+    for index in range(3):
+        await add_task(db, running, 1, "running", map_index=index, try_number=1)
+    await add_file(db, "bad.py", error="NameError: name 'x' is not defined", error_line=3, code_frame="> 3 | x")
+
+
+@pytest.fixture
+def seeded(on_db: Cli) -> Cli:
+    on_db.work(seed)
+    return on_db
+
+
+def test_dags_are_listed_for_pipes_and_for_programs(seeded: Cli) -> None:
+    refunds, sales = seeded.lines("dags", "list")
+
+    assert refunds[:2] == ["refunds", "paused"]
+    assert sales == ["sales", "active", "@daily", "running", "1", "2026-11-21T12:00:00Z", "sales.py"]
+    assert [row["dag_id"] for row in seeded.json("dag", "list", "--stale")] == ["gone", "refunds", "sales"]
+    assert [row["dag_id"] for row in seeded.json("dags", "list", "s*")] == ["sales"]
+    assert seeded("dags", "list", "x*").stderr == "no DAG is like x*\n"
+
+
+def test_a_dag_is_shown_with_its_tasks(seeded: Cli) -> None:
+    data = seeded.json("dags", "show", "sales")
+    lines = seeded.lines("dags", "show", "sales")
+
+    assert [task["upstream"] for task in data["tasks"]] == [[], ["extract"]]
+    assert data["next_run_after"] == "2026-11-21T12:00:00Z"
+    assert ["schedule", "@daily"] in lines
+    assert ["load", "PythonOperator", "extract", "all_success"] in lines
+    assert seeded.lines("tasks", "list", "sales")[1][-2:] == ["0", "etl x 2"]
+
+
+def test_runs_are_listed_newest_first(seeded: Cli) -> None:
+    assert [line[1] for line in seeded.lines("dags", "runs", "sales")] == ["manual__2", "scheduled__1"]
+    assert [line[1] for line in seeded.lines("runs", "list", "--dag", "sales", "--state", "failed")] == ["scheduled__1"]
+    assert [line[1] for line in seeded.lines("dags", "list-runs", "-d", "sales", "-s", "running")] == ["manual__2"]
+    assert seeded.lines("runs", "list", "-s", "failed") == [
+        ["sales", "scheduled__1", "failed", "scheduled", "2026-11-20T12:00:00Z", "2026-11-20T12:00:00Z", "1 m 35 s",
+         "task_failure"],
+    ]  # fmt: skip
+
+
+def test_a_list_that_goes_on_says_so(seeded: Cli) -> None:
+    result = seeded("runs", "list", "--limit", "1")
+
+    assert len(result.stdout.splitlines()) == 1
+    assert result.stderr == "the newest 1; more with --limit\n"
+
+
+@pytest.mark.parametrize("run", ["scheduled__1", "latest-failed", "2026-11-20T12:00"])
+def test_a_run_is_shown_with_its_task_instances(seeded: Cli, run: str) -> None:
+    data = seeded.json("runs", "show", "sales", run)
+
+    assert (data["run_id"], data["state"], data["reason"]) == ("scheduled__1", "failed", "task_failure")
+    assert data["counts"] == {"failed": 1, "upstream_failed": 1}
+    assert [(task["task_id"], task["state"]) for task in data["tasks"]] == [
+        ("extract", "failed"),
+        ("load", "upstream_failed"),
+    ]
+    lines = seeded.lines("runs", "show", "sales", run)
+    assert ["tasks", "1 failed, 1 upstream_failed"] in lines
+    assert lines[-1][:2] == ["load", "upstream_failed"]
+
+
+def test_mapped_instances_have_their_index(seeded: Cli) -> None:
+    names = [line[0] for line in seeded.lines("tasks", "states-for-dag-run", "sales", "latest")]
+
+    assert names == ["extract", "load[0]", "load[1]", "load[2]"]
+    assert len(seeded.json("tasks", "show", "sales", "latest", "load")) == 3
+    assert seeded.json("tasks", "show", "sales", "latest", "load", "--map-index", "1")["map_index"] == 1
+    assert "choose one of its 3 instances" in seeded("tasks", "logs", "sales", "latest", "load", code=3).stderr
+
+
+def test_a_task_instance_is_shown_with_its_tries(seeded: Cli) -> None:
+    data = seeded.json("tasks", "show", "sales", "latest-failed", "extract")
+
+    assert [(t["try_number"], t["reason"]) for t in data["tries"]] == [
+        (1, "ValueError: first"),
+        (2, "ValueError: boom"),
+    ]
+    assert ["try", "2 of 2"] in seeded.lines("tasks", "show", "sales", "latest-failed", "extract")
+
+
+def test_import_errors_name_the_place(seeded: Cli) -> None:
+    assert seeded("dags", "errors").stdout == "bad.py:3: NameError: name 'x' is not defined\n"
+    assert seeded.json("dags", "list-import-errors")[0]["code_frame"] == "> 3 | x"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("dags", "show", "sale"), "There is no DAG 'sale'. Did you mean sales?"),
+        (("dags", "runs", "sale"), "There is no DAG 'sale'. Did you mean sales?"),
+        (("dags", "trigger", "sale"), "There is no DAG 'sale'. Did you mean sales?"),
+        (("dags", "pause", "x*"), "There is no DAG 'x*'."),
+        (("dags", "next", "sale"), "There is no DAG 'sale'. Did you mean sales?"),
+        (("dags", "delete", "sale", "--yes"), "There is no DAG 'sale'. Did you mean sales?"),
+        (("runs", "show", "sales", "manual__3"), "Did you mean manual__2?"),
+        (("runs", "watch", "refunds"), "DAG 'refunds' has no run yet."),
+        (("runs", "cancel", "refunds"), "DAG 'refunds' has no run yet."),
+        (("tasks", "show", "sales", "latest", "lod"), "DAG 'sales' has no task 'lod'. Did you mean load?"),
+        (("tasks", "show", "sales", "latest", "load", "--map-index", "9"), "has no instance of load[9]"),
+        (("tasks", "list", "sale"), "There is no DAG 'sale'. Did you mean sales?"),
+        (("pools", "get", "default"), "There is no pool 'default'. Did you mean default_pool?"),
+        (("config", "get", "core.paralelism"), "There is no setting 'core.paralelism'. Did you mean core.parallelism?"),
+    ],
+)
+def test_what_is_not_there_is_exit_code_3_and_names_what_is_near(
+    seeded: Cli, words: tuple[str, ...], said: str
+) -> None:
+    result = seeded(*words, code=3)
+
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("dags", "trigger", "refunds"), 4, "DAG 'refunds' is paused"),
+        (("runs", "cancel", "sales", "scheduled__1"), 4, "is failed already"),
+        (("dags", "trigger", "sales", "--conf", "{"), 2, "--conf is not valid JSON"),
+        (("dags", "trigger", "sales", "--conf", "[1]"), 2, "--conf must be a JSON object"),
+        (("dags", "trigger", "sales", "-p", "day"), 2, "-p day: write it as key=value."),
+        (("dags", "trigger", "sales", "-e", "tomorrow"), 2, "--logical-date tomorrow: write a date"),
+        (("dags", "delete", "sales"), 2, "Add --yes"),
+        (("dags", "next", "sales", "--tz", "Mars"), 2, "--tz: There is no time zone 'Mars'"),
+    ],
+)
+def test_what_may_not_be_is_refused_with_the_way_out(seeded: Cli, words: tuple[str, ...], code: int, said: str) -> None:
+    assert said in seeded(*words, code=code).stderr
+
+
+def test_a_request_without_a_scheduler_is_kept_and_said_to_wait(seeded: Cli) -> None:
+    result = seeded("dags", "trigger", "sales")
+    waiting = seeded("dags", "trigger", "sales", "--wait", code=124)
+
+    assert result.stdout == ""
+    assert "waits: no scheduler has applied it yet" in result.stderr
+    assert "the request stays" in waiting.stderr
+
+
+async def finish(db: Database) -> None:
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE dag_run SET state = 'success', end_date = now() WHERE run_id = 'manual__2'")
+
+
+def test_watching_a_finished_run_ends_at_once(seeded: Cli) -> None:
+    seeded.work(finish)
+
+    assert seeded.json("runs", "watch", "sales")["state"] == "success"
+    assert seeded.json("runs", "watch", "sales", "latest-failed", code=1)["state"] == "failed"
+
+
+def test_schedulers_are_checked(on_db: Cli) -> None:
+    async def dead(db: Database) -> None:
+        await add_scheduler(db, "first", lease=-1)
+
+    none = on_db("schedulers", "check", code=1)
+    on_db.work(dead)
+    one = on_db("schedulers", "check", code=1)
+
+    assert none.stderr == "no scheduler is running\n"
+    assert one.stderr == "0 of 1 schedulers alive\n"
+    assert on_db.lines("schedulers", "list")[0][:2] == ["first", "dead"]
+    assert on_db("schedulers", "check", "--local", code=1).stderr.startswith("no scheduler on ")
+
+
+def test_an_unreachable_database_is_exit_code_5() -> None:
+    result = Cli("postgresql://me:secret@127.0.0.1:1/x")("dags", "list", code=5)
+
+    assert "127.0.0.1:1" in result.stderr
+    assert "secret" not in result.stderr
+
+
+def test_an_empty_database_is_exit_code_5_and_names_the_command(empty_dsn: str) -> None:
+    assert "aiosched db migrate" in Cli(empty_dsn)("dags", "list", code=5).stderr

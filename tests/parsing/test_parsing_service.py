@@ -1,0 +1,401 @@
+"""The parser of one scheduler, with real files, processes and a database. Nothing here sleeps: changes are awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.config import Settings
+from aiosched.core.ids import partition_of
+from aiosched.db.engine import Database
+from aiosched.db.inbox import NEWS_CHANNEL, read_news
+from aiosched.parsing import service, watcher
+from aiosched.parsing.service import Parser
+from tests.parsing.builders import dag_source, settings_for, write
+
+
+@dataclass
+class Heard:
+    """Collects what `on_change` says and lets a test wait for it."""
+
+    dag_ids: list[str] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __call__(self, dag_ids: frozenset[str]) -> None:
+        self.dag_ids += sorted(dag_ids)
+        self.news.set()
+
+    async def next(self) -> list[str]:
+        """What was said since the last call; waits for something."""
+        async with asyncio.timeout(30):
+            await self.news.wait()
+        self.news.clear()
+        said, self.dag_ids = self.dag_ids, []
+        return said
+
+
+@dataclass
+class Bench:
+    """A DAGs folder, a database, and parsers on them."""
+
+    folder: Path
+    db: Database
+    clock: FakeClock
+    heard: Heard = field(default_factory=Heard)
+
+    @property
+    def settings(self) -> Settings:
+        settings = settings_for(self.folder)
+        settings.parsing.processes = 1
+        return settings
+
+    def write(self, name: str, text: str) -> None:
+        """Replace a file at once, as careful editors do."""
+        path = write(self.folder, f"{name}.new", text)
+        path.rename(self.folder / name)
+
+    @contextlib.asynccontextmanager
+    async def running(
+        self, *, owns: Callable[[int], bool] = lambda _: True, settings: Settings | None = None
+    ) -> AsyncIterator[Parser]:
+        """A parser that has done its first pass."""
+        parser = Parser(settings or self.settings, self.db, clock=self.clock, owns=owns, on_change=self.heard)
+        task = asyncio.create_task(parser.run())
+        try:
+            async with asyncio.timeout(30):
+                await parser.first_pass
+            yield parser
+        finally:
+            parser.stop()
+            await task
+
+    async def dags(self) -> dict[str, tuple[str | None, bool, bool, int]]:
+        """By id: file, stale, broken, number of the newest version."""
+        async with self.db.acquire() as conn:
+            rows = await conn.fetch(
+                "SELECT d.dag_id, d.file, d.is_stale, d.has_import_errors, v.number "
+                "FROM dag AS d JOIN dag_version AS v ON v.id = d.version_id"
+            )
+        return {row[0]: tuple(row)[1:] for row in rows}
+
+    async def errors(self) -> dict[str, str | None]:
+        async with self.db.acquire() as conn:
+            return {row["file"]: row["error"] for row in await conn.fetch("SELECT file, error FROM dag_file")}
+
+    async def execute(self, statement: str) -> None:
+        async with self.db.acquire() as conn:
+            await conn.execute(statement)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, db: Database, clock: FakeClock) -> Bench:
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    return Bench(folder, db, clock)
+
+
+async def test_the_first_pass_stores_every_file(bench: Bench) -> None:
+    bench.write("good.py", dag_source("a", "b"))
+    bench.write("bad.py", "raise ValueError('no')  # aiosched dag")
+    (bench.folder / "loop").symlink_to(bench.folder)
+
+    async with bench.running() as parser:
+        assert await bench.dags() == {"a": ("good.py", False, False, 1), "b": ("good.py", False, False, 1)}
+        errors = await bench.errors()
+        assert (errors["good.py"], errors["bad.py"]) == (None, "ValueError: no")
+        assert "Remove the link" in (errors["loop"] or "")
+        assert (parser.stats.files, parser.stats.dags, parser.stats.errors) == (2, 2, 2)
+        assert parser.stats.seconds > 0
+    assert sorted(bench.heard.dag_ids) == ["a", "b"]
+
+
+async def test_an_empty_or_missing_folder_has_a_first_pass_too(bench: Bench) -> None:
+    async with bench.running() as parser:
+        assert parser.stats.files == 0
+    bench.folder.rmdir()
+    async with bench.running() as parser:
+        assert parser.stats.files == 0
+
+
+async def test_an_edited_file_is_parsed_again_and_the_owners_are_told(bench: Bench, dsn: str) -> None:
+    bench.write("a.py", dag_source("a"))
+    async with bench.running():
+        await bench.heard.next()
+        listener = await asyncpg.connect(dsn)
+        told: asyncio.Queue[str] = asyncio.Queue()
+        await listener.add_listener(NEWS_CHANNEL, lambda *said: told.put_nowait(said[3]))
+
+        bench.write("a.py", dag_source("a", "b"))
+
+        assert await bench.heard.next() == ["b"]
+        async with asyncio.timeout(30):
+            assert read_news(await told.get()) == ("dags", frozenset({partition_of("b")}))
+        await listener.close()
+
+
+async def test_a_new_file_a_broken_one_a_mended_one_and_a_deleted_one(bench: Bench) -> None:
+    async with bench.running():
+        bench.write("sub/a.py", dag_source("a"))
+        assert await bench.heard.next() == ["a"]
+
+        bench.write("sub/a.py", dag_source("a", before="1 / 0"))
+        assert await bench.heard.next() == ["a"]
+        assert (await bench.dags())["a"] == ("sub/a.py", True, True, 1)
+        assert await bench.errors() == {"sub/a.py": "ZeroDivisionError: division by zero"}
+
+        bench.write("sub/a.py", dag_source("a"))
+        assert await bench.heard.next() == ["a"]
+        assert (await bench.dags())["a"] == ("sub/a.py", False, False, 1)
+
+        (bench.folder / "sub" / "a.py").unlink()
+        assert await bench.heard.next() == ["a"]
+        assert (await bench.dags())["a"] == ("sub/a.py", True, False, 1)
+        assert await bench.errors() == {}
+
+
+async def test_a_comment_makes_no_version(bench: Bench) -> None:
+    bench.write("a.py", dag_source("a"))
+    async with bench.running() as parser:
+        await bench.heard.next()
+        await bench.execute(
+            "INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after) "
+            "SELECT dag_id, 'r', partition, version_id, 'manual', 'test', 'queued', now() FROM dag"
+        )
+
+        bench.write("a.py", dag_source("a") + "# a comment\n")
+        bench.write("b.py", dag_source("b"))  # older than the comment's change, stored with it or after it
+        assert await bench.heard.next() == ["b"]
+        bench.write("a.py", dag_source("a", tasks=2))
+        assert await bench.heard.next() == ["a"]
+
+        assert (await bench.dags())["a"] == ("a.py", False, False, 2)
+        assert parser.stats.files == 2
+
+
+async def test_a_renamed_file_keeps_its_dag(bench: Bench) -> None:
+    bench.write("old.py", dag_source("a"))
+    async with bench.running():
+        await bench.heard.next()
+
+        (bench.folder / "old.py").rename(bench.folder / "new.py")
+        while (await bench.dags())["a"] != ("new.py", False, False, 1):
+            await bench.heard.next()
+
+        assert await bench.errors() == {"new.py": None}
+
+
+async def test_a_change_of_a_helper_parses_those_who_import_it(bench: Bench) -> None:
+    bench.write("helper.py", "TASKS = 1")
+    bench.write("user.py", "import helper\n" + dag_source("user").replace("task_id='t0'", "task_id=f't{helper.TASKS}'"))
+    bench.write("other.py", dag_source("other"))
+    async with bench.running():
+        await bench.heard.next()
+
+        bench.write("helper.py", "TASKS = 2")
+
+        assert "user" in await bench.heard.next()
+        async with bench.db.acquire() as conn:
+            spec = await conn.fetchval("SELECT spec FROM dag_version WHERE dag_id = 'user'")
+        assert '"t2"' in spec
+
+
+async def test_a_dag_id_passes_to_the_second_file_when_the_first_is_deleted(bench: Bench) -> None:
+    bench.write("a.py", dag_source("x"))
+    bench.write("b.py", dag_source("x", "y"))
+    async with bench.running() as parser:
+        await bench.heard.next()
+        winner = (await bench.dags())["x"][0]
+        assert winner is not None
+        loser = {"a.py": "b.py", "b.py": "a.py"}[winner]
+        assert f"already defined in {winner}" in ((await bench.errors())[loser] or "")
+        assert (parser.stats.dags, parser.stats.errors) == (2, 1)
+
+        (bench.folder / winner).unlink()
+        while (await bench.dags())["x"][:2] != (loser, False):
+            await bench.heard.next()
+
+        assert await bench.errors() == {loser: None}
+
+
+async def test_only_the_files_of_owned_partitions_are_parsed_and_deleted(bench: Bench) -> None:
+    names = [f"f{n}.py" for n in range(6)]
+    mine = {partition_of(name) for name in names[:3]}
+    for name in names:
+        bench.write(name, dag_source(name.removesuffix(".py")))
+
+    async with bench.running(owns=lambda p: p in mine):
+        assert sorted(await bench.errors()) == names[:3]
+    async with bench.running(owns=lambda p: p not in mine):
+        assert sorted(await bench.errors()) == names
+        (bench.folder / names[0]).unlink()
+        (bench.folder / names[5]).unlink()
+        while not (await bench.dags())["f5"][1]:
+            await bench.heard.next()
+        assert sorted(await bench.errors()) == names[:5]
+
+
+async def test_files_that_move_here_unchanged_are_not_parsed_again(bench: Bench) -> None:
+    bench.write("same.py", dag_source("same"))
+    bench.write("changed.py", dag_source("changed"))
+    async with bench.running():
+        pass
+    bench.heard = Heard()
+    owned = False
+    async with bench.running(owns=lambda _: owned) as parser:
+        await bench.execute("UPDATE dag SET is_stale = true")  # a parse would mend it
+        bench.write("changed.py", dag_source("changed", tasks=2))
+        owned = True
+        parser.refresh()
+
+        assert await bench.heard.next() == ["changed"]
+        assert parser.stats.files == 2
+        assert (await bench.dags())["same"][1] is True
+
+
+async def test_deleting_a_file_while_nobody_ran_is_noticed_at_the_start(bench: Bench) -> None:
+    bench.write("a.py", dag_source("a"))
+    async with bench.running():
+        pass
+    (bench.folder / "a.py").unlink()
+
+    async with bench.running():
+        assert (await bench.dags())["a"] == ("a.py", True, False, 1)
+
+
+async def test_a_folder_that_cannot_be_read_makes_nothing_stale(bench: Bench, tmp_path: Path) -> None:
+    bench.write("a.py", dag_source("a"))
+    async with bench.running():
+        pass
+    bench.folder.rename(tmp_path / "elsewhere")
+
+    async with bench.running():
+        assert (await bench.dags())["a"] == ("a.py", False, False, 1)
+
+
+async def test_a_folder_that_is_replaced_as_a_whole_is_followed(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher.watch_folder, "__kwdefaults__", {"look_every": 0.05})
+    write(tmp_path, "release1/a.py", dag_source("a"))
+    write(tmp_path, "release2/a.py", dag_source("a", "b"))
+    bench.folder.rmdir()
+    bench.folder.symlink_to("release1")
+    async with bench.running():
+        await bench.heard.next()
+
+        (tmp_path / "next").symlink_to("release2")
+        os.replace(tmp_path / "next", bench.folder)  # noqa: PTH105
+        assert await bench.heard.next() == ["b"]
+
+        write(tmp_path, "release2/a.py", dag_source("a", "b", "c"))
+        assert await bench.heard.next() == ["c"]
+
+
+async def test_without_watching_the_listing_finds_changes_and_the_log_says_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no inotify here")
+
+    monkeypatch.setattr(watcher, "awatch", refuse)
+    settings = bench.settings
+    settings.parsing.refresh_interval = 0.05
+    with caplog.at_level(logging.WARNING, "aiosched.parsing"):
+        async with bench.running(settings=settings):
+            bench.write("a.py", dag_source("a"))
+            assert await bench.heard.next() == ["a"]
+
+    assert "cannot be watched (no inotify here)" in caplog.text
+
+
+async def test_unchanged_files_are_parsed_again_after_the_interval_and_rows_that_vanished_come_back(
+    bench: Bench,
+) -> None:
+    bench.write("a.py", "import time\n" + dag_source("a"))
+    settings = bench.settings
+    settings.parsing.reparse_interval = settings.parsing.refresh_interval = 0.05
+    async with bench.running(settings=settings):
+        await bench.heard.next()
+
+        await bench.execute("DELETE FROM dag_version")
+        await bench.execute("DELETE FROM dag")
+
+        assert await bench.heard.next() == ["a"]
+        assert (await bench.dags())["a"] == ("a.py", False, False, 1)
+
+
+async def test_trouble_with_the_database_delays_and_does_not_end_parsing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "RETRY", (0.01, 0.01))
+    failed = asyncio.Event()
+    monkeypatch.setattr(service.log, "warning", lambda *_: failed.set())
+    bench.write("a.py", dag_source("a"))
+    await bench.execute("ALTER TABLE dag_file RENAME TO elsewhere")
+    parser = Parser(bench.settings, bench.db, clock=bench.clock, on_change=bench.heard)
+    task = asyncio.create_task(parser.run())
+    async with asyncio.timeout(30):
+        await failed.wait()
+
+    await bench.execute("ALTER TABLE elsewhere RENAME TO dag_file")
+
+    assert await bench.heard.next() == ["a"]
+    parser.stop()
+    await task
+
+
+async def test_a_file_that_the_database_refuses_does_not_hold_up_the_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write("a.py", dag_source("a"))
+    bench.write("b.py", dag_source("b"))
+    # 22001, as PostgreSQL says it about a value that a column cannot hold
+    await bench.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger AS $$ BEGIN "
+        "IF NEW.dag_id = 'b' THEN RAISE EXCEPTION 'not this one' USING ERRCODE = '22001'; END IF; RETURN NEW; END $$ "
+        "LANGUAGE plpgsql; CREATE TRIGGER refuse BEFORE INSERT ON dag_version FOR EACH ROW EXECUTE FUNCTION refuse()"
+    )
+
+    async with bench.running():
+        errors = await bench.errors()
+
+    assert errors["a.py"] is None
+    assert errors["b.py"] == "Unstorable: PostgreSQL cannot store the DAGs of this file: not this one"
+    assert list(await bench.dags()) == ["a"]
+
+
+async def test_stopping_gives_up_a_file_that_takes_long(bench: Bench) -> None:
+    os.mkfifo(bench.folder / "fifo")
+    bench.write(
+        "slow.py", f"# aiosched dag\nopen({str(bench.folder / 'fifo')!r}, 'w').write('here')\nwhile True: pass\n"
+    )
+    parser = Parser(settings_for(bench.folder, import_timeout=60, file_timeout=60), bench.db, clock=bench.clock)
+    task = asyncio.create_task(parser.run())
+    assert await asyncio.to_thread((bench.folder / "fifo").read_text) == "here"
+
+    parser.stop()
+    async with asyncio.timeout(30):
+        await task
+        await parser.first_pass
+
+
+async def test_a_cancelled_parser_ends_its_processes(bench: Bench) -> None:
+    bench.write("a.py", dag_source("a"))
+    parser = Parser(bench.settings, bench.db, clock=bench.clock)
+    task = asyncio.create_task(parser.run())
+    await parser.first_pass
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert parser._pool.pids == []
