@@ -10,12 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.context import Context, get_current_context
     from aiosched.authoring.dag import DAG
     from aiosched.authoring.decorators import dag, task_group
     from aiosched.authoring.dependencies import Label, chain, cross_downstream
     from aiosched.authoring.groups import TaskGroup
+    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.operators import (
         BaseSensorOperator,
         BashOperator,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         ShortCircuitOperator,
     )
     from aiosched.authoring.params import Param
+    from aiosched.authoring.rendering import literal
     from aiosched.authoring.taskflow import task
-    from aiosched.authoring.templates import literal
     from aiosched.authoring.xcom_arg import XComArg
     from aiosched.core.timetables import CronTriggerTimetable, DeltaTriggerTimetable
     from aiosched.errors import AioschedError, DagError, FailTask, RescheduleTask, SkipTask, TaskTimeout
@@ -65,7 +65,7 @@ _HOMES = {
     "cross_downstream": "authoring.dependencies",
     "dag": "authoring.decorators",
     "get_current_context": "authoring.context",
-    "literal": "authoring.templates",
+    "literal": "authoring.rendering",
     "task": "authoring.taskflow",
     "task_group": "authoring.decorators",
 }

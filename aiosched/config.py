@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from aiosched.errors import ConfigError
+from aiosched.errors import ConfigError, did_you_mean
 
 
 def _upper(value: Any) -> Any:
@@ -171,6 +171,7 @@ FLAGS: Final = MappingProxyType(
     {
         "database.dsn": "--dsn",
         "core.dags_folder": "--dags",
+        "core.home": "--home",
         "core.parallelism": "--parallelism",
         "executor.kind": "--executor",
         "executor.slots": "--slots",
@@ -186,6 +187,7 @@ SECRET_KEYS: Final = frozenset({"database.dsn"})
 _LONG_PREFIX: Final = "AIOSCHED__"
 _SHORT_PREFIX: Final = "AIOSCHED_"
 _FROM_FILE: Final = "__FILE"
+_OF_KUBERNETES: Final = re.compile(r"_(SERVICE|PORT)(_|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,17 +331,34 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, Origin
 
 
 def _refuse_unknown_variable(variable: str, keys: Mapping[str, str]) -> None:
-    """All that starts like a section is ours; of the rest only what looks like a mistyped short name.
+    """All that starts like a section is ours; of the rest only what looks like one of our names.
 
     Others may use the prefix too: Kubernetes sets AIOSCHED_PORT for a service of that name.
     """
     if variable.startswith(_LONG_PREFIX):
-        raise ConfigError(f"The environment sets {variable}, which does not exist.{_near(variable, keys)}")
-    if variable.startswith(_SHORT_PREFIX):
-        near = _near(variable.removeprefix(_SHORT_PREFIX), [n.removeprefix(_SHORT_PREFIX) for n in SHORT_NAMES], 0.65)
-        if near:
-            hint = near.replace("Did you mean ", f"Did you mean {_SHORT_PREFIX}")
-            raise ConfigError(f"The environment sets {variable}, which does not exist.{hint}")
+        hint = _near(variable, keys)
+    elif variable.startswith(_SHORT_PREFIX) and not _OF_KUBERNETES.search(variable):
+        meant = _meant(variable, keys)
+        if meant is None:
+            return
+        hint = f" Did you mean {meant}?"
+    else:
+        return
+    raise ConfigError(f"The environment sets {variable}, which does not exist.{hint}")
+
+
+def _meant(variable: str, keys: Mapping[str, str]) -> str | None:
+    """The variable that one with a single underscore behind the prefix was meant to be, None for somebody else's."""
+    rest = variable.removeprefix(_SHORT_PREFIX)
+    if "__" in rest:
+        return next(iter(get_close_matches(f"{_LONG_PREFIX}{rest}", keys, n=1)), None)
+    for name in SHORT_NAMES:
+        if rest.startswith(f"{name.removeprefix(_SHORT_PREFIX)}_"):
+            return name
+    if same := [name for name in keys if name.endswith(f"__{rest}")]:
+        return same[0]
+    shorts = [name.removeprefix(_SHORT_PREFIX) for name in SHORT_NAMES]
+    return next((f"{_SHORT_PREFIX}{name}" for name in get_close_matches(rest, shorts, n=1, cutoff=0.65)), None)
 
 
 def _read_secret(variable: str, path: str) -> str:
@@ -350,9 +369,8 @@ def _read_secret(variable: str, path: str) -> str:
         raise ConfigError(f"{variable} names the file {path}, which cannot be read: {reason}.") from None
 
 
-def _near(name: str, possible: Any, cutoff: float = 0.6) -> str:
-    matches = get_close_matches(name, list(possible), n=1, cutoff=cutoff)
-    return f" Did you mean {matches[0]}?" if matches else ""
+def _near(name: str, possible: Iterable[str]) -> str:
+    return did_you_mean(name, possible, most=1)
 
 
 # ---- secrets ----

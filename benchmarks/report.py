@@ -22,7 +22,7 @@ class Result:
     tasks: int
     makespan: float  # from the creation of the first run to the end of the last body
     lag: Lag
-    commit_p50: float  # a durable commit of one row, measured before and after the shape
+    commit_p50: float  # of durable commits of one row, before and after the shape
     statements: int
     wal_bytes: int
     usage: Usages

@@ -26,7 +26,7 @@ from aiosched.db.embedded import EmbeddedPostgres
 from aiosched.db.migrate import migrate
 from aiosched.scheduler import SchedulerEvent
 from benchmarks import measure, record
-from benchmarks.lag import lags, summarise
+from benchmarks.lag import lags, percentile, summarise
 from benchmarks.report import Result
 from benchmarks.shapes import CallableKind, Shape, dag_files
 from benchmarks.verify import Row, verify
@@ -112,7 +112,7 @@ async def _measured(
     lead: float,
     timeout: float,
 ) -> Result:
-    commits = [await measure.durable_commit(conn)]
+    commits = await measure.durable_commits(conn)
     finish = Finish(shape.dags)
     start = datetime.now(UTC) + timedelta(seconds=lead)
     for name, text in dag_files(shape, kind=kind, start=start, records=str(folders.records)):
@@ -125,7 +125,7 @@ async def _measured(
             if not await finish.wait(scheduler, timeout):
                 raise TooSlow(f"{await _unfinished(conn, shape)} after {timeout:.0f} s")
             after, wal_after, statements_after = await _readings(conn, counter)
-    commits.append(await measure.durable_commit(conn))
+    commits += await measure.durable_commits(conn)
     records = record.read(folders.records)
     created = await _creations(conn)
     problems += verify(shape, records, await _rows(conn))
@@ -139,7 +139,7 @@ async def _measured(
         tasks=shape.total,
         makespan=max(r.end for r in records) - min(created.values()),
         lag=summarise(lags(shape, records, created)),
-        commit_p50=sum(commits) / len(commits),
+        commit_p50=percentile(commits, 50),
         statements=statements_after - statements_before,
         wal_bytes=wal_after - wal_before,
         usage=after.since(before),

@@ -120,6 +120,10 @@ def test_a_pyproject_of_another_tool_is_no_source(tmp_path: Path) -> None:
             {},
             "sets AIOSCHED__CORE__PARALELISM, which does not exist. Did you mean AIOSCHED__CORE__PARALLELISM?",
         ),
+        ("", {"AIOSCHED_CORE__PARALLELISM": "x"}, {}, "Did you mean AIOSCHED__CORE__PARALLELISM?"),
+        ("", {"AIOSCHED_PARALLELISM": "x"}, {}, "Did you mean AIOSCHED__CORE__PARALLELISM?"),
+        ("", {"AIOSCHED_DAGS_FOLDER": "x"}, {}, "Did you mean AIOSCHED_DAGS?"),
+        ("", {"AIOSCHED_DSN_FILE": "x"}, {}, "Did you mean AIOSCHED_DSN?"),
         (
             "",
             {"AIOSCHED_DAG": "x"},
@@ -195,7 +199,15 @@ def test_settings_in_two_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "variable", ["AIOSCHED_SERVICE_HOST", "AIOSCHED_PORT", "AIOSCHED_PORT_8484_TCP_ADDR", "_AIOSCHED_COMPLETE"]
+    "variable",
+    [
+        "AIOSCHED_SERVICE_HOST",
+        "AIOSCHED_PORT",
+        "AIOSCHED_PORT_8484_TCP_ADDR",
+        "AIOSCHED_HOME_SERVICE_HOST",
+        "AIOSCHED_TEST_SERVER",
+        "_AIOSCHED_COMPLETE",
+    ],
 )
 def test_variables_that_others_set_with_our_prefix_are_left_alone(tmp_path: Path, variable: str) -> None:
     assert load(tmp_path, env={variable: "10.0.0.1"}).settings == Settings()

@@ -4,7 +4,7 @@
     taskflow.py       @task                          operators/        Python, bash, empty, sensors
     decorators.py     @dag, @task_group              task_group.py     groups
     dependencies.py   >>, chain, labels              xcom_arg.py       outputs as arguments
-    params.py         params and their schema        templates.py      Jinja in arguments
+    params.py         params and their schema        rendering.py      filling in arguments (templates.py: Jinja)
     context.py        what a task knows of its run   task_instance.py  ti and its XComs
     loader.py         from a file to its DAGs        serialize.py      from a DAG to its spec
     settings.py       defaults of an installation    macros.py         helpers in templates
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
         ShortCircuitOperator,
     )
     from aiosched.authoring.params import DagParam, Param, ParamsDict
+    from aiosched.authoring.rendering import literal
     from aiosched.authoring.settings import AuthoringDefaults, use_defaults
     from aiosched.authoring.task_instance import TaskInstance
     from aiosched.authoring.taskflow import task
-    from aiosched.authoring.templates import literal
     from aiosched.authoring.xcom_arg import XComArg
 
 _HOMES = {
@@ -69,7 +69,7 @@ _HOMES = {
     "cross_downstream": "dependencies",
     "current_context": "context",
     "get_current_context": "context",
-    "literal": "templates",
+    "literal": "rendering",
     "load_file": "loader",
     "may_define_dags": "loader",
     "task": "taskflow",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from contextlib import contextmanager
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from contextvars import ContextVar
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +24,8 @@ class Context(dict[str, Any]):
     A run without a logical date has no `logical_date`, `ds`, `ts` and their kin: a template that names
     them fails and says so.
     """
+
+    __slots__ = ("_lazy", "_run")
 
     def __init__(
         self,
@@ -154,14 +155,20 @@ def get_current_context() -> Context:
     return context
 
 
-@contextmanager
-def current_context(context: Context) -> Generator[Context, None, None]:
-    """Make `context` the answer of `get_current_context` in this thread or coroutine, and those started from it."""
-    token = _current.set(context)
-    try:
-        yield context
-    finally:
-        _current.reset(token)
+class current_context:
+    """Makes `context` the answer of `get_current_context` in this thread or coroutine, and those started from it."""
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __enter__(self) -> Context:
+        self._token = _current.set(self._context)
+        return self._context
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
 
 
 def _moment(value: datetime | None) -> DateTime | None:

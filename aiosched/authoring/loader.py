@@ -5,10 +5,12 @@ Source: the semantics reference, section 30.3 and section 34, decision 15.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import linecache
 import sys
+import threading
 import warnings
 import zipfile
 import zipimport
@@ -45,11 +47,11 @@ def load_file(path: Path, *, root: Path, member: str | None = None) -> LoadedFil
 
     Of a zip archive all modules at its root that may define DAGs are imported, or `member` alone. Each
     module is imported afresh under a name of its own; `root`, and the archive, stay importable. Errors of
-    the file come through as they are; raises DagError when two of its DAGs have one id.
+    the file come through as they are; raises DagError when two of its DAGs have one id. Warnings are collected
+    in the main thread only (collecting changes the whole process); in others they are shown as usual.
     """
     _make_importable(root)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
+    with _warnings() as caught:
         if zipfile.is_zipfile(path):
             _make_importable(path)
             modules = list(_load_archive(path, member))
@@ -71,6 +73,16 @@ def may_define_dags(content: bytes) -> bool:
     """Whether a file's bytes contain the words that a DAG file contains (safe mode)."""
     lowered = content.lower()
     return any(word in lowered for word in SYSTEM_WORDS) and any(word in lowered for word in DAG_WORDS)
+
+
+@contextlib.contextmanager
+def _warnings() -> Iterator[list[warnings.WarningMessage]]:
+    if threading.current_thread() is not threading.main_thread():
+        yield []
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        yield caught
 
 
 class _FreshSource(SourceFileLoader):

@@ -15,6 +15,7 @@ from aiosched.authoring.dates import optional_aware
 from aiosched.authoring.defaults_by_name import OperatorMeta
 from aiosched.authoring.dependencies import Dependable, connect
 from aiosched.authoring.location import Location
+from aiosched.authoring.rendering import render_task, template_references
 from aiosched.authoring.settings import defaults
 from aiosched.authoring.xcom_arg import RETURN_VALUE, XComArg, iter_xcom_args
 from aiosched.core.messages import XComRef
@@ -134,10 +135,10 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         self.executor = executor
         self.executor_config = dict(executor_config or {})
         self.max_active_tis_per_dag = checks.optional_number(
-            "max_active_tis_per_dag", max_active_tis_per_dag, least=1, where=where
+            "max_active_tis_per_dag", max_active_tis_per_dag, least=0, where=where
         )
         self.max_active_tis_per_dagrun = checks.optional_number(
-            "max_active_tis_per_dagrun", max_active_tis_per_dagrun, least=1, where=where
+            "max_active_tis_per_dagrun", max_active_tis_per_dagrun, least=0, where=where
         )
 
         self.on_execute_callback = checks.callbacks("on_execute_callback", on_execute_callback, where)
@@ -214,14 +215,10 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         The task itself when there is nothing to fill in and `execute` leaves it unchanged. Fetch
         `xcom_references()` before (`await ti.prefetch(...)`), so that nothing has to wait in here.
         """
-        from aiosched.authoring.templates import render_task
-
         return render_task(self, context)
 
     def xcom_references(self) -> tuple[XComRef, ...]:
         """All XComs that the arguments read: outputs of other tasks, and `ti.xcom_pull(…)` in templates."""
-        from aiosched.authoring.templates import template_references
-
         refs = {arg.ref: None for name in self.template_fields for arg in iter_xcom_args(getattr(self, name, None))}
         refs.update(dict.fromkeys(template_references(self)))
         return tuple(refs)

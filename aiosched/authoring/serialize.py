@@ -64,6 +64,7 @@ def to_spec(dag: DAG) -> DagSpec:
             )
             for group in dag.task_groups.values()
         ),
+        owner_links=dag.owner_links,
         edge_labels=dict(dag.edge_labels),
     )
 

@@ -82,7 +82,10 @@ def show_list(items: Sequence[T], columns: Columns[T], output: Format | None, *,
 
 
 def show_one(fields: Mapping[str, Any], output: Format | None, *, data: Any = None) -> None:
-    """Write one thing as name and value; `data` (default: `fields`) is what JSON and YAML show."""
+    """Write one thing as name and value; `data` (default: `fields`) is what JSON and YAML show.
+
+    A table leaves out what is empty, plain lines do not.
+    """
     match chosen(output):
         case Format.JSON | Format.YAML as structured:
             show_data(fields if data is None else data, structured)
@@ -90,9 +93,10 @@ def show_one(fields: Mapping[str, Any], output: Format | None, *, data: Any = No
             for name, value in fields.items():
                 write(f"{name}\t{_plain(value)}")
         case Format.TABLE:
-            width = max(map(len, fields), default=0)
-            for name, value in fields.items():
-                _print_rich(f"{name:<{width}}  ", _cell(value))
+            cells = {name: cell for name, value in fields.items() if (cell := _cell(value))}
+            width = max(map(len, cells), default=0)
+            for name, cell in cells.items():
+                _print_rich(f"{name:<{width}}  ", cell)
 
 
 def show_data(data: Any, output: Format) -> None:

@@ -19,7 +19,7 @@ app = typer.Typer(
 )
 
 _COLUMNS: Final[Columns[SchedulerRow]] = {
-    "SCHEDULER": lambda row: row.name,
+    "SCHEDULER": lambda row: row.name or row.hostname,
     "STATUS": lambda row: row.status,
     "LEASE AGE": lambda row: f"{row.lease_age:.1f} s",
     "PARTITIONS": lambda row: row.partitions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ class Screen:
     def __init__(self, output: Format | None) -> None:
         self._json = chosen(output) in (Format.JSON, Format.YAML)
         self._width = 0
+        self._gone = False
 
     def title(self) -> None:
         if not self._json:
@@ -61,18 +63,27 @@ class Screen:
         self._line(about, event.state, _ending(event))
 
     def _line(self, text: str, state: str = "", rest: str = "") -> None:
-        if state and sys.stdout.isatty():
+        if state and not self._gone and sys.stdout.isatty():
             from rich.text import Text
 
             console().print(Text.assemble(text, (state, STYLES.get(state, "")), rest), soft_wrap=True)
         else:
-            sys.stdout.write(f"{text}{state}{rest}\n")
-        sys.stdout.flush()
+            self._write(f"{text}{state}{rest}")
 
     def _object(self, event: str, at: datetime, data: dict[str, Any]) -> None:
         instant = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        sys.stdout.write(json.dumps({"event": event, "at": instant, **data}, default=str) + "\n")
-        sys.stdout.flush()
+        self._write(json.dumps({"event": event, "at": instant, **data}, default=str))
+
+    def _write(self, line: str) -> None:
+        """One line; a reader that has gone (`serve | head`) does not end the scheduler."""
+        if self._gone:
+            return
+        try:
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self._gone = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
 
 
 def short_run(run_id: str) -> str:

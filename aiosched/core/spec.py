@@ -107,6 +107,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     has_failure_callback: bool = False
     tasks: tuple[TaskSpec, ...] = ()
     groups: tuple[GroupSpec, ...] = ()
+    owner_links: dict[str, str] = {}  # owner -> URL
     edge_labels: dict[str, str] = {}  # "up>down" -> label
 
 

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from uuid import uuid4
 
 import asyncpg
@@ -78,22 +78,28 @@ class StatementCount:
         self.total += 1
 
 
-class _PooledConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ships no types
-    """A connection that counts COPY too, and whose return to the pool costs no round trip.
-
-    Nothing may be left in the session of a pooled connection: advisory session locks, LISTEN
-    and SET belong on a connection of one's own (`Database.connect`).
-    """
+class _CountedConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ships no types
+    """A connection that counts COPY too."""
 
     __slots__ = ("count",)
-
-    def get_reset_query(self) -> str:
-        return ""
 
     async def copy_records_to_table(self, *args: Any, **kwargs: Any) -> Any:
         if (count := getattr(self, "count", None)) is not None:
             count(None)
         return await super().copy_records_to_table(*args, **kwargs)
+
+
+class _PooledConnection(_CountedConnection):
+    """A connection whose return to the pool costs no round trip.
+
+    Nothing may be left in the session of a pooled connection: advisory session locks, LISTEN
+    and SET belong on a connection of one's own (`Database.connect`).
+    """
+
+    __slots__ = ()
+
+    def get_reset_query(self) -> str:
+        return ""
 
 
 class Database:
@@ -165,8 +171,9 @@ class Database:
         Behind pgbouncer in transaction mode such sessions need a DSN that leads to PostgreSQL itself.
         """
         with explained(self.dsn):
-            conn: Connection = await asyncpg.connect(**self._options(application_name))
-        return conn
+            conn = await asyncpg.connect(connection_class=_CountedConnection, **self._options(application_name))
+        self._count(conn)
+        return cast("Connection", conn)
 
     @property
     def engine(self) -> AsyncEngine:
@@ -212,6 +219,9 @@ class Database:
 
     async def _prepare(self, conn: Any) -> None:
         check_server_version(conn.get_server_version().major, self.dsn)
+        self._count(conn)
+
+    def _count(self, conn: Any) -> None:
         if self.statements is not None:
             conn.count = self.statements
             conn.add_query_logger(self.statements)

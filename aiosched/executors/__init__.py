@@ -15,13 +15,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aiosched.executors.dag_cache import BackgroundFileDags
+    from aiosched.executors.dag_cache import FileDags
     from aiosched.executors.dag_test import TestRun, run_dag_test
     from aiosched.executors.inline import InlineExecutor
-    from aiosched.executors.local import LocalExecutor, LocalOptions
+    from aiosched.executors.local import LocalExecutor
+    from aiosched.executors.options import LocalOptions
 
 __all__ = [
-    "BackgroundFileDags",
+    "FileDags",
     "InlineExecutor",
     "LocalExecutor",
     "LocalOptions",
@@ -30,10 +31,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BackgroundFileDags": "dag_cache",
+    "FileDags": "dag_cache",
     "InlineExecutor": "inline",
     "LocalExecutor": "local",
-    "LocalOptions": "local",
+    "LocalOptions": "options",
     "TestRun": "dag_test",
     "run_dag_test": "dag_test",
 }

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, cast
 
 from aiosched.core.messages import Attempt, AttemptKey, Report, XComRef
 from aiosched.errors import ExecutorError
-from aiosched.executors.dag_cache import BackgroundFileDags
+from aiosched.executors.dag_cache import FileDags, InBackground
 from aiosched.executors.logs import ProcessCapture
 from aiosched.executors.processes import peak_memory
 from aiosched.executors.protocol import Answer, Ask, Cancel, Ended, FrameReader, Ready, Run, WorkerConfig, frame
@@ -36,7 +36,7 @@ class AsyncWorker(asyncio.Protocol):
             max_xcom_bytes=config.max_xcom_bytes,
             max_log_bytes=config.max_log_bytes,
         )
-        self._dags = BackgroundFileDags(Path(config.dags_folder), import_timeout=config.import_timeout)
+        self._dags = InBackground(FileDags(Path(config.dags_folder)), timeout=config.import_timeout)
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
         self._running: dict[AttemptKey, tuple[asyncio.Task[None], Execution]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from aiosched.authoring.loader import load_file
 from aiosched.core.messages import RunInfo
 from aiosched.executors.failures import details_of, reason_of
-from aiosched.executors.runner import AttemptStopped, DagUnavailable, TimeLimit
+from aiosched.executors.runner import AttemptStopped, DagSource, DagUnavailable, TimeLimit, drive
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
@@ -25,8 +26,9 @@ class FileDags:
     that the file no longer has, and this worker has not loaded it, the file is taken as it is now.
     """
 
-    def __init__(self, root: Path, *, import_timeout: float, time_limit: TimeLimit | None = None) -> None:
+    def __init__(self, root: Path, *, import_timeout: float = 30.0, time_limit: TimeLimit | None = None) -> None:
         self._root, self._timeout, self._time_limit = root, import_timeout, time_limit
+        self._locks: dict[str | None, threading.Lock] = {}  # an import at a time, of each file
         self._files: dict[str, dict[str | None, dict[str, DAG]]] = {}
 
     def cached(self, run: RunInfo) -> DAG | None:
@@ -37,9 +39,10 @@ class FileDags:
 
     async def load(self, run: RunInfo) -> DAG:
         """Import the file of `run`; raises DagUnavailable with the import error as its details."""
-        return self._load(run)
+        with self._locks.setdefault(run.file, threading.Lock()):
+            return self.cached(run) or self._import(run)
 
-    def _load(self, run: RunInfo) -> DAG:
+    def _import(self, run: RunInfo) -> DAG:
         if run.file is None:
             raise DagUnavailable(
                 f"The DAG {run.dag_id!r} was registered in the scheduler's own process and has no file, "
@@ -67,25 +70,34 @@ class FileDags:
         return dags[run.dag_id]
 
 
-class BackgroundFileDags(FileDags):
-    """The same for a loop with many attempts: an import runs in a thread, once for all who wait for it."""
+class InBackground:
+    """A source whose loading blocks, for attempts on a loop: it loads in a thread, once for all who wait for it.
 
-    def __init__(self, root: Path, *, import_timeout: float) -> None:
-        super().__init__(root, import_timeout=import_timeout)
+    `timeout` in seconds; the thread of an import that takes longer is left alone.
+    """
+
+    def __init__(self, source: DagSource, *, timeout: float | None = None) -> None:
+        self._source, self._timeout = source, timeout
         self._loading: dict[tuple[str | None, str | None], asyncio.Lock] = {}
 
+    def cached(self, run: RunInfo) -> DAG | None:
+        """The DAG of `run`, if it is at hand already."""
+        return self._source.cached(run)
+
     async def load(self, run: RunInfo) -> DAG:
-        """As FileDags.load; other attempts go on meanwhile."""
+        """As the source's; other attempts go on meanwhile."""
         place = (run.file, run.file_hash)
-        async with self._loading.setdefault(place, asyncio.Lock()):
-            dag = self.cached(run)
-            if dag is None:
-                try:
+        lock = self._loading.setdefault(place, asyncio.Lock())
+        try:
+            async with lock:
+                dag = self.cached(run)
+                if dag is None:
                     async with asyncio.timeout(self._timeout):
-                        dag = await asyncio.to_thread(self._load, run)
-                except TimeoutError:
-                    reason = f"{run.file} cannot be imported: it took longer than {self._timeout:g} s"
-                    raise DagUnavailable(f"{reason} (core.dagbag_import_timeout)") from None
-        if len(self._loading) > 1000:
-            self._loading = {key: lock for key, lock in self._loading.items() if lock.locked()}
-        return dag
+                        dag = await asyncio.to_thread(lambda: drive(self._source.load(run)))
+                return dag
+        except TimeoutError:
+            reason = f"{run.file} cannot be imported: it took longer than {self._timeout:g} s"
+            raise DagUnavailable(f"{reason} (core.dagbag_import_timeout)") from None
+        finally:
+            if not lock.locked():
+                self._loading.pop(place, None)

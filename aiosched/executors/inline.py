@@ -23,6 +23,7 @@ import msgspec
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, TaskServices, XComRef
 from aiosched.errors import TaskTimeout
 from aiosched.executors.async_worker import refuse_to_block
+from aiosched.executors.dag_cache import InBackground
 from aiosched.executors.logs import TaskLoggerCapture
 from aiosched.executors.runner import (
     DagSource,
@@ -49,7 +50,7 @@ class InlineExecutor:
     """See the module. Implements the Executor protocol.
 
     `dags` says which DAGs this process knows: by id, by a function of the id that gives
-    None for an unknown one, or by a DagSource. Times in seconds, sizes in bytes.
+    None for an unknown one, or by a DagSource that blocks while it loads (FileDags). Times in seconds, sizes in bytes.
     """
 
     name = "inline"
@@ -67,6 +68,7 @@ class InlineExecutor:
         kill_after: float = 5.0,
     ) -> None:
         self._dags: DagSource = RegisteredDags(dags) if isinstance(dags, Mapping) or callable(dags) else dags
+        self._dags_for_loop = InBackground(self._dags)
         self._slots = slots or 4 * (os.cpu_count() or 1)
         self._async_slots = async_slots
         self._cleanup_time, self._kill_after = cleanup_time, kill_after
@@ -176,7 +178,7 @@ class InlineExecutor:
 
     async def _run_async(self, execution: Execution) -> None:
         key = execution.attempt.key
-        report = await execution.run(self._dags)
+        report = await execution.run(self._dags_for_loop)
         task = self._tasks.pop(key, None)
         if task is not None and self._running.get(key) is execution:
             self._finish(report)

@@ -20,68 +20,30 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from aiosched.config import Settings
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
 from aiosched.errors import ConfigError
 from aiosched.executors.forkserver_client import ForkserverClient
+from aiosched.executors.logs import AttemptLog
+from aiosched.executors.options import LocalOptions
 from aiosched.executors.pace import Pace
 from aiosched.executors.processes import describe_exit, signal_group
 from aiosched.executors.protocol import Ask, Ended, WorkerConfig
 from aiosched.executors.runner import timeout_reason
-from aiosched.executors.start_notices import DELAY, StartNotices
+from aiosched.executors.start_notices import StartNotices
 from aiosched.executors.worker_link import WorkerLink
+
+__all__ = ["LocalExecutor", "LocalOptions"]
 
 log = logging.getLogger(__name__)
 
 _MOST_FAILED_STARTS: Final = 3  # in a row, before waiting attempts are given back as lost
 _STOPPED: Final = "the scheduler stopped"
 _PATIENCE: Final = 0.5  # seconds for the last words of a dead worker, when a child of its holds the socket open
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalOptions:
-    """How the local executor works. Times in seconds, sizes in bytes."""
-
-    dags_folder: Path
-    logs_folder: Path | None = None
-    slots: int | None = None  # plain functions at a time; None: four a core
-    async_slots: int = 1000
-    async_workers: int | None = None  # processes for async def tasks; None: one for every two cores
-    isolation: str = "warm"  # or fresh: a process for each attempt
-    max_xcom_bytes: int = 1_048_576
-    max_log_bytes: int = 104_857_600
-    log_level: str = "INFO"
-    import_timeout: float = 30.0
-    cleanup_time: float = 60.0  # from the execution timeout to TERM, for a task that does not stop by itself
-    kill_after: float = 5.0  # from TERM to KILL where nobody said another grace
-    notice_delay: float = DELAY  # attempts that end sooner are not reported as started
-    idle_time: float = 60.0  # an idle worker beyond the first ends after this
-    max_attempts: int = 50_000  # of one worker
-    max_growth_bytes: int = 536_870_912  # of one worker
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> LocalOptions:
-        """The options that the settings ask for."""
-        core = settings.core
-        return cls(
-            dags_folder=core.dags_folder.absolute(),
-            logs_folder=(settings.logs.folder or core.home / "logs").absolute(),
-            slots=settings.executor.slots,
-            async_slots=settings.executor.async_slots,
-            isolation=settings.executor.isolation,
-            max_xcom_bytes=core.max_xcom_bytes,
-            max_log_bytes=core.max_log_bytes,
-            log_level=settings.logs.level,
-            import_timeout=core.dagbag_import_timeout,
-            cleanup_time=core.killed_task_cleanup_time,
-        )
 
 
 class LocalExecutor:
@@ -154,10 +116,6 @@ class LocalExecutor:
         self._forkserver = ForkserverClient(self._config, self)
         self._started = True
 
-    def _signal(self, link: WorkerLink, signum: int) -> None:
-        if self._forkserver is not None:
-            self._forkserver.signal(link.number, signum)
-
     def submit(self, attempts: Sequence[Attempt]) -> None:
         """Take the attempts, in order; those that find no free worker stand in line."""
         self._quiet.clear()
@@ -228,9 +186,14 @@ class LocalExecutor:
         self._last_number += 1
         link = WorkerLink(self._last_number, is_async=is_async, listener=self)
         self._links[link.number] = link
-        if self._forkserver is None:
-            self._forkserver = ForkserverClient(self._config, self)
-        ours = self._forkserver.fork(link.number, is_async=is_async)
+        try:
+            if self._forkserver is None:
+                self._forkserver = ForkserverClient(self._config, self)
+            ours = self._forkserver.fork(link.number, is_async=is_async)
+        except OSError as error:  # no file descriptors or processes left
+            link.exit, link.retiring = str(error), True
+            self._loop.call_soon(self._judge, link)
+            return link
         task = self._loop.create_task(link.connect(ours))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -347,31 +310,36 @@ class LocalExecutor:
         self._links.pop(link.number, None)
         link.close()
         attempts, link.attempts = link.attempts, {}
-        if not link.ready and not self._stopping:
+        if not link.ready and not self._stopping and attempts.keys() - self._verdicts.keys():
             self._failed_starts += 1
         alone = len(attempts) == 1
         again: list[Attempt] = []
         for key, attempt in attempts.items():
             self._leave(link, key)
-            exit_ = link.exit or "the worker process is gone"
+            outcome, reason = Outcome.LOST, link.exit or "the worker process is gone"
             if key in self._verdicts:
-                _, reason = self._verdicts[key]
                 how = "and its process was killed" if link.ready else "before it began"
-                self._finish(self._report_of(key, Outcome.LOST, f"{reason}, {how}", link))
-            elif not link.ready and self._failed_starts < _MOST_FAILED_STARTS:
-                again.append(attempt)
+                reason = f"{self._verdicts[key][1]}, {how}"
             elif not link.ready:
-                self._finish(self._report_of(key, Outcome.LOST, f"no worker could be started: {exit_}", link))
-            elif link.blameless:
-                self._finish(self._report_of(key, Outcome.LOST, exit_, link))
-            elif alone:
-                self._finish(self._report_of(key, Outcome.FAILED, exit_, link))
-            else:
-                reason = f"{exit_}, which ran {len(attempts)} attempts at a time"
-                self._finish(self._report_of(key, Outcome.LOST, reason, link))
+                if self._failed_starts < _MOST_FAILED_STARTS:
+                    again.append(attempt)
+                    continue
+                reason = f"no worker could be started: {reason}"
+            elif not link.blameless and alone:
+                outcome = Outcome.FAILED
+            elif not link.blameless:
+                reason = f"{reason}, which ran {len(attempts)} attempts at a time"
+            self._note(attempt, reason)
+            self._finish(self._report_of(key, outcome, reason, link))
         if again:
             self.submit(again)
         self._pump()
+
+    def _note(self, attempt: Attempt, reason: str) -> None:
+        """The last line of a log whose process could not write it."""
+        file = AttemptLog(self._options.logs_folder, attempt, self._options.max_log_bytes)
+        file.line("ERROR", "aiosched", reason)
+        file.close()
 
     def _leave(self, link: WorkerLink, key: AttemptKey) -> None:
         self._where.pop(key, None)
@@ -431,6 +399,10 @@ class LocalExecutor:
             key, link.pid, f", with {others} other attempts" if others else "",
         )  # fmt: skip
         self._signal(link, signal.SIGKILL)
+
+    def _signal(self, link: WorkerLink, signum: int) -> None:
+        if self._forkserver is not None:
+            self._forkserver.signal(link.number, signum)
 
     def _overdue(self, key: AttemptKey, seconds: float) -> None:
         self._timers.pop(key, None)

@@ -121,20 +121,26 @@ class Execution:
 
     async def run(self, dags: DagSource) -> Report:
         """Execute the attempt and return its one final report."""
-        where = self._surroundings
-        log = AttemptLog(where.logs_folder, self.attempt, where.max_log_bytes)
+        log = AttemptLog(self._surroundings.logs_folder, self.attempt, self._surroundings.max_log_bytes)
         token = current_log.set(log)
         try:
             try:
                 self.interruptible = True
                 report = await self._steps(dags)
                 self.interruptible = False
+            except GeneratorExit as error:
+                if self.attempt.is_async:  # its loop ended under it: nobody waits for a report
+                    raise
+                return await self.conclude(error)
             except BaseException as error:
                 self.interruptible = False
                 return await self.conclude(error)
             if self.task is not None:
                 await self._after(plan_of(self.task).on_success)
             return report
+        except Exception as error:  # not the task's doing, but every attempt gets its report
+            reason = f"aiosched could not finish it ({reason_of(error)}): this is a bug in aiosched"
+            return self._report(Outcome.FAILED, reason=reason, details=details_of(error))
         finally:
             current_log.reset(token)
             log.close()
@@ -246,7 +252,7 @@ class Execution:
 
     async def kill(self) -> None:
         """Call `on_kill` of the operator that runs, if it has got that far."""
-        if self.operator is not None and plan_of(self.operator).has_on_kill:
+        if self.task is not None and self.operator is not None and plan_of(self.task).has_on_kill:
             await self._guarded("on_kill", self.operator.on_kill)
 
     async def _after(
@@ -272,6 +278,8 @@ class Execution:
         except AttemptStopped:
             raise
         except BaseException as error:  # logged, the others still run, the state never changes: 23.1
+            if self.interruptible and isinstance(error, asyncio.CancelledError):
+                raise  # before the task has begun, the attempt can still be stopped
             self._log("ERROR", f"{name} raised {reason_of(error)}\n{details_of(error)}")
 
     def _log(self, level: str, text: str) -> None:

@@ -60,6 +60,11 @@ class Listing:
     modules: Mapping[str, str] = field(default_factory=dict)  # every `.py` file below the folder -> digest
     problems: Mapping[str, Problem] = field(default_factory=dict)
 
+    def hides(self, name: str) -> bool:
+        """Whether a file of this name may exist all the same: its folder or archive cannot be read."""
+        parts = name.split("/")
+        return any("/".join(parts[:n]) in self.problems for n in range(1, len(parts)))
+
 
 class _Entry(NamedTuple):
     stamp: Stamp

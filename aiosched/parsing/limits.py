@@ -7,9 +7,10 @@ import os
 import resource
 import sys
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from aiosched.config import Settings
+if TYPE_CHECKING:
+    from aiosched.config import Settings
 
 _OPEN_FILES: Final = 1024
 # Anonymous memory where the kernel counts it (what programs allocate), else address space.

@@ -15,12 +15,16 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.config import Settings
+from aiosched.authoring.settings import AuthoringDefaults
 from aiosched.parsing.discovery import DagFile
+from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
 from aiosched.parsing.supervisor import ParseRequest, prepare, supervise
+
+if TYPE_CHECKING:
+    from aiosched.config import Settings
 
 log: Final = logging.getLogger(__name__)
 
@@ -41,7 +45,7 @@ class ParsingPool:
 
     def __init__(self, settings: Settings, *, root: str) -> None:
         self.size = supervisors_for(settings)
-        self._settings = settings
+        self._prepared_with = (Limits.of(settings), AuthoringDefaults.of(settings.core))
         self._root = root
         self._closed = False
         self._context = _CleanContext()
@@ -83,7 +87,9 @@ class ParsingPool:
         await asyncio.to_thread(self._executor.shutdown, wait=True, cancel_futures=True)
 
     def _new_executor(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self.size, mp_context=self._context, initializer=prepare, initargs=(self._settings,))
+        return ProcessPoolExecutor(
+            self.size, mp_context=self._context, initializer=prepare, initargs=self._prepared_with
+        )
 
 
 class _CleanContext(SpawnContext):

@@ -44,19 +44,18 @@ T = TypeVar("T")
 BATCH_FILES: Final = 200
 GATHER: Final = 0.2  # seconds; a cold start stores many files in a transaction
 BATCH_BYTES: Final = 16_777_216  # of documents in one transaction
-HALF_WRITTEN: Final = 0.3  # seconds; a syntax error in a younger file may be an editor at work
 IDLE: Final = 60.0  # seconds without a file, after which the supervisors go
 RETRY: Final = (0.5, 30.0)  # seconds between attempts to reach the database: first, most
 
 _DATABASE_TROUBLE: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError, OSError)
 # The content cannot be stored, now or later: the fault of one file.
 _UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
-_UNFINISHED_SYNTAX: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
 
 
 @dataclass(frozen=True, slots=True)
 class ParserStats:
-    """Counts over the files that this scheduler parses; `seconds` is how long the first pass took."""
+    """Of the files that this scheduler owns: how many there are, and the DAGs and errors of those that it parsed
+    itself. `seconds` is how long the first pass took."""
 
     files: int
     dags: int
@@ -98,6 +97,8 @@ class Parser:
         self._partitions: frozenset[int] = frozenset()
         self._present: frozenset[str] = frozenset()  # every file that exists, owned or not
         self._problems: dict[str, str] = {}
+        self._hidden: frozenset[str] = frozenset()  # files below a folder that cannot be read now
+        self._listed = False
         self._outcomes: dict[str, ParsedFile] = {}  # what was stored last, without documents
         self._conflicts: dict[str, tuple[Conflict, ...]] = {}
         self._unchanged: dict[str, tuple[str, datetime, float]] = {}  # to be noted at the next listing
@@ -187,16 +188,15 @@ class Parser:
         partitions = frozenset(p for p in range(PARTITIONS) if self._owns(p))
         gained, self._partitions = partitions - self._partitions, partitions
         known = await self._in_database(lambda conn: rows.files_of(conn, gained)) if gained else {}
-        taking_over = self._first is not None  # at the start everything is parsed, whatever others found
+        taking_over, self._listed = self._listed, True  # at the start everything is parsed, whatever others found
         adopted = {n: f.content_hash for n, f in known.items() if taking_over and f.content_hash and not f.has_error}
 
         gone = self._agenda.update(listing, owned=self._is_mine, adopted=adopted, now=time.monotonic())
-        self._present = frozenset(listing.files)
-        await self._forget(
-            {n for n in gone | known.keys() | self._problems.keys() if self._is_mine(n)}
-            - listing.files.keys()
-            - listing.problems.keys()
-        )
+        missing = gone | known.keys() | self._problems.keys() | self._hidden
+        missing = frozenset(filter(self._is_mine, missing)) - listing.files.keys() - listing.problems.keys()
+        self._hidden = frozenset(n for n in missing if listing.hides(n))
+        self._present = frozenset(listing.files) | listing.problems.keys() | self._hidden
+        await self._forget(missing - self._hidden)
         self._outcomes = {n: o for n, o in self._outcomes.items() if n in self._agenda or n in listing.problems}
         self._conflicts = {n: c for n, c in self._conflicts.items() if n in self._agenda}
         self._take_problems(listing)
@@ -254,9 +254,6 @@ class Parser:
             self._busy += 1
             try:
                 result = await self._pool.parse(file)
-                if self._may_be_half_written(file, result):
-                    await asyncio.sleep(HALF_WRITTEN)
-                    result = await self._pool.parse(file)
             finally:
                 self._busy -= 1
                 self._idle_since = time.monotonic()
@@ -275,10 +272,6 @@ class Parser:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._agenda.seconds_to_routine(now)):
                     await self._work_news.wait()
-
-    def _may_be_half_written(self, file: DagFile, result: ParsedFile) -> bool:
-        young = time.time() - file.mtime_ns / 1e9 < HALF_WRITTEN
-        return young and result.error is not None and result.error.type in _UNFINISHED_SYNTAX
 
     def _take_result(self, result: ParsedFile, rank: Rank) -> None:
         stored = self._outcomes.get(result.name)

@@ -15,14 +15,16 @@ import os
 import pkgutil
 import time
 import zipfile
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from aiosched.config import Settings
 from aiosched.parsing.discovery import digest_of
 from aiosched.parsing.killable import become_supervisor, run_killable
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
 from aiosched.parsing.verdict import parsed_file
+
+if TYPE_CHECKING:
+    from aiosched.authoring.settings import AuthoringDefaults
 
 _limits: Limits
 
@@ -36,16 +38,16 @@ class ParseRequest(NamedTuple):
     member: str | None = None
 
 
-def prepare(settings: Settings) -> None:
+def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     """Make this process a supervisor: called once in each worker of the pool."""
-    from aiosched.authoring.settings import AuthoringDefaults, use_defaults
+    from aiosched.authoring.settings import use_defaults
     from aiosched.parsing.child import note_preloaded
 
     global _limits
     _import_authoring()
     note_preloaded()
-    _limits = Limits.of(settings)
-    use_defaults(AuthoringDefaults.of(settings.core))
+    _limits = limits
+    use_defaults(defaults)
     become_supervisor()
     os.nice(5)  # deciding and running tasks comes first
     gc.collect()

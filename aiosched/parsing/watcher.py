@@ -1,7 +1,8 @@
 """Who notices that the DAGs folder changed: the operating system, through watchfiles.
 
-Watching only makes parsing quick. Whatever it misses, the listing every
-`parsing.refresh_interval` seconds finds.
+News comes once the folder was quiet for a moment, so that a file is rarely met while an
+editor writes it; the end of the writing is news again. Watching only makes parsing quick:
+whatever it misses, the listing every `parsing.refresh_interval` seconds finds.
 """
 
 from __future__ import annotations

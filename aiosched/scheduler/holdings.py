@@ -42,6 +42,7 @@ class OwnedDag:
     room: DagRoom
     last: DataInterval | None = None  # interval of the latest automated run
     next_run: NextRun | None = None
+    on_calendar: datetime | None = None  # the instant of its entry among the due runs
     queued: deque[Run] = field(default_factory=deque)  # runs that wait to start, oldest first
     starting: set[int] = field(default_factory=set)  # their keys, while their rows are read
     running: dict[int, Board] = field(default_factory=dict)
@@ -322,7 +323,8 @@ class Holdings:
 
     def plan(self, dag: OwnedDag) -> None:
         """Put the DAG's next run on the calendar."""
-        if dag.next_run is not None and dag.creates_runs:
+        if dag.next_run is not None and dag.creates_runs and dag.on_calendar != dag.next_run.run_after:
+            dag.on_calendar = dag.next_run.run_after
             self.due_runs.add(dag.next_run.run_after, dag.row.dag_id)
 
     def drop_dag(self, dag_id: str) -> None:

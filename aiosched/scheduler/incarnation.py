@@ -122,6 +122,7 @@ class Incarnation:
                     session.on_partitions()
                 if session.holdings.partitions or not busy:
                     session.ready.set()
+                    session.on_ready()
             session.progress.set()
             if session.ready.is_set() and not session.gate.is_set():
                 session.gate.set()

@@ -135,7 +135,10 @@ async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bo
     touched: dict[str, OwnedDag] = {}
     for dag_id in dict.fromkeys(due):
         dag = holdings.dags.get(dag_id)
-        if dag is not None and dag.creates_runs and dag.next_run is not None and dag.next_run.run_after <= now:
+        if dag is None:
+            continue
+        dag.on_calendar = None
+        if dag.creates_runs and dag.next_run is not None and dag.next_run.run_after <= now:
             creations.extend(_due_runs(dag, now))
             touched[dag_id] = dag
     for chunk in _chunks(creations):

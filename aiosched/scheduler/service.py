@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -68,14 +68,14 @@ class RunHandle:
 
         A run of another scheduler's is looked at every few seconds, one of ours is told at once.
         """
-        async with asyncio.timeout(timeout):
-            while True:
-                ended = self._scheduler.run_ended(self.key)
-                if (state := await self.state()) in RUN_FINISHED:
-                    return state
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
-                        await ended.wait()
+        with self._scheduler.hears_end_of(self.key) as ended:
+            async with asyncio.timeout(timeout):
+                while True:
+                    if (state := await self.state()) in RUN_FINISHED:
+                        return state
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                            await ended.wait()
 
 
 class Scheduler:
@@ -283,7 +283,7 @@ class Scheduler:
             return Session(
                 self.db, self.settings, self.clock, self.executor, self._attempts, journal, writer, number,
                 self.metrics, lease.trusted, self._listener, self._run_end, self._partitions_moved,
-                draining=self._draining,
+                self._ready.set,                draining=self._draining,
             )  # fmt: skip
 
         self._incarnation = Incarnation(lease, make_session, self._on_session)
@@ -307,11 +307,6 @@ class Scheduler:
     def _on_session(self, session: Session) -> None:
         self._session = session
         self._attempts.on_news = session.evaluation.wake
-        asyncio.get_running_loop().create_task(self._announce_ready(session), name="ready")
-
-    async def _announce_ready(self, session: Session) -> None:
-        await session.ready.wait()
-        self._ready.set()
 
     async def _abandon_attempts(self) -> None:
         """Others may run our attempts again: end them before this process begins a new incarnation."""
@@ -379,14 +374,21 @@ class Scheduler:
             raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}.")
         return run.state
 
-    def run_ended(self, key: int) -> asyncio.Event:
+    @contextlib.contextmanager
+    def hears_end_of(self, key: int) -> Iterator[asyncio.Event]:
         """An event that is set when the run with this key ends here."""
         event = asyncio.Event()
-        self._ended.setdefault(key, []).append(event)
-        return event
+        waiting = self._ended.setdefault(key, [])
+        waiting.append(event)
+        try:
+            yield event
+        finally:
+            waiting.remove(event)
+            if not waiting:
+                self._ended.pop(key, None)
 
     def _run_end(self, board: Board) -> None:
-        for event in self._ended.pop(board.run.key, ()):
+        for event in self._ended.get(board.run.key, ()):
             event.set()
 
     # -- looking ----------------------------------------------------------------------------
@@ -395,6 +397,11 @@ class Scheduler:
         """Return once no run is unfinished and none is due (runs of paused DAGs aside)."""
         while not self._is_idle():
             await self._progress()
+
+    def look_at_clock(self) -> None:
+        """Act on what is due now. Needed only by who moves an injected clock: loops sleep by the real one."""
+        if self._session is not None:
+            self._session.wake_all()
 
     def running_attempts(self) -> list[tuple[str, str, str, float]]:
         """(DAG id, run id, task id, seconds) of what this scheduler's executor works on, longest first."""
@@ -414,14 +421,16 @@ class Scheduler:
             return False
         if self._parse and (self._first_pass is None or not self._first_pass.done()):
             return False
-        holdings = session.holdings
-        paused = {dag_id for dag_id, dag in holdings.dags.items() if dag.row.is_paused}
-        if any(board.run.dag_id not in paused for board in holdings.boards.values()):
+        if self._busy():
             return False
-        if any((dag.queued or dag.starting) and dag_id not in paused for dag_id, dag in holdings.dags.items()):
+        holdings = session.holdings
+        for board in holdings.boards.values():
+            if not holdings.dags[board.run.dag_id].row.is_paused:
+                return False
+        if any((dag.queued or dag.starting) and not dag.row.is_paused for dag in holdings.dags.values()):
             return False
         due = holdings.next_due()
-        return not self._busy() and (due is None or due > self.clock.now())
+        return due is None or due > self.clock.now()
 
     def _busy(self) -> bool:
         session = self._session

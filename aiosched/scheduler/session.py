@@ -67,6 +67,7 @@ class Session:
     listener: Listener | None = None
     on_run_end: Callable[[Board], None] = lambda _: None
     on_partitions: Callable[[], None] = lambda: None  # the owned partitions have changed
+    on_ready: Callable[[], None] = lambda: None  # what is owned has been read
     holdings: Holdings = field(default_factory=Holdings)
     books: asyncio.Lock = field(default_factory=asyncio.Lock)  # one at a time creates, loads or gives away DAGs
     creation: Pulse = field(default_factory=Pulse)

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pendulum
 import pytest
 
-from aiosched import DAG, EmptyOperator, Param, PythonOperator, dag
+from aiosched import DAG, EmptyOperator, Param, PythonOperator, dag, task
 from aiosched.authoring.checks import AuthoringWarning
 from aiosched.authoring.settings import AuthoringDefaults, defaults, use_defaults
 from aiosched.errors import DagCycleError, DagError, DuplicateTaskError, NotFound, ParamError, TimetableError
@@ -48,6 +48,7 @@ def test_a_dag_says_what_the_scheduler_needs() -> None:
         is_paused_upon_creation=True,
         on_failure_callback=print,
         params={"n": 1},
+        owner_links={"ann": "https://example.org"},
     )
     spec = built.to_spec()
 
@@ -58,6 +59,7 @@ def test_a_dag_says_what_the_scheduler_needs() -> None:
     assert (spec.has_success_callback, spec.has_failure_callback) == (False, True)
     assert spec.max_consecutive_failed_dag_runs == 5
     assert spec.params["n"].value == 1
+    assert spec.owner_links == {"ann": "https://example.org"}
 
 
 @pytest.mark.parametrize(
@@ -292,6 +294,19 @@ def test_the_dag_decorator_takes_the_id_first_or_nothing_at_all() -> None:
     def two() -> None: ...
 
     assert (one().dag_id, two().dag_id) == ("other_id", "two")
+
+
+async def test_a_dag_can_be_tried_without_a_database() -> None:
+    @task
+    def double(x: int) -> int:
+        return 2 * x
+
+    with DAG("d", params={"n": 3}) as built:
+        double(built.param("n"))
+    result = await built.test(logical_date="2026-01-01", conf={"n": 4})
+
+    assert result.state == "success"
+    assert result.xcoms["double"]["return_value"] == 8
 
 
 def test_a_call_that_does_not_fit_the_dag_function_is_an_error_at_its_line() -> None:

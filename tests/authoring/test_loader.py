@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import textwrap
 import traceback
@@ -138,6 +139,13 @@ def test_warnings_are_collected_with_their_place(tmp_path: Path) -> None:
     mind, orientation = loaded.warnings
     assert mind == f"{tmp_path}/file.py:3: UserWarning: mind this"
     assert orientation.startswith(f"{tmp_path}/file.py:4: AuthoringWarning: DAG('a'): 'orientation' has no effect, ")
+
+
+async def test_other_threads_leave_the_warnings_of_the_process_alone(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="mind this"):
+        loaded = await asyncio.to_thread(load, tmp_path, "import warnings\nwarnings.warn('mind this')\nx = DAG('a')")
+
+    assert (ids(loaded), loaded.warnings) == (["a"], [])
 
 
 @pytest.fixture

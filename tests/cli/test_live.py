@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -174,3 +178,19 @@ def test_a_deleted_dag_is_gone_with_its_runs(live: Cli) -> None:
 
 def test_next_knows_that_an_unscheduled_dag_has_none(live: Cli) -> None:
     assert live("dags", "next", "quick").stderr == "DAG 'quick' has no scheduled run to come\n"
+
+
+def test_ctrl_c_while_waiting_is_exit_code_130_and_leaves_the_run_alone(live: Cli) -> None:
+    live("dags", "trigger", "slow", "--run-id", "left-alone", "--wait", "--timeout", "1", code=124)
+    command = [sys.executable, "-m", "aiosched", "runs", "watch", "slow", "left-alone"]
+    env = {**os.environ, "AIOSCHED_DSN": str(live.dsn)}
+
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        assert watching.stderr is not None
+        first = watching.stderr.readline()
+        said = stop(watching, signal.SIGINT)
+
+    assert first == "slow left-alone running: 1 running\n"
+    assert (watching.returncode, said) == (130, "")
+    assert live.json("runs", "show", "slow", "left-alone")["state"] == "running"
+    live("runs", "cancel", "slow", "left-alone")

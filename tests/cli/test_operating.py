@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,6 +110,23 @@ def test_a_backup_is_a_file_and_never_overwrites_one(on_db: Cli, tmp_path: Path)
 
     assert written == {"file": "now.dump", "bytes": (tmp_path / "now.dump").stat().st_size}
     assert "exists" in on_db("db", "backup", "now.dump", code=4).stderr
+
+
+def test_the_shell_is_psql_with_its_exit_code(on_db: Cli) -> None:
+    command = [sys.executable, "-m", "aiosched", "db", "shell"]
+    env = {**os.environ, "AIOSCHED_DSN": str(on_db.dsn), "PSQLRC": os.devnull}
+
+    done = subprocess.run(
+        command,
+        env=env,
+        input="\\pset tuples_only on\nSELECT 6 * 7;\n\\q\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "42" in done.stdout
 
 
 def test_the_embedded_database_is_made_by_migrate_and_started_when_needed(short_path: Path) -> None:

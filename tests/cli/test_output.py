@@ -121,6 +121,12 @@ def test_a_terminal_gets_a_table_with_colours() -> None:
     assert first.split() == ["core.dags_folder", "dags", "default"]
 
 
+def test_a_table_of_one_thing_leaves_out_what_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    show_one({"name": "etl", "description": None, "open": 4}, Format.TABLE)
+
+    assert capsys.readouterr().out == "name  etl\nopen  4\n"
+
+
 def test_no_color_is_respected() -> None:
     written = on_a_terminal("config", "list", NO_COLOR="1")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aiosched.cli.app import Root
+from aiosched.errors import DatabaseUnreachable
 from tests.cli.conftest import Cli
 
 HEAVY = ("sqlalchemy", "asyncpg", "pydantic", "msgspec", "rich", "alembic", "jinja2", "croniter", "pendulum", "uvloop")
@@ -110,6 +111,25 @@ def test_debug_shows_the_traceback(tmp_path: Path, option: tuple[str, ...]) -> N
 
     assert done.returncode == 5
     assert "Traceback (most recent call last)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("errors", "code"),
+    [((DatabaseUnreachable("gone"),), 5), ((DatabaseUnreachable("gone"), ValueError("a bug")), None)],
+)
+def test_an_error_of_a_task_group_counts_when_all_of_it_is_ours(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, errors: tuple[Exception, ...], code: int | None
+) -> None:
+    def broken(_: str) -> str:
+        raise ExceptionGroup("unhandled errors in a TaskGroup", errors)
+
+    monkeypatch.setattr("aiosched.cli.version.version_of", broken)
+
+    if code is None:
+        with pytest.raises(ExceptionGroup):
+            cli("version")
+    else:
+        assert cli("version", code=code).stderr == "error: gone\n"
 
 
 def test_a_wrong_setting_is_exit_code_2() -> None:

@@ -115,6 +115,22 @@ def test_the_grace_ends_too(tmp_path: Path, dsn: str) -> None:
     assert "did not finish within 200 ms and will be ended: once work" in said
 
 
+def test_a_reader_that_goes_away_does_not_end_it(tmp_path: Path, dsn: str) -> None:
+    put_dag(tmp_path)
+
+    with serve(tmp_path, dsn) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        watched = Cli(dsn)
+        for _ in range(100):
+            if watched("runs", "watch", "once", "--timeout", "1", code=None).exit_code == 0:
+                break
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+
+    assert watched.json("runs", "show", "once")["state"] == "success"
+
+
 def test_run_duration_ends_it_in_order(tmp_path: Path, dsn: str) -> None:
     with serve(tmp_path, dsn, "--run-duration", "1") as process:
         assert wait_for(process, "ready")["version"]

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, Reports, attempt, until
+from attempt_builders import FakeServices, Reports, attempt, until, write_dag
 
 from aiosched.authoring import DAG, BaseOperator, PythonOperator
 from aiosched.core.messages import Outcome
+from aiosched.executors.dag_cache import FileDags
 from aiosched.executors.inline import InlineExecutor
 from aiosched.executors.log_files import log_path
 
@@ -332,6 +333,28 @@ async def test_each_attempt_has_a_context_of_its_own(start: StartInline, reports
     executor.submit([attempt("later", is_async=True, number=n) for n in range(2)])
 
     assert {report.xcoms[0].value for report in await reports.count(2)} == {'"unset manual__0"', '"unset manual__1"'}
+
+
+async def test_dags_may_come_from_files(services: FakeServices, reports: Reports, dags_folder: Path) -> None:
+    write_dag(
+        dags_folder,
+        "loaded = time.monotonic_ns()\ndef plain(): return loaded\nasync def later(): return loaded\n"
+        "task(plain), task(later)",
+    )
+    (dags_folder / "broken.py").write_text("import nosuchthing\n")
+    executor = InlineExecutor(FileDags(dags_folder), slots=2)
+    await executor.start(reports, services)
+    good = [attempt("plain", number=n) for n in range(4)] + [
+        attempt("later", number=n, is_async=True) for n in range(4, 8)
+    ]
+    bad = [attempt("plain", number=8, file="broken.py"), attempt("later", number=9, is_async=True, file="broken.py")]
+
+    executor.submit([*good, *bad])
+
+    assert len({(await reports.of(one)).xcoms[0].value for one in good}) == 1  # imported once
+    for one in bad:
+        assert ((await reports.of(one)).reason or "").startswith("broken.py cannot be imported: ModuleNotFoundError")
+    await executor.stop(1)
 
 
 async def test_nothing_of_a_dead_scheduler_is_adopted(start: StartInline) -> None:

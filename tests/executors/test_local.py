@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -14,8 +15,9 @@ from attempt_builders import FakeServices, Reports, StartLocal, attempt, running
 
 from aiosched.core.messages import Attempt, Outcome
 from aiosched.errors import ConfigError
-from aiosched.executors.local import LocalExecutor, LocalOptions
+from aiosched.executors.local import LocalExecutor
 from aiosched.executors.log_files import log_path
+from aiosched.executors.options import LocalOptions
 
 
 def value(report: object) -> object:
@@ -201,6 +203,9 @@ async def test_a_worker_killed_from_outside_fails_what_it_ran_and_nothing_else(
     report = await reports.of(wait)
     assert (report.outcome, report.reason) == (Outcome.FAILED, "the worker process was killed by SIGKILL")
     assert report.started_at == started.started_at
+    assert (
+        log_path(logs_folder, wait).read_text().endswith("ERROR aiosched  the worker process was killed by SIGKILL\n")
+    )
     assert (await reports.of(short)).outcome is Outcome.SUCCESS
 
 
@@ -251,7 +256,8 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from attempt_builders import FakeServices, attempt
-from aiosched.executors.local import LocalExecutor, LocalOptions
+from aiosched.executors.local import LocalExecutor
+from aiosched.executors.options import LocalOptions
 
 async def main():
     executor = LocalExecutor(LocalOptions(dags_folder=Path({str(dags_folder)!r}), slots=1))
@@ -460,6 +466,57 @@ async def test_workers_that_cannot_start_lose_their_attempts_with_the_reason(
     assert report.outcome is Outcome.LOST
     assert report.reason == "no worker could be started: the forkserver ended with exit code 1, and its workers with it"
     await executor.stop(0)
+
+
+async def test_attempts_are_lost_with_the_reason_when_no_file_descriptor_is_left(
+    start_local: StartLocal, dags_folder: Path, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise OSError(24, "Too many open files")
+
+    executor = await start_local()
+    monkeypatch.setattr("aiosched.executors.forkserver_client.socket.socketpair", refuse)
+
+    executor.submit([attempt("any", number=1), attempt("any", is_async=True, number=2)])
+
+    for report in await reports.count(2):
+        assert report.outcome is Outcome.LOST
+        assert "no worker could be started: [Errno 24] Too many open files" in (report.reason or "")
+
+
+async def test_whatever_dies_every_attempt_gets_exactly_one_final_report(
+    start_local: StartLocal, dags_folder: Path, reports: Reports
+) -> None:
+    body = """
+    def quick(): return 1
+    def crash(): os._exit(1)
+    def nap(): time.sleep(0.02)
+    async def later(): await asyncio.sleep(0.01)
+    async def crash_later():
+        await asyncio.sleep(0.05)
+        os._exit(1)
+    for function in (quick, crash, nap, later, crash_later): task(function)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local(slots=3, max_attempts=20)
+    names = ["quick", "nap", "later", "quick", "later", "crash", "later", "nap"]
+    attempts = [attempt(names[n % 8], is_async=names[n % 8] == "later", number=n) for n in range(160)]
+    attempts += [attempt("crash_later", is_async=True, number=n) for n in range(160, 164)]
+    children = psutil.Process().children()
+    assert len(children) == 1
+
+    for start in range(0, len(attempts), 20):
+        executor.submit(attempts[start : start + 20])
+        await executor.cancel(attempts[start + 1].key, 0.05)
+        await reports.count(max(1, start - 20))
+        for worker in children[0].children()[::3] if start < 100 else []:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                worker.kill()
+    final = await reports.count(len(attempts))
+
+    assert sorted(report.key for report in final) == sorted(one.key for one in attempts)
+    assert executor.open_async_slots == 1000
+    assert executor.open_slots >= 3
 
 
 def test_an_unknown_isolation_is_refused() -> None:

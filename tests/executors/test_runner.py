@@ -13,6 +13,7 @@ import pytest
 from attempt_builders import FakeServices, attempt
 
 from aiosched.authoring import DAG, BaseOperator, PythonOperator
+from aiosched.authoring.context import get_current_context
 from aiosched.core.messages import Attempt, Outcome, Report, SkipDecision, XComValue
 from aiosched.errors import FailTask, RescheduleTask, SkipTask, TaskTimeout
 from aiosched.executors.async_worker import refuse_to_block
@@ -137,6 +138,42 @@ def test_callbacks_get_the_exception_and_one_that_raises_does_not_stop_the_other
     assert seen == [error, error]
     assert report.reason == "ValueError: bad"
     assert "callback broken raised RuntimeError: callback broke" in log_path(tmp_path, attempt("t")).read_text()
+
+
+def test_callbacks_see_the_context_and_the_reason() -> None:
+    seen: list[Any] = []
+
+    def look(context: Any) -> None:
+        seen.append((context["reason"], get_current_context() is context))
+
+    run(a_dag(raising(ValueError("bad")), on_failure_callback=look))
+    run(a_dag(int, on_success_callback=look))
+
+    assert seen == [("ValueError: bad", True), (None, True)]
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), SkipTask("no"), RescheduleTask(LATER)])
+def test_what_was_pushed_before_the_end_is_kept_whatever_the_end(error: BaseException) -> None:
+    def push(ti: Any) -> None:
+        ti.xcom_push("k", 1)
+        raise error
+
+    assert run(a_dag(push)).xcoms == (XComValue("k", "1"),)
+
+
+def test_a_naive_instant_to_be_called_again_at_is_a_failure() -> None:
+    report = run(a_dag(raising(RescheduleTask(datetime(2026, 1, 1)))))  # noqa: DTZ001
+
+    assert report.outcome is Outcome.FAILED
+    assert "needs an aware datetime" in (report.reason or "")
+
+
+def test_what_an_exception_says_can_be_stored() -> None:
+    report = run(a_dag(raising(ValueError("\0 \ud800"))))
+
+    assert report.reason == r"ValueError: \x00 \ud800"
+    assert "\0" not in (report.details or "\0")
+    (report.details or "").encode()
 
 
 def test_a_success_callback_that_raises_leaves_the_success() -> None:

@@ -130,6 +130,23 @@ def test_supervisors_do_not_run_the_main_module_of_the_application(tmp_path: Pat
     assert done.stderr == ""
 
 
+async def test_supervisors_and_children_die_with_a_killed_scheduler(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    fifo = str(tmp_path / "fifo")
+    text = f"import os\nopen({fifo!r}, 'w').write(f'{{os.getppid()}} {{os.getpid()}}')\nwhile True: pass\n"
+    file = write(tmp_path, "a.py", text)
+    main = "import asyncio; from aiosched.parsing import *; from aiosched.config import Settings; "
+    main += f"asyncio.run(check_paths([{str(file)!r}], Settings()))"
+    scheduler = await asyncio.create_subprocess_exec(sys.executable, "-c", main)
+    deaths = [os.pidfd_open(int(pid)) for pid in (await told(tmp_path / "fifo")).split()]
+
+    scheduler.kill()
+
+    for death in deaths:
+        await readable(death)
+    await scheduler.wait()
+
+
 async def readable(fd: int) -> None:
     """Wait until `fd` is; closes it."""
     ready = asyncio.Event()

@@ -20,7 +20,7 @@ from aiosched.db.engine import Database
 from aiosched.db.inbox import NEWS_CHANNEL, read_news
 from aiosched.parsing import service, watcher
 from aiosched.parsing.service import Parser
-from tests.parsing.builders import dag_source, settings_for, write
+from tests.parsing.builders import dag_source, settings_for, write, write_zip
 
 
 @dataclass
@@ -279,6 +279,25 @@ async def test_a_folder_that_cannot_be_read_makes_nothing_stale(bench: Bench, tm
 
     async with bench.running():
         assert (await bench.dags())["a"] == ("a.py", False, False, 1)
+
+
+async def test_an_archive_that_cannot_be_read_makes_nothing_stale_until_it_is_gone(bench: Bench) -> None:
+    archive = write_zip(bench.folder / "bundle", {"a.py": dag_source("a")})
+    whole = archive.read_bytes()
+    async with bench.running() as parser:
+        await bench.heard.next()
+
+        archive.write_bytes(whole.replace(b"PK\x01\x02", b"PK\x00\x00"))  # its list of members is damaged
+        parser.refresh()
+        async with asyncio.timeout(30):
+            while "cannot be read" not in ((await bench.errors()).get("bundle") or ""):
+                pass
+        assert (await bench.dags())["a"] == ("bundle/a.py", False, False, 1)
+
+        archive.unlink()
+        assert await bench.heard.next() == ["a"]
+        assert (await bench.dags())["a"] == ("bundle/a.py", True, False, 1)
+        assert await bench.errors() == {}
 
 
 async def test_a_folder_that_is_replaced_as_a_whole_is_followed(

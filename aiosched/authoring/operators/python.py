@@ -135,6 +135,8 @@ def call_arguments(
     name; with `**kwargs` the whole context is passed.
     """
     wanted, takes_all = _wanted(function)
+    if not wanted and not takes_all:
+        return dict(kwargs)
     by_position = set(wanted[: len(args)])
     names = [name for name in wanted if name in context]
     if takes_all:

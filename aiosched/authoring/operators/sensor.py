@@ -138,7 +138,7 @@ class BaseSensorOperator(BaseOperator):
             raise SkipTask(message) if self.soft_fail else SensorTimeout(message)
         seconds = self._interval(context, pokes)
         if self.exponential_backoff:
-            seconds = min(seconds, self.timeout - elapsed)
+            seconds = min(seconds, max(1.0, self.timeout - elapsed))
         if self.mode == "reschedule":
             raise RescheduleTask(now + timedelta(seconds=seconds))
         return seconds

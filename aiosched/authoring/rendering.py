@@ -1,0 +1,143 @@
+"""Filling in the arguments of a task before each attempt: templates, outputs of other tasks, params.
+
+Lives here: walking the arguments, without Jinja. Rendering a template is templates.py's business, which is
+imported only when there is one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from aiosched.authoring.dependencies import Dependable
+from aiosched.authoring.params import DagParam
+from aiosched.authoring.xcom_arg import XComArg
+from aiosched.core.messages import XComRef
+from aiosched.errors import TaskSignal, TaskTimeout, TemplateError
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+    from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.templates import TemplateEngine
+
+    Task = TypeVar("Task", bound=BaseOperator)
+
+MARKS: Final = ("{{", "{%", "{#")
+
+
+class literal:
+    """A value that stays as it is: `bash_command=literal("echo {{ this }}")`."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def render_task(task: Task, context: Context) -> Task:
+    """A copy of `task` with its template fields rendered; itself when nothing changes and it keeps no state.
+
+    Raises TemplateError naming task, field, template and name.
+    """
+    changed: dict[str, Any] = {}
+    for name in task.template_fields:
+        value = getattr(task, name, None)
+        if needs_rendering(value, task):
+            changed[name] = _render_field(task, name, value, context)
+    if not changed and not task.keeps_state:
+        return task
+    twin = copy.copy(task)
+    twin.__dict__.update(changed)
+    return twin
+
+
+def needs_rendering(value: Any, task: BaseOperator) -> bool:
+    """Whether `value` holds a template, a template file's name, a `literal` or an output of a task."""
+    if value is None or (isinstance(value, (str, tuple, dict, list)) and not value):
+        return False
+    if isinstance(value, str):
+        return any(mark in value for mark in MARKS) or _is_file(value, task)
+    if isinstance(value, int | float | bytes | datetime):
+        return False
+    if isinstance(value, Mapping):
+        return any(needs_rendering(item, task) for item in value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(needs_rendering(item, task) for item in value)
+    if isinstance(value, XComArg | DagParam | literal):
+        return True
+    return not isinstance(value, Dependable) and any(
+        needs_rendering(getattr(value, name, None), task) for name in getattr(type(value), "template_fields", ())
+    )
+
+
+def template_references(task: BaseOperator) -> Iterator[XComRef]:
+    """The XComs that the templates of `task` pull with constant arguments."""
+    for name in task.template_fields:
+        for source in _strings(getattr(task, name, None)):
+            if "xcom_pull" in source:
+                yield from _engine(task).references(source)
+
+
+def _render_field(task: BaseOperator, name: str, value: Any, context: Context) -> Any:
+    try:
+        return _rendered(value, task, context)
+    except (TaskSignal, TaskTimeout):  # a macro of the author may end the task
+        raise
+    except Exception as error:
+        no_file = type(error).__name__ == "TemplateNotFound"
+        what = f"there is no template file {error}" if no_file else str(error) or type(error).__name__
+        hint = ""
+        if type(error).__name__ == "UndefinedError" and "run_id" in context and "logical_date" not in context:
+            hint = " (this run has no logical date, so names such as ds and ts do not exist)"
+        raise TemplateError(
+            f"Task {task.task_id!r}, field {name!r}: {what}{hint}. Template: {_shortened(value)}"
+        ) from error
+
+
+def _rendered(value: Any, task: BaseOperator, context: Context) -> Any:
+    if isinstance(value, str):
+        if _is_file(value, task):
+            return _engine(task).file(value, context)
+        return _engine(task).text(value, context) if any(mark in value for mark in MARKS) else value
+    if isinstance(value, XComArg | DagParam):
+        return value.resolve(context)
+    if isinstance(value, literal):
+        return value.value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_rendered(item, task, context) for item in value))
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value)(_rendered(item, task, context) for item in value)
+    if isinstance(value, dict):
+        return {key: _rendered(item, task, context) for key, item in value.items()}
+    if needs_rendering(value, task):
+        twin = copy.copy(value)
+        for name in type(value).template_fields:
+            setattr(twin, name, _rendered(getattr(value, name, None), task, context))
+        return twin
+    return value
+
+
+def _is_file(value: str, task: BaseOperator) -> bool:
+    return bool(task.template_ext) and value.endswith(tuple(task.template_ext)) and "\n" not in value
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _strings(item)
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]}…"
+
+
+def _engine(task: BaseOperator) -> TemplateEngine:
+    from aiosched.authoring.templates import engine_of  # imports Jinja
+
+    return engine_of(task)

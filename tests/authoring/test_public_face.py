@@ -1,0 +1,81 @@
+"""What `import aiosched` gives, and what it does not do."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import aiosched
+import aiosched.authoring
+from aiosched import errors, exceptions
+
+
+@pytest.mark.parametrize("module", [aiosched, aiosched.authoring], ids=lambda module: str(module.__name__))
+def test_every_public_name_can_be_had_and_is_known_to_type_checkers(module: ModuleType) -> None:
+    tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
+    checked = {
+        alias.name
+        for node in tree.body
+        if isinstance(node, ast.If)
+        for statement in node.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+
+    assert checked == set(module.__all__) - {"__version__"} == set(module._HOMES)
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Dag'"):
+        getattr(aiosched, "Dag")  # noqa: B009 - its error is what is asked for
+
+
+def test_importing_aiosched_imports_nothing_heavy() -> None:
+    program = "import sys, aiosched; print(sorted(m for m in sys.modules if m.startswith('aiosched.') or '.' not in m))"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    for name in ("aiosched.", "jinja2", "pendulum", "msgspec", "pydantic", "sqlalchemy"):
+        assert f"'{name}" not in loaded
+
+
+def test_building_a_dag_needs_no_templates() -> None:
+    program = (
+        "import sys\nfrom aiosched import DAG, task, BashOperator\n"
+        "with DAG('d') as d:\n    BashOperator(task_id='t', bash_command='{{ ds }}')\n"
+        "d.to_spec()\nprint([m for m in ('jinja2', 'pydantic', 'sqlalchemy') if m in sys.modules])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("airflow", "ours"),
+    [
+        ("AirflowException", errors.AioschedError),
+        ("AirflowSkipException", errors.SkipTask),
+        ("AirflowFailException", errors.FailTask),
+        ("AirflowRescheduleException", errors.RescheduleTask),
+        ("AirflowSensorTimeout", errors.SensorTimeout),
+        ("AirflowTaskTimeout", errors.TaskTimeout),
+        ("DuplicateTaskIdFound", errors.DuplicateTaskError),
+        ("AirflowDagCycleException", errors.DagCycleError),
+        ("ParamValidationError", errors.ParamError),
+    ],
+)
+def test_airflows_names_of_errors_are_ours(airflow: str, ours: type[Exception]) -> None:
+    assert getattr(exceptions, airflow) is ours
+
+
+def test_the_names_of_errors_are_complete() -> None:
+    public = {name for name in vars(exceptions) if name[0].isupper()}
+
+    assert set(exceptions.__all__) == public

@@ -1,0 +1,172 @@
+"""What holds in every run, whatever its shape, its rules, and what happens in it.
+
+Each example is watched at every step by `board_player`: only legal transitions, one try per
+scheduling, no start and no settling that the oracle would not allow, nothing left undecided,
+evaluating twice is evaluating once, memory equals rows, a finished run is finished, late
+reports are stale. Source: the semantics reference, section 35.
+
+With AIOSCHED_NIGHTLY=1 each property tries 20,000 examples.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from board_player import FAIL_NOW, Ending, Player, Script
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aiosched.core.board import MAX_LOSSES
+from aiosched.core.graph import Graph
+from aiosched.core.messages import Outcome, SkipDecision
+from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.trigger_rules import TriggerRule
+
+NIGHTLY = os.environ.get("AIOSCHED_NIGHTLY") == "1"
+pytestmark = pytest.mark.timeout(3_600 if NIGHTLY else 120)
+
+ANY_RULE = sorted(set(TriggerRule) - {TriggerRule.ALL_DONE_SETUP_SUCCESS})
+CALM_RULES = [TriggerRule.ALL_SUCCESS, TriggerRule.ALL_DONE, TriggerRule.ALWAYS, TriggerRule.NONE_FAILED]
+
+
+def examples(number: int) -> Callable[[Any], Any]:
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    return settings(max_examples=20_000 if NIGHTLY else number, deadline=None, suppress_health_check=slow)
+
+
+@dataclass(frozen=True)
+class Story:
+    graph: Graph
+    script: Script
+
+
+@st.composite
+def graphs(draw: st.DrawFn, *, calm: bool = False) -> Graph:
+    """Up to eight tasks. `calm`: the final states cannot depend on the order of reports (no skips)."""
+    size = draw(st.integers(1, 8))
+    kinds = [draw(st.sampled_from(["task"] * 6 + ["empty", "setup", "teardown"])) for _ in range(size)]
+    upstream = [draw(st.sets(st.integers(0, n - 1), max_size=3)) if n else set[int]() for n in range(size)]
+    leaves = set(range(size)).difference(*upstream)
+    tasks = []
+    for n, kind in enumerate(kinds):
+        kind = "task" if calm and kind in ("setup", "teardown") else kind
+        rule = draw(st.sampled_from(CALM_RULES if calm else ANY_RULE))
+        if calm and n in leaves and draw(st.booleans()):
+            rule = TriggerRule.ALL_FAILED  # its skip meets no failure: nothing is behind it
+        if any(kinds[up] == "setup" for up in upstream[n]) and not calm:
+            rule = TriggerRule.ALL_SUCCESS
+        if kind == "teardown":
+            rule = TriggerRule.ALL_DONE_SETUP_SUCCESS
+        tasks.append(
+            TaskSpec(
+                task_id=f"t{n}",
+                operator="PythonOperator",
+                upstream=tuple(f"t{up}" for up in sorted(upstream[n])),
+                trigger_rule=rule,
+                is_empty=kind == "empty",
+                is_setup=kind == "setup",
+                is_teardown=kind == "teardown",
+                on_failure_fail_dagrun=kind == "teardown" and draw(st.booleans()),
+                retries=draw(st.integers(0, 2)),
+                retry_delay=30.0 * (n + 1),
+                retry_exponential_backoff=draw(st.sampled_from([0.0, 2.0])),
+            )
+        )
+    fail_fast = not calm and draw(st.integers(0, 5)) == 0
+    return Graph(DagSpec(dag_id="sales", tasks=tuple(tasks), fail_fast=fail_fast))
+
+
+@st.composite
+def stories(draw: st.DrawFn, *, calm: bool = False, losses: int = MAX_LOSSES) -> Story:
+    graph = draw(graphs(calm=calm))
+    plain: list[Ending] = [Outcome.SUCCESS, Outcome.FAILED, Outcome.FAILED, FAIL_NOW, Outcome.RESCHEDULED]
+    endings: dict[str, list[Ending]] = {}
+    lost: dict[str, list[int]] = {}
+    for task, name in enumerate(graph.task_ids):
+        possible = st.sampled_from(plain)
+        if not calm:
+            possible = st.one_of(possible, st.just(Outcome.SKIPPED), _decisions(graph, task))
+        endings[name] = draw(st.lists(possible, max_size=3))
+        if losses and draw(st.integers(0, 3)) == 0:
+            lost[name] = draw(st.lists(st.integers(0, losses), max_size=2))
+    return Story(
+        graph,
+        Script(
+            endings=endings,
+            losses=lost,
+            order=draw(st.permutations(range(len(graph)))),
+            starts=draw(st.sets(st.sampled_from(graph.task_ids))),
+            removed=()
+            if calm or draw(st.integers(0, 5))
+            else draw(st.sets(st.sampled_from(graph.task_ids), max_size=2)),
+            interrupt=None
+            if calm or draw(st.integers(0, 4))
+            else (draw(st.integers(0, 5)), draw(st.sampled_from(["cancel", "time_out"]))),
+        ),
+    )
+
+
+def _decisions(graph: Graph, task: int) -> st.SearchStrategy[Ending]:
+    below = [graph.task_ids[down] for down in sorted(graph.descendants(task))]
+    followed = st.lists(st.sampled_from(graph.task_ids), max_size=2).map(lambda ids: SkipDecision(followed=tuple(ids)))
+    if not below:
+        return followed
+    skipped = st.lists(st.sampled_from(below), max_size=3).map(lambda ids: SkipDecision(skipped=tuple(ids)))
+    return st.one_of(followed, skipped)
+
+
+def outcome_of(player: Player) -> dict[str, Any]:
+    """What must not depend on crashes: final states, the run's result, and every call of every task."""
+    calls = [(r.key, r.outcome) for r in player.reports]
+    return {"states": player.states, "run": player.result, "calls": set(calls), "submitted": set(player.submitted)}
+
+
+@examples(250)
+@given(stories())
+def test_every_run_ends_and_keeps_the_rules(story: Story) -> None:
+    player = Player(story.graph, story.script).play()
+
+    if player.board.run.reason == "all_tasks_deadlocked":
+        assert story.script.removed, "only a rule that a removed upstream blocks may never hold"
+
+
+@examples(150)
+@given(stories(calm=True, losses=MAX_LOSSES - 1), st.data())
+def test_final_states_do_not_depend_on_the_order_of_reports(story: Story, data: st.DataObject) -> None:
+    other = replace(story.script, order=data.draw(st.permutations(range(len(story.graph)))))
+
+    one, two = Player(story.graph, story.script).play(), Player(story.graph, other).play()
+
+    assert (one.states, one.result) == (two.states, two.result)
+
+
+@examples(250)
+@given(stories(), st.sets(st.integers(0, 40), min_size=1, max_size=6))
+def test_a_board_that_is_rebuilt_from_rows_goes_on_as_if_nothing_had_happened(story: Story, crashes: set[int]) -> None:
+    undisturbed = Player(story.graph, story.script).play()
+
+    disturbed = Player(story.graph, story.script, crashes=crashes).play()
+
+    assert outcome_of(disturbed) == outcome_of(undisturbed)
+
+
+@examples(150)
+@given(stories(calm=True, losses=0), st.sets(st.integers(0, 40), min_size=1, max_size=MAX_LOSSES - 1))
+def test_attempts_that_die_with_their_scheduler_change_no_result(story: Story, crashes: set[int]) -> None:
+    undisturbed = Player(story.graph, story.script).play()
+
+    disturbed = Player(story.graph, story.script, crashes=crashes, lethal=True).play()
+
+    assert (disturbed.states, disturbed.result) == (undisturbed.states, undisturbed.result)
+    stored = [disturbed.rows.endings.get(task, 0) for task in range(len(story.graph))]
+    assert stored == [undisturbed.rows.endings.get(task, 0) for task in range(len(story.graph))]
+
+
+@examples(150)
+@given(stories(), st.sets(st.integers(0, 60), max_size=20))
+def test_every_run_ends_however_often_its_scheduler_dies(story: Story, crashes: set[int]) -> None:
+    Player(story.graph, story.script, crashes=crashes, lethal=True).play()

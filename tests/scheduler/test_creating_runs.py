@@ -1,0 +1,413 @@
+"""Which runs come into being and when they start: the semantics reference, sections 13 and 14."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.spec import ParamSpec
+from aiosched.core.states import RunState
+from aiosched.errors import NotFound, Refused
+from tests.scheduler.harness import NEW_YEAR, chain, dag, register, running, succeeding, task
+
+HOUR = timedelta(hours=1)
+
+
+def hours(*numbers: int) -> list[datetime]:
+    return [NEW_YEAR + number * HOUR for number in numbers]
+
+
+async def test_catchup_creates_contiguous_intervals_up_to_max_active_runs_and_goes_on_as_runs_end(
+    dsn: str, clock: FakeClock
+) -> None:
+    spec = dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True, max_active_runs=2)
+    clock.advance(5 * 3600)
+    async with running(dsn, clock, spec) as it:
+        assert await it.dates("d") == hours(0, 1)
+
+        await it.finish("a")
+        assert await it.dates("d") == hours(0, 1, 2)
+        await it.finish_all()
+
+        assert await it.dates("d") == hours(0, 1, 2, 3, 4)
+        rows = await it.fetch("SELECT data_interval_start, data_interval_end FROM dag_run ORDER BY logical_date")
+        assert [(start, end) for start, end in rows] == [(at, at + HOUR) for at in hours(0, 1, 2, 3, 4)]
+        assert set((await it.runs("d")).values()) == {"success"}
+        await it.assert_consistent()
+
+
+async def test_without_catchup_only_the_latest_interval_is_run(dsn: str, clock: FakeClock) -> None:
+    clock.advance(5.5 * 3600)
+    async with running(dsn, clock, dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=False)) as it:
+        assert await it.dates("d") == hours(4)
+
+        await it.advance(1800)
+
+        assert await it.dates("d") == hours(4, 5)
+
+
+async def test_runs_appear_as_time_goes_by(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=False)) as it:
+        assert await it.dates("d") == []
+        await it.advance(3599)
+        assert await it.dates("d") == []
+
+        await it.advance(1)
+
+        assert await it.dates("d") == hours(0)
+        (row,) = await it.fetch("SELECT run_id, run_type, triggered_by, run_after, version_id IS NOT NULL FROM dag_run")
+        assert tuple(row) == (f"scheduled__{NEW_YEAR.isoformat()}", "scheduled", "timetable", NEW_YEAR + HOUR, True)
+
+
+async def test_the_next_run_is_shown_in_the_dag_row(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=False)) as it:
+        await it.advance(3600)
+
+        (row,) = await it.fetch("SELECT next_dagrun, next_dagrun_create_after FROM dag")
+        assert tuple(row) == (NEW_YEAR + HOUR, NEW_YEAR + 2 * HOUR)
+
+
+async def test_once_means_once_over_restarts(dsn: str, clock: FakeClock) -> None:
+    spec = dag("d", schedule="@once", start_date=NEW_YEAR, catchup=False)
+    for _ in range(3):
+        async with running(dsn, clock, spec) as it:
+            await it.finish_all()
+        clock.advance(86400)
+
+    async with running(dsn, clock, spec) as it:
+        assert len(await it.runs("d")) == 1
+
+
+async def test_continuous_has_one_active_run_and_the_next_begins_where_it_ended(dsn: str, clock: FakeClock) -> None:
+    spec = dag("d", schedule="@continuous", start_date=NEW_YEAR, catchup=False, max_active_runs=1)
+    clock.advance(60)
+    async with running(dsn, clock, spec) as it:
+        assert len(await it.runs("d")) == 1
+        await it.advance(60)
+        assert len(await it.runs("d")) == 1
+
+        await it.finish("a")
+
+        assert list((await it.runs("d")).values()) == ["success", "running"]
+        rows = await it.fetch("SELECT data_interval_start, data_interval_end FROM dag_run ORDER BY id")
+        assert rows[0][1] == rows[1][0]
+
+
+async def test_no_run_before_the_start_date_and_none_after_the_end_date(dsn: str, clock: FakeClock) -> None:
+    start, end = NEW_YEAR + 2 * HOUR, NEW_YEAR + 4 * HOUR
+    spec = dag("d", schedule=HOUR, start_date=start, end_date=end, catchup=True)
+    async with running(dsn, clock, spec) as it:
+        await it.advance(10 * 3600)
+        await it.finish_all()
+
+        assert await it.dates("d") == hours(2, 3, 4)
+
+
+async def test_a_task_outside_its_own_dates_has_no_instance(dsn: str, clock: FakeClock) -> None:
+    late = task("late", start_date=NEW_YEAR + HOUR)
+    spec = dag("d", task("a"), late, schedule=HOUR, start_date=NEW_YEAR, catchup=True)
+    clock.advance(2 * 3600)
+    async with running(dsn, clock, spec) as it:
+        await it.finish_all()
+
+        assert await it.states(f"scheduled__{NEW_YEAR.isoformat()}") == {"a": "success"}
+        assert await it.states(f"scheduled__{(NEW_YEAR + HOUR).isoformat()}") == {"a": "success", "late": "success"}
+
+
+async def test_a_dag_that_comes_while_the_scheduler_lives_is_scheduled(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock) as it:
+        clock.advance(3600)
+        await register(it.db, dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True), now=clock.now())
+
+        await it.attempt("a")
+
+        assert await it.dates("d") == hours(0)
+
+
+async def test_a_new_version_leaves_live_runs_as_they_are_and_is_used_by_new_runs(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "old")
+        await it.register(dag("d", task("other")))
+        await it.trigger("d", "new")
+
+        await it.finish_all()
+
+        assert await it.states("old") == {"t0": "success", "t1": "success"}
+        assert await it.states("new") == {"other": "success"}
+        assert await it.runs("d") == {"old": "success", "new": "success"}
+        numbers = await it.fetch("SELECT v.number FROM dag_run r JOIN dag_version v ON v.id = r.version_id ORDER BY r.id")
+        assert [number for (number,) in numbers] == [1, 2]
+        await it.assert_consistent()
+
+
+async def test_a_pinned_run_goes_on_after_a_restart_with_a_newer_version(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 3)) as it:
+        await it.trigger("d", "old")
+        await it.finish("t0")
+
+    async with running(dsn, clock, dag("d", task("other"))) as it:
+        await it.finish_all()
+
+        assert await it.states("old") == {"t0": "success", "t1": "success", "t2": "success"}
+
+
+async def test_a_new_schedule_counts_from_now_on(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", schedule=24 * HOUR, start_date=NEW_YEAR, catchup=True)) as it:
+        await it.register(dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True))
+        await it.advance(2 * 3600)
+
+        assert await it.dates("d") == hours(0, 1)
+
+
+async def test_live_limits_of_a_new_version_act_at_once(dsn: str, clock: FakeClock) -> None:
+    spec = dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True, max_active_runs=1)
+    clock.advance(3 * 3600)
+    async with running(dsn, clock, spec) as it:
+        assert len(await it.runs("d")) == 1
+
+        await it.register(dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True, max_active_runs=3))
+
+        assert await it.dates("d") == hours(0, 1, 2)
+
+
+# -- pause ------------------------------------------------------------------------------------
+
+
+async def test_a_paused_dag_gets_no_runs_and_unpaused_it_goes_on(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True)) as it:
+        await it.ask("pause", "d")
+        await it.advance(2 * 3600)
+        assert await it.runs("d") == {}
+
+        await it.ask("unpause", "d")
+
+        assert await it.dates("d") == hours(0, 1)
+
+
+async def test_in_a_paused_dag_what_runs_goes_on_and_the_next_tasks_wait_for_the_unpause(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+        await it.ask("pause", "d")
+        await it.finish("t0")
+        assert it.executor.find("t1") is None
+        assert (await it.states("r"))["t0"] == "success"
+        await it.assert_consistent()
+
+        await it.ask("unpause", "d")
+        await it.finish("t1")
+
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_a_pause_holds_over_a_restart(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+        await it.ask("pause", "d")
+        await it.finish("t0")
+
+    async with running(dsn, clock) as it:
+        assert it.executor.submitted == []
+        await it.ask("unpause", "d")
+        await it.finish("t1")
+
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_the_last_task_of_a_paused_dag_ends_its_run(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        await it.ask("pause", "d")
+        await it.finish("a")
+
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_tasks_that_wait_for_a_slot_are_held_back_by_a_pause(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b")), parallelism=1) as it:
+        await it.trigger("d", "r")
+        await it.ask("pause", "d")
+        await it.finish(it.executor.order()[0])
+        assert not it.executor.running
+        await it.assert_consistent()
+
+        await it.ask("unpause", "d")
+
+        assert len(it.executor.running) == 1
+
+
+async def test_a_manual_run_of_a_paused_dag_waits(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.ask("pause", "d")
+        await it.trigger("d", "r")
+        assert await it.runs("d") == {"r": "queued"}
+
+        await it.ask("unpause", "d")
+        await it.finish("a")
+
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_a_trigger_may_unpause(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.ask("pause", "d")
+
+        result = await it.ask("trigger", "d", run_id="r", unpause=True)
+
+        assert result["paused"] is False
+        assert await it.runs("d") == {"r": "running"}
+
+
+# -- manual runs ------------------------------------------------------------------------------
+
+
+async def test_a_manual_run_has_the_conf_run_id_and_date_that_were_given(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "mine", conf={"x": [1, "ü"]}, logical_date=datetime(2031, 5, 1, 12, 0, 0, 999, tzinfo=UTC))
+
+        run = (await it.attempt("a")).run
+        assert (run.run_id, run.run_type, run.conf) == ("mine", "manual", {"x": [1, "ü"]})
+        assert run.logical_date == datetime(2031, 5, 1, 12, tzinfo=UTC)  # in the future, and it starts all the same
+        assert run.start_date == NEW_YEAR
+
+
+async def test_a_manual_run_without_a_date_has_none_and_a_run_id_of_its_own(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        first, second = await it.trigger("d"), await it.trigger("d")
+
+        assert first.run_id != second.run_id
+        assert first.run_id.startswith(f"manual__{NEW_YEAR.isoformat()}_")
+        assert await it.dates("d") == [None, None]
+
+
+@pytest.mark.parametrize("same", [{"run_id": "r"}, {"logical_date": NEW_YEAR}])
+async def test_a_second_run_with_the_same_id_or_date_is_refused(
+    dsn: str, clock: FakeClock, same: dict[str, object]
+) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r", logical_date=NEW_YEAR)
+
+        with pytest.raises(Refused, match="already"):
+            await it.scheduler.trigger("d", **same)  # type: ignore[arg-type]
+
+        assert await it.runs("d") == {"r": "running"}
+
+
+async def test_a_manual_run_waits_until_its_run_after(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "later", run_after=NEW_YEAR + HOUR)
+        await it.advance(3599)
+        assert await it.runs("d") == {"later": "queued"}
+
+        await it.advance(1)
+
+        assert await it.runs("d") == {"later": "running"}
+        (row,) = await it.fetch("SELECT queued_at, start_date FROM dag_run")
+        assert tuple(row) == (NEW_YEAR, NEW_YEAR + HOUR)
+        await it.assert_consistent()
+
+
+async def test_a_run_that_waits_for_its_run_after_survives_a_restart(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "later", run_after=NEW_YEAR + HOUR)
+
+    async with running(dsn, clock) as it:
+        assert await it.runs("d") == {"later": "queued"}
+        await it.advance(3600)
+
+        assert await it.runs("d") == {"later": "running"}
+
+
+async def test_params_are_checked_and_defaults_do(dsn: str, clock: FakeClock) -> None:
+    spec = dag("d", params={"n": ParamSpec(value=3, json_schema={"type": "integer", "minimum": 1})})
+    async with running(dsn, clock, spec) as it:
+        with pytest.raises(Refused, match="n"):
+            await it.scheduler.trigger("d", conf={"n": 0})
+        assert await it.runs("d") == {}
+
+        await it.trigger("d", "r", conf={"n": 5})
+
+        assert await it.runs("d") == {"r": "running"}
+
+
+async def test_a_manual_run_on_the_next_logical_date_takes_its_place(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True)) as it:
+        await it.trigger("d", "mine", logical_date=NEW_YEAR)
+        await it.advance(2 * 3600)
+
+        assert await it.dates("d") == hours(0, 1)
+        assert list(await it.runs("d")) == ["mine", f"scheduled__{(NEW_YEAR + HOUR).isoformat()}"]
+
+
+async def test_manual_runs_wait_for_max_active_runs_and_count_against_scheduled_ones(
+    dsn: str, clock: FakeClock
+) -> None:
+    spec = dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True, max_active_runs=1)
+    async with running(dsn, clock, spec) as it:
+        await it.trigger("d", "first")
+        await it.trigger("d", "second")
+        assert await it.runs("d") == {"first": "running", "second": "queued"}
+        await it.advance(3600)
+        assert len(await it.runs("d")) == 2
+
+        await it.finish("a", run_id="first")
+        assert (await it.runs("d"))["second"] == "running"
+        await it.finish("a", run_id="second")
+
+        assert await it.dates("d") == [NEW_YEAR, None, None]
+        await it.assert_consistent()
+
+
+async def test_queued_runs_start_by_run_after(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", max_active_runs=1)) as it:
+        await it.trigger("d", "first")
+        await it.trigger("d", "late", run_after=NEW_YEAR + 2 * HOUR)
+        await it.trigger("d", "early", run_after=NEW_YEAR + HOUR)
+        await it.advance(3 * 3600)
+
+        await it.finish("a")
+
+        assert await it.runs("d") == {"first": "success", "late": "queued", "early": "running"}
+
+
+@pytest.mark.parametrize("run_id", ["scheduled__mine", "with space", "x" * 251])
+async def test_a_run_id_that_may_not_be_is_refused(dsn: str, clock: FakeClock, run_id: str) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        with pytest.raises(Refused, match="run id"):
+            await it.scheduler.trigger("d", run_id=run_id)
+
+
+async def test_a_dag_that_does_not_exist_cannot_be_triggered(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock) as it:
+        with pytest.raises(NotFound, match="nobody"):
+            await it.scheduler.trigger("nobody")
+
+
+async def test_a_stale_dag_takes_no_runs_but_its_live_ones_go_on(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 2, schedule=HOUR, start_date=NEW_YEAR, catchup=True)) as it:
+        await it.trigger("d", "r")
+        await it.execute("UPDATE dag SET is_stale = true")
+        it.scheduler._dags_changed(["d"])
+        await it.settled()
+
+        with pytest.raises(Refused, match="not in any DAG file"):
+            await it.scheduler.trigger("d")
+        await it.advance(3 * 3600)
+        await it.finish_all()
+
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_hundreds_of_due_runs_of_many_dags_are_created_and_finished(dsn: str, clock: FakeClock) -> None:
+    specs = [chain(f"d{i}", 2, schedule=HOUR, start_date=NEW_YEAR, catchup=True) for i in range(20)]
+    clock.advance(10 * 3600)
+    async with running(dsn, clock, *specs) as it:
+        it.executor.script = succeeding
+        await it.finish_all()
+        await it.scheduler.wait_idle()
+
+        assert await it.fetch("SELECT state, count(*) FROM dag_run GROUP BY 1") == [(RunState.SUCCESS, 200)]
+        await it.assert_consistent()

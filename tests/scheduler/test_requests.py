@@ -1,0 +1,289 @@
+"""Requests of people, applied by the owner of the DAG: scheduler/commands.py."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.ids import partition_of
+from aiosched.core.states import RunState
+from aiosched.db import inbox
+from aiosched.db.engine import Database
+from aiosched.errors import NotFound, Refused
+from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, register, running, task
+
+HOUR = timedelta(hours=1)
+
+
+async def leave(db: Database, verb: str, dag_id: str, **args: object) -> int:
+    """A request made while no scheduler lives."""
+    async with db.acquire() as conn:
+        return await inbox.add_command(conn, verb=verb, dag_id=dag_id, args=args, requested_by="tester")
+
+
+async def test_a_pause_given_while_no_scheduler_lived_comes_before_any_creation(
+    dsn: str, db: Database, clock: FakeClock
+) -> None:
+    await register(db, dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True))
+    clock.advance(5 * 3600)
+    await leave(db, "pause", "d")
+
+    async with running(dsn, clock) as it:
+        assert await it.runs("d") == {}
+
+
+async def test_a_pause_given_while_no_scheduler_lived_comes_before_any_start(
+    dsn: str, db: Database, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+        await it.finish("t0")
+        assert (await it.states("r"))["t1"] == "queued"
+    await leave(db, "pause", "d")
+
+    async with running(dsn, clock) as it:
+        assert it.executor.submitted == []
+        assert await it.runs("d") == {"r": "running"}
+
+
+async def test_a_cancellation_given_while_no_scheduler_lived_comes_before_any_start(
+    dsn: str, db: Database, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+    command = await leave(db, "cancel_run", "d", run_id="r")
+
+    async with running(dsn, clock) as it:
+        await it.settled()
+
+        assert it.executor.submitted == []
+        assert await it.fetch("SELECT state, reason FROM dag_run") == [("failed", "cancelled")]
+        assert await it.fetch("SELECT state, result FROM command WHERE id = $1", command) == [
+            ("applied", '{"run_id":"r"}')
+        ]
+
+
+async def test_requests_are_applied_in_the_order_in_which_they_were_made(
+    dsn: str, db: Database, clock: FakeClock
+) -> None:
+    await register(db, dag("d"))
+    await leave(db, "trigger", "d", run_id="first")
+    await leave(db, "pause", "d")
+    await leave(db, "trigger", "d", run_id="second")
+
+    async with running(dsn, clock) as it:
+        assert await it.runs("d") == {"first": "running", "second": "queued"}
+        rows = await it.fetch("SELECT state, applied_by FROM command ORDER BY id")
+        assert list(map(tuple, rows)) == [("applied", it.incarnation)] * 3
+
+
+async def test_more_requests_than_fit_one_pass_are_all_applied(dsn: str, db: Database, clock: FakeClock) -> None:
+    await register(db, dag("d", max_active_runs=1000))
+    for number in range(210):
+        await leave(db, "trigger", "d", run_id=f"r{number}")
+
+    async with running(dsn, clock) as it:
+        assert len(await it.runs("d")) == 210
+
+
+async def test_a_request_that_nobody_knows_is_refused_and_says_what_is_known(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        with pytest.raises(Refused, match="no request 'explode'; known are cancel_run"):
+            await it.scheduler.request("explode", "d", {})
+
+
+@pytest.mark.parametrize(
+    ("verb", "args"),
+    [
+        ("cancel_run", {}),
+        ("trigger", {"logical_date": "yesterday"}),
+        ("trigger", {"conf": 5}),
+    ],
+)
+async def test_unusable_arguments_are_refused(
+    dsn: str, clock: FakeClock, verb: str, args: dict[str, object]
+) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        with pytest.raises(Refused):
+            await it.scheduler.request(verb, "d", args)
+
+        await it.trigger("d", "r")  # and the scheduler goes on
+        assert await it.runs("d") == {"r": "running"}
+
+
+async def test_a_request_about_a_dag_that_does_not_exist_is_answered(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock) as it:
+        with pytest.raises(NotFound, match="There is no DAG 'ghost'"):
+            await it.scheduler.request("pause", "ghost", {})
+
+
+# -- cancel -----------------------------------------------------------------------------------
+
+
+async def test_cancelling_a_running_run_stops_what_runs_and_fails_it(dsn: str, clock: FakeClock) -> None:
+    spec = dag("d", task("a"), task("b"), task("c", after="a"))
+    async with running(dsn, clock, spec) as it:
+        await it.trigger("d", "r")
+        a, b = await it.attempt("a"), await it.attempt("b")
+        it.executor.start_running(a)
+
+        assert await it.ask("cancel_run", "d", run_id="r") == {"run_id": "r"}
+
+        assert await it.fetch("SELECT state, reason FROM dag_run") == [("failed", "cancelled")]
+        states = await it.states("r")
+        assert states["a"] == "failed"
+        assert set(states.values()) <= {"failed", "skipped"}
+        assert sorted(it.executor.cancelled) == sorted([a.key, b.key])
+        assert not it.executor.running
+        await it.assert_consistent()
+
+
+async def test_a_cancelled_run_with_a_teardown_ends_after_it(dsn: str, clock: FakeClock) -> None:
+    spec = dag(
+        "d",
+        task("setup", is_setup=True),
+        task("work", after="setup"),
+        task("clean", after=("setup", "work"), is_teardown=True, trigger_rule="all_done_setup_success"),
+    )
+    async with running(dsn, clock, spec) as it:
+        await it.trigger("d", "r")
+        await it.finish("setup")
+        await it.attempt("work")
+
+        await it.ask("cancel_run", "d", run_id="r")
+        await it.finish("clean")
+
+        assert await it.fetch("SELECT state, reason FROM dag_run") == [("failed", "cancelled")]
+        assert (await it.states("r"))["clean"] == "success"
+        await it.assert_consistent()
+
+
+async def test_cancelling_a_queued_run_skips_its_tasks(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r", run_after=NEW_YEAR + HOUR)
+
+        await it.ask("cancel_run", "d", run_id="r")
+
+        assert await it.fetch("SELECT state, reason, start_date FROM dag_run") == [("failed", "cancelled", None)]
+        assert await it.states("r") == {"a": "skipped"}
+        await it.advance(2 * 3600)
+        assert it.executor.submitted == []
+        await it.assert_consistent()
+
+
+async def test_whoever_waits_for_a_queued_run_is_told_of_its_cancellation(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        handle = await it.trigger("d", "r", run_after=NEW_YEAR + HOUR)
+        ended = it.scheduler.run_ended(handle.key)
+
+        await it.ask("cancel_run", "d", run_id="r")
+
+        assert ended.is_set()
+
+
+async def test_cancelling_makes_room_for_the_next_scheduled_run(dsn: str, clock: FakeClock) -> None:
+    spec = dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True, max_active_runs=1)
+    async with running(dsn, clock, spec) as it:
+        await it.trigger("d", "later", run_after=NEW_YEAR + 5 * HOUR)
+        await it.advance(3600)
+        assert await it.runs("d") == {"later": "queued"}
+
+        await it.ask("cancel_run", "d", run_id="later")
+
+        assert await it.dates("d") == [NEW_YEAR, None]
+
+
+async def test_a_run_that_is_over_cannot_be_cancelled(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        await it.finish("a")
+
+        with pytest.raises(Refused, match="is success already"):
+            await it.scheduler.request("cancel_run", "d", {"run_id": "r"})
+        with pytest.raises(NotFound, match="no run 'other'"):
+            await it.scheduler.request("cancel_run", "d", {"run_id": "other"})
+
+
+async def test_the_result_of_a_cancelled_attempt_does_not_come_back(dsn: str, clock: FakeClock) -> None:
+    class Deaf(ScriptedExecutor):
+        async def cancel(self, attempt: object, grace: float) -> None:
+            """Does not stop it."""
+
+    async with running(dsn, clock, dag("d"), executor=Deaf(clock)) as it:
+        await it.trigger("d", "r")
+        await it.ask("cancel_run", "d", run_id="r")
+
+        await it.finish("a")
+
+        assert await it.runs("d") == {"r": "failed"}
+        assert it.scheduler.metrics.stale_reports == 1
+        await it.assert_consistent()
+
+
+# -- delete -----------------------------------------------------------------------------------
+
+
+async def test_a_deleted_dag_leaves_nothing_behind(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a", retries=1, retry_delay=1.0)), dag("other")) as it:
+        await it.trigger("d", "r")
+        it.executor.fail(await it.attempt("a"))
+        await it.settled()
+        await it.advance(2)
+        it.executor.succeed(await it.attempt("a"), value=1)
+        await it.settled()
+        await it.trigger("d", "waits", run_after=NEW_YEAR + HOUR)
+
+        await it.ask("delete_dag", "d")
+
+        for table in ("dag_run", "task_instance", "task_try", "xcom"):
+            assert await it.fetch(f"SELECT 1 FROM {table}") == []
+        assert await it.fetch("SELECT dag_id FROM dag") == [("other",)]
+        await it.advance(2 * 3600)
+        await it.assert_consistent()
+
+
+async def test_a_dag_with_running_runs_is_not_deleted(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+
+        with pytest.raises(Refused, match="cancel them first"):
+            await it.scheduler.request("delete_dag", "d", {})
+
+        await it.finish("a")
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_a_deleted_dag_may_come_back_as_a_new_one(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        await it.finish("a")
+        await it.ask("delete_dag", "d")
+
+        await it.register(dag("d"))
+        await it.trigger("d", "r")
+        await it.finish("a")
+
+        assert await it.runs("d") == {"r": "success"}
+
+
+# -- with nobody there ------------------------------------------------------------------------
+
+
+async def test_a_request_waits_where_nobody_lives(db: Database) -> None:
+    command = await leave(db, "pause", "d")
+
+    assert await inbox.wait_applied(db, command, timeout=0.05) is None
+    async with db.acquire() as conn:
+        (waiting,) = await inbox.waiting_commands(conn, [partition_of("d")], limit=10)
+    assert (waiting.id, waiting.verb, waiting.requested_by) == (command, "pause", "tester")
+
+
+async def test_run_states_are_read_from_the_database(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+
+        assert await it.scheduler.run_state("d", "r") is RunState.RUNNING
+        with pytest.raises(NotFound, match="no run 'x'"):
+            await it.scheduler.run_state("d", "x")
