@@ -24,6 +24,7 @@ class OperatorMeta(ABCMeta):
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> OperatorMeta:
         if "__init__" in namespace:
             namespace["__init__"] = _with_defaults(namespace["__init__"])
+        namespace.setdefault("keeps_state", True)  # each class says for itself that its execute leaves self alone
         return super().__new__(mcs, name, bases, namespace, **kwargs)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:

@@ -50,7 +50,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
     template_fields_renderers: ClassVar[Mapping[str, str]] = {}
     ui_color: ClassVar[str] = "#fff"
     can_skip_downstream: ClassVar[bool] = False
-    keeps_state: ClassVar[bool] = True  # False: execute leaves self alone, attempts may share the object
+    keeps_state: ClassVar[bool] = True  # False: execute leaves self alone, attempts may share it; not inherited
 
     _origin: Location | None
     _defaults: Mapping[str, Any]

@@ -7,6 +7,7 @@ the file's place or the time of day. Source: the semantics reference, section 31
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
@@ -213,21 +214,30 @@ def _param(name: str, spec: ParamSpec, dag: DAG) -> ParamSpec:
 
 def strict_json(value: Any) -> Any:
     """`value` if JSON can hold it; raises TypeError naming what it cannot."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
     if isinstance(value, date | datetime):
         return value.isoformat()
     if isinstance(value, Mapping):
         return {str(key): strict_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [strict_json(item) for item in value]
-    raise TypeError(f"{value!r} is a {type(value).__name__}")
+    if _is_json(value):
+        return value
+    raise TypeError(f"{value!r} is a {type(value).__name__} that JSON cannot hold")
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value without parts is JSON: no infinite numbers, no halves of characters."""
+    if isinstance(value, str):
+        return value.isascii() or value.encode(errors="ignore").decode() == value
+    return value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def as_json(value: Any) -> Any:
     """`value` as JSON for people: what JSON cannot hold becomes a stable text without addresses."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, Enum):
+        return as_json(value.value)
+    if value is None or isinstance(value, str | int | float):
+        return value if _is_json(value) else ascii(value)
     if isinstance(value, XComArg | DagParam):
         return str(value)
     if isinstance(value, Mapping):
@@ -240,8 +250,6 @@ def as_json(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, Enum):
-        return as_json(value.value)
     if isinstance(value, PurePath | UUID):
         return str(value)
     if isinstance(value, functools.partial):

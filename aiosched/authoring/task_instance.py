@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiosched.authoring.xcom_arg import RETURN_VALUE
+from aiosched.clock import SystemClock
 from aiosched.core.messages import Attempt, SkipDecision, TaskServices, XComRef
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class TaskInstance:
         self.map_index = attempt.key.map_index
         self.try_number = attempt.key.try_number
         self.max_tries = attempt.max_tries
-        self.start_date = start_date or datetime.now(UTC)
+        self.start_date = start_date or SystemClock().now()
         self.pushed: dict[str, Any] = {}
         self.skip_decision: SkipDecision | None = None
         self._services = services

@@ -24,6 +24,7 @@ class Screen:
         self._json = chosen(output) in (Format.JSON, Format.YAML)
         self._width = 0
         self._gone = False
+        self._held: list[SchedulerEvent] | None = []  # runs that moved before the banner was complete
 
     def title(self) -> None:
         if not self._json:
@@ -47,13 +48,20 @@ class Screen:
         self.fact("dags", text + parsed, folder=folder, **asdict(stats))
 
     def ready(self, seconds: float) -> None:
+        """The end of the banner; runs are shown from here on."""
         if self._json:
             self._object("ready", datetime.now(UTC), {"version": __version__, "seconds": round(seconds, 3)})
         else:
             self._line(f"ready in {seconds:.1f} s")
+        held, self._held = self._held or [], None
+        for event in held:
+            self.run(event)
 
     def run(self, event: SchedulerEvent) -> None:
         """A run started or ended."""
+        if self._held is not None:
+            self._held.append(event)
+            return
         if self._json:
             data = {name: value for name, value in asdict(event).items() if name not in ("kind", "at")}
             self._object(event.kind, event.at, data)

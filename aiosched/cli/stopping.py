@@ -77,13 +77,13 @@ async def end(scheduler: Stoppable, requests: StopRequests, *, grace: float) -> 
         if left:
             late = f"{counted(len(left), 'task')} did not finish within {duration(grace)}"
             talk(f"{late} and will be ended: {_named(left)}")
-        await scheduler.stop(_SECOND_GRACE if left else 0.0)
+        await scheduler.stop(0.0)
         return not left
     left = scheduler.running_attempts()
     talk(f"ending {counted(len(left), 'task')}: TERM now, KILL in {duration(_SECOND_GRACE)}; once more exits at once")
     draining.cancel()
     await asyncio.gather(draining, return_exceptions=True)
-    await scheduler.stop(_SECOND_GRACE)
+    await scheduler.stop(0.0)
     return False
 
 

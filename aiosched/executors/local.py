@@ -77,7 +77,8 @@ class LocalExecutor:
         self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
         self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # what an attempt told to stop will be reported as
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Task[None]] = set()
         self._pace = Pace()
         self._busy = 0  # plain workers that run something (fresh: all)
         self._async_running = 0
@@ -195,8 +196,8 @@ class LocalExecutor:
             self._loop.call_soon(self._judge, link)
             return link
         task = self._loop.create_task(link.connect(ours))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
         return link
 
     def _begin(self, link: WorkerLink, attempt: Attempt) -> None:
@@ -244,8 +245,8 @@ class LocalExecutor:
     def worker_asks(self, link: WorkerLink, question: Ask) -> None:
         """A task in a worker wants XComs."""
         task = self._loop.create_task(self._answer(link, question))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
 
     async def _answer(self, link: WorkerLink, question: Ask) -> None:
         try:
@@ -431,11 +432,11 @@ class LocalExecutor:
         if self._reaper is not None:
             self._reaper.cancel()
         links = list(self._links.values())
+        for task in self._answering:
+            task.cancel()
+        await asyncio.gather(*self._connecting, *self._answering, return_exceptions=True)
         for link in links:
             link.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._forkserver is not None:
             await self._forkserver.close()
         await asyncio.gather(*(asyncio.wait_for(link.lost, _PATIENCE) for link in links), return_exceptions=True)

@@ -39,14 +39,20 @@ class WorkerLink(asyncio.Protocol):
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
+        self._socket: socket.socket | None = None
         self._transport: asyncio.Transport | None = None
         self._waiting: list[Attempt] = []
         self._cancelled: list[AttemptKey] = []
         self._closing = False
 
     async def connect(self, sock: socket.socket) -> None:
-        """Take over our end of the worker's socket."""
-        await self._loop.create_unix_connection(lambda: self, sock=sock)
+        """Take over our end of the worker's socket. Must not be cancelled: the socket would have two owners."""
+        self._socket = sock
+        try:
+            await self._loop.create_unix_connection(lambda: self, sock=sock)
+        except OSError as error:
+            sock.close()
+            self.connection_lost(error)
 
     def run(self, attempt: Attempt) -> None:
         """Have the worker execute `attempt`."""
@@ -86,6 +92,10 @@ class WorkerLink(asyncio.Protocol):
             self._take(message)  # type: ignore[arg-type]
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._socket is not None:
+            # The transport closes the descriptor. The socket object must not do so again when it is
+            # collected (uvloop, when the worker dies within the first turn): it may be somebody else's by then.
+            self._loop.call_soon(self._socket.detach)
         if not self.lost.done():
             self.lost.set_result(None)
         self._listener.link_lost(self)

@@ -44,6 +44,7 @@ async def apply_commands(session: Session) -> int:
     """
     async with session.db.acquire() as conn:
         commands = await inbox.waiting_commands(conn, sorted(session.holdings.partitions), limit=_COMMANDS_PER_PASS)
+    commands = [command for command in commands if command.id not in session.answering]
     if not commands:
         return 0
     for command in commands:
@@ -134,13 +135,16 @@ async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> dict
     for board in dag.running.values():
         if board.run.run_id == run_id:
             board.cancel(now)
-            session.holdings.answers.append((command.id, CommandResult("applied", {"run_id": run_id})))
+            session.answer(command.id, CommandResult("applied", {"run_id": run_id}))
             session.absorb(board)
+            session.holdings.to_evaluate[board] = None  # its teardowns may start now
             return None
     for run in list(dag.queued):
         if run.run_id == run_id:
             dag.queued.remove(run)
             await _cancel_queued(session, run.key, now)
+            session.on_run_end(run)
+            session.holdings.plan(dag)  # there is room for another run
             return {"run_id": run_id}
     async with session.db.acquire() as conn:
         found = await statements.find_run(conn, dag.row.dag_id, run_id=run_id)

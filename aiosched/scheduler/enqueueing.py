@@ -23,7 +23,7 @@ _POOL_RETRY: Final = 0.5  # seconds until a pool that others may have left is lo
 async def enqueue(session: Session) -> float | None:
     """One pass; returns how long to rest before the next without news."""
     holdings = session.holdings
-    if not (holdings.dirty or holdings.ended or holdings.room_changed):
+    if not (holdings.dirty or holdings.ended or holdings.answers or holdings.room_changed):
         return _rest(session)
     started = time.perf_counter()
     holdings.room_changed = False

@@ -1,7 +1,7 @@
 """Reading partitions into memory: at the start, after a take-over, after any doubt, and at news of DAGs.
 
-Attempts that were queued or running are told apart: those this process still runs go on;
-those it had claimed but never handed out are handed out now; all others died with their
+Attempts that were queued or running are told apart: those this process still runs go on, as
+do those that ended here and are not stored yet; those it had claimed but never handed out are handed out now; all others died with their
 scheduler and are lost (they do not spend retries). Source: the design, section 7.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from aiosched.core.board import Board
+from aiosched.core.messages import AttemptKey
 from aiosched.core.run_creation import compute_next
 from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.core.timetables.base import DataInterval
@@ -45,11 +46,12 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
             instances = await statements.load_instances(conn, [run.key for run in chunk])
+            known = session.attempts.known()
             for run in chunk:
                 version, graph = session.holdings.versions[run.version_id]
                 board = make_board(run, version, graph, instances[run.key])
                 session.holdings.add_board(board)
-                _resume(session, board)
+                _resume(session, board, known)
     session.holdings.partitions |= wanted
     if unfinished:
         logger.info("read %d unfinished runs of %d partitions", len(unfinished), len(wanted))
@@ -95,11 +97,11 @@ def plan_next(session: Session, dag: OwnedDag, last: DataInterval | None) -> Non
     session.holdings.plan(dag)
 
 
-def _resume(session: Session, board: Board) -> None:
+def _resume(session: Session, board: Board, known: Collection[AttemptKey]) -> None:
     now = session.clock.now()
     abandoned = []
     for instance in board:
-        if instance.state not in HOLDING_SLOT or board.key(instance) in session.in_flight:
+        if instance.state not in HOLDING_SLOT or board.key(instance) in known:
             continue
         if instance.queued_by == session.incarnation and instance.state is TaskState.QUEUED:
             abandoned.append(instance)  # claimed in a commit whose answer never came: it was not started

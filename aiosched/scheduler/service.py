@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import aiosched
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
-from aiosched.core.board import Board
+from aiosched.core.board import Run
 from aiosched.core.ids import partition_of
 from aiosched.core.messages import AttemptKey, Executor
 from aiosched.core.states import RUN_FINISHED, RunState
@@ -270,7 +271,7 @@ class Scheduler:
     async def _live_once(self) -> None:
         settings = self.settings.scheduler
         identity = Identity(
-            name=settings.name or "",
+            name=settings.name or socket.gethostname(),
             version=aiosched.__version__,
             executor=self.executor.name,
             slots=self.executor.slots,
@@ -387,8 +388,8 @@ class Scheduler:
             if not waiting:
                 self._ended.pop(key, None)
 
-    def _run_end(self, board: Board) -> None:
-        for event in self._ended.get(board.run.key, ()):
+    def _run_end(self, run: Run) -> None:
+        for event in self._ended.get(run.key, ()):
             event.set()
 
     # -- looking ----------------------------------------------------------------------------

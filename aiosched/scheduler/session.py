@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from aiosched.clock import Clock
 from aiosched.config import Settings
-from aiosched.core.board import Board, Instance
+from aiosched.core.board import Board, Instance, Run
 from aiosched.core.messages import AttemptKey, Executor, Outcome, Report
 from aiosched.core.states import SUCCEEDED, TaskState
 from aiosched.db.engine import Database
-from aiosched.db.inbox import announce_applied
+from aiosched.db.inbox import CommandResult, announce_applied
 from aiosched.errors import FencedOut
 from aiosched.scheduler.events import Listener, SchedulerEvent
 from aiosched.scheduler.holdings import Batch, Holdings
@@ -42,10 +42,16 @@ class Attempts:
     reports: deque[Report] = field(default_factory=deque)
     on_news: Callable[[], None] = lambda: None
 
+    def known(self) -> set[AttemptKey]:
+        """The attempts that run here, and those that have ended here and are not stored as ended yet."""
+        return self.in_flight.keys() | {r.key for r in self.reports if r.outcome is not Outcome.STARTED}
+
     def receive(self, report: Report) -> None:
-        """What executors call."""
+        """What executors call. News of an attempt that is not (or no longer) ours is dropped."""
+        if report.key not in self.in_flight:
+            return
         if report.outcome is not Outcome.STARTED:
-            self.in_flight.pop(report.key, None)
+            del self.in_flight[report.key]
         self.reports.append(report)
         self.on_news()
 
@@ -65,7 +71,7 @@ class Session:
     metrics: Metrics
     trusted: Callable[[], bool]  # whether the lease still holds
     listener: Listener | None = None
-    on_run_end: Callable[[Board], None] = lambda _: None
+    on_run_end: Callable[[Run], None] = lambda _: None
     on_partitions: Callable[[], None] = lambda: None  # the owned partitions have changed
     on_ready: Callable[[], None] = lambda: None  # what is owned has been read
     holdings: Holdings = field(default_factory=Holdings)
@@ -83,6 +89,7 @@ class Session:
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # its partitions are read
     progress: asyncio.Event = field(default_factory=asyncio.Event)  # something was committed or looked at
     storing: Batch | None = None  # sent, not yet known to be committed
+    answering: set[int] = field(default_factory=set)  # requests that are applied in memory and not yet stored
     _last_look: float = 0.0
     _helpers: set[asyncio.Task[None]] = field(default_factory=set)
     _lazy: asyncio.TimerHandle | None = None
@@ -161,6 +168,7 @@ class Session:
         for report in batch.reports:
             self.metrics.finished[report.outcome] += 1
         if batch.answers:
+            self.answering.difference_update(command_id for command_id, _ in batch.answers)
             self._spawn(self._announce([command_id for command_id, _ in batch.answers]), "announce answers")
         if logger.isEnabledFor(logging.INFO):
             _log_round(batch)
@@ -168,7 +176,13 @@ class Session:
             self._tell("run_started", board)
         for board in batch.finished:
             self._tell("run_finished", board)
-            self.on_run_end(board)
+            self.on_run_end(board.run)
+
+    def answer(self, command: int, result: CommandResult) -> None:
+        """Answer a request in the transaction that stores what it did; until then it is not applied again."""
+        self.answering.add(command)
+        self.holdings.answers.append((command, result))
+        self.enqueueing.wake()
 
     def hand_out_unsent(self) -> None:
         """Give the executor what an earlier session had queued and not handed out."""

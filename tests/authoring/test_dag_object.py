@@ -196,9 +196,10 @@ def test_a_schedule_needs_valid_defaults_of_all_params() -> None:
     assert DAG("d", params={"n": Param(type="integer")}).to_spec().params["n"].required
 
 
-def test_a_param_that_json_cannot_hold_is_refused() -> None:
+@pytest.mark.parametrize("value", [object(), {"a": [float("nan")]}, {1, 2}, "half of a character: \ud800"])
+def test_a_param_that_json_cannot_hold_is_refused(value: Any) -> None:
     with pytest.raises(ParamError) as caught:
-        DAG("d", params={"n": object()}).to_spec()
+        DAG("d", params={"n": value}).to_spec()
 
     refused(caught.value, "Param 'n'", "cannot be stored")
 

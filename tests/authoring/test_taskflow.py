@@ -263,10 +263,8 @@ def test_the_function_itself_stays_available() -> None:
     assert one.__name__ == "one"
 
 
-async def test_a_custom_operator_is_copied_for_each_attempt() -> None:
+async def test_an_attempt_has_an_operator_of_its_own_unless_its_class_keeps_no_state() -> None:
     class Keeps(PythonOperator):
-        keeps_state = True
-
         def execute(self, context: Context) -> Any:
             self.seen = True
             return self

@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from aiosched.cli.options import UsageProblem
 from aiosched.cli.screen import Screen, short_run
 from aiosched.cli.serve import read_roles
 from aiosched.cli.stopping import StopRequests
+from aiosched.scheduler import SchedulerEvent
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for
 
@@ -233,6 +236,21 @@ def test_a_slow_first_pass_does_not_hold_the_banner_up(capsys: pytest.CaptureFix
     Screen(None).dags("./dags", None, watching=True)
 
     assert capsys.readouterr().out == "  dags       ./dags   still parsing, watching\n"
+
+
+def test_runs_that_move_during_the_banner_are_shown_behind_it(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(None)
+    started = SchedulerEvent("run_started", datetime(2026, 1, 1, tzinfo=UTC), "sales", "r1", "running")
+
+    screen.run(started)
+    screen.fact("executor", "local, 2 slots")
+    screen.ready(0.5)
+    screen.run(replace(started, kind="run_finished", state="failed", seconds=2.0, done=1, total=3, reason="timed_out"))
+
+    executor, ready, first, second = capsys.readouterr().out.splitlines()
+    assert (executor, ready) == ("  executor   local, 2 slots", "ready in 0.5 s")
+    assert first.endswith("sales  run r1 running")
+    assert second.endswith("sales  run r1 failed in 2.0 s, 1 of 3 tasks (timed_out)")
 
 
 async def test_stop_requests_listen_to_signals() -> None:

@@ -56,7 +56,7 @@ async def test_what_outlives_the_grace_is_named_and_ended(capsys: pytest.Capture
 
     assert await end(scheduler, requests, grace=0.5) is False
 
-    assert scheduler.calls == [("drain", 0.5), ("stop", 5.0)]
+    assert scheduler.calls == [("drain", 0.5), ("stop", 0.0)]
     assert "1 task did not finish within 500 ms and will be ended: sales load (12.0 s)" in capsys.readouterr().err
 
 
@@ -69,7 +69,7 @@ async def test_a_second_request_ends_what_runs_at_once(capsys: pytest.CaptureFix
     requests.ask()
 
     assert await ending is False
-    assert scheduler.calls == [("drain", 30), ("stop", 5.0)]
+    assert scheduler.calls == [("drain", 30), ("stop", 0.0)]
     assert "ending 1 task: TERM now, KILL in 5.0 s" in capsys.readouterr().err
 
 

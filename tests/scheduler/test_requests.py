@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -160,6 +161,41 @@ async def test_a_cancelled_run_with_a_teardown_ends_after_it(dsn: str, clock: Fa
         await it.assert_consistent()
 
 
+async def test_cancelling_twice_is_answered_twice(dsn: str, clock: FakeClock) -> None:
+    spec = dag(
+        "d",
+        task("setup", is_setup=True),
+        task("clean", after="setup", is_teardown=True, trigger_rule="all_done_setup_success"),
+    )
+    async with running(dsn, clock, spec) as it:
+        await it.trigger("d", "r")
+        await it.finish("setup")
+        await it.attempt("clean")
+
+        assert await it.ask("cancel_run", "d", run_id="r") == {"run_id": "r"}
+        async with asyncio.timeout(5):
+            assert await it.ask("cancel_run", "d", run_id="r") == {"run_id": "r"}
+
+
+async def test_the_teardown_of_a_cancelled_run_starts_when_nothing_else_runs(dsn: str, clock: FakeClock) -> None:
+    spec = dag(
+        "d",
+        task("setup", is_setup=True),
+        task("work", after="setup", retries=1),
+        task("clean", after=("setup", "work"), is_teardown=True, trigger_rule="all_done_setup_success"),
+    )
+    async with running(dsn, clock, spec) as it:
+        await it.trigger("d", "r")
+        await it.finish("setup")
+        it.executor.fail(await it.attempt("work"))
+        await it.settled()
+
+        await it.ask("cancel_run", "d", run_id="r")
+        await it.finish("clean")
+
+        assert await it.fetch("SELECT state, reason FROM dag_run") == [("failed", "cancelled")]
+
+
 async def test_cancelling_a_queued_run_skips_its_tasks(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
         await it.trigger("d", "r", run_after=NEW_YEAR + HOUR)
@@ -176,11 +212,10 @@ async def test_cancelling_a_queued_run_skips_its_tasks(dsn: str, clock: FakeCloc
 async def test_whoever_waits_for_a_queued_run_is_told_of_its_cancellation(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
         handle = await it.trigger("d", "r", run_after=NEW_YEAR + HOUR)
-        ended = it.scheduler.run_ended(handle.key)
+        with it.scheduler.hears_end_of(handle.key) as ended:
+            await it.ask("cancel_run", "d", run_id="r")
 
-        await it.ask("cancel_run", "d", run_id="r")
-
-        assert ended.is_set()
+            assert ended.is_set()
 
 
 async def test_cancelling_makes_room_for_the_next_scheduled_run(dsn: str, clock: FakeClock) -> None:

@@ -89,6 +89,7 @@ class BranchPythonOperator(PythonOperator):
     """
 
     can_skip_downstream: ClassVar[bool] = True
+    keeps_state: ClassVar[bool] = False
 
     def conclude(self, result: Any, context: Context) -> None:
         """Leave the decision on `ti.skip_decision`; raises BranchError for an id that is not in the DAG."""
@@ -103,6 +104,7 @@ class ShortCircuitOperator(PythonOperator):
     """
 
     can_skip_downstream: ClassVar[bool] = True
+    keeps_state: ClassVar[bool] = False
 
     def __init__(self, *, ignore_downstream_trigger_rules: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -118,8 +118,8 @@ class BaseSensorOperator(BaseOperator):
             self._killed.set()
 
     def _beginning(self, context: Context) -> tuple[float, int]:
-        """When the first poke of this try was, as a timestamp, and the number of the coming poke."""
-        now = self.clock.now().timestamp()
+        """When the first poke of this try was, by `_seconds`, and the number of the coming poke."""
+        now = self._seconds()
         if self.mode == "poke":
             return now, 1
         started = min(context["ti"].first_started.timestamp(), now)
@@ -131,8 +131,7 @@ class BaseSensorOperator(BaseOperator):
 
     def _pause(self, context: Context, started: float, pokes: int) -> float:
         """Seconds until the next poke; raises SensorTimeout, SkipTask or RescheduleTask instead of pausing."""
-        now = self.clock.now()
-        elapsed = now.timestamp() - started
+        elapsed = self._seconds() - started
         if elapsed > self.timeout:
             message = f"Sensor {self.task_id!r} waited {elapsed:.0f} s, its timeout is {self.timeout:.0f} s."
             raise SkipTask(message) if self.soft_fail else SensorTimeout(message)
@@ -140,8 +139,12 @@ class BaseSensorOperator(BaseOperator):
         if self.exponential_backoff:
             seconds = min(seconds, max(1.0, self.timeout - elapsed))
         if self.mode == "reschedule":
-            raise RescheduleTask(now + timedelta(seconds=seconds))
+            raise RescheduleTask(self.clock.now() + timedelta(seconds=seconds))
         return seconds
+
+    def _seconds(self) -> float:
+        """The clock that the timeout is measured by: between processes only the wall clock is the same."""
+        return self.clock.monotonic() if self.mode == "poke" else self.clock.now().timestamp()
 
     def _interval(self, context: Context, pokes: int) -> float:
         """Seconds between poke number `pokes` and the next. Source: the semantics reference, section 24.4."""
