@@ -77,6 +77,7 @@ class LocalExecutor:
         self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
         self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # what an attempt told to stop will be reported as
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
+        self._kills: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those told to stop
         self._connecting: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self._pace = Pace()
@@ -225,10 +226,9 @@ class LocalExecutor:
 
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None:
         """Some attempts of a worker have ended."""
-        for report in ended.reports:
-            if link.attempts.pop(report.key, None) is not None:
-                self._leave(link, report.key)
-                self._finish(report)
+        reports = [report for report in ended.reports if link.attempts.pop(report.key, None) is not None]
+        for report in reports:
+            self._leave(link, report.key)
         self._failed_starts = 0
         if ended.retire is not None or self._fresh:
             link.retiring = True
@@ -240,6 +240,8 @@ class LocalExecutor:
             self._idle.append(link)
             if self._reaper is None and len(self._idle) > 1:
                 self._reaper = self._loop.call_later(self._options.idle_time, self._reap)
+        for report in reports:
+            self._finish(report)
         self._pump()
 
     def worker_asks(self, link: WorkerLink, question: Ask) -> None:
@@ -355,8 +357,9 @@ class LocalExecutor:
         began = self._starts.ended(key)
         if report.started_at is None and began is not None:
             report = msgspec.structs.replace(report, started_at=began)
-        if (timer := self._timers.pop(key, None)) is not None:
-            timer.cancel()
+        for timers in (self._timers, self._kills):
+            if (timer := timers.pop(key, None)) is not None:
+                timer.cancel()
         verdict = self._verdicts.pop(key, None)
         if report.outcome is Outcome.LOST and verdict is not None:
             outcome, reason = verdict
@@ -389,11 +392,11 @@ class LocalExecutor:
         elif not again:
             link.retiring = True
             self._signal(link, signal.SIGTERM)
-        self._loop.call_later(grace, self._kill, key, link)
+        if (patient := self._kills.pop(key, None)) is not None:
+            patient.cancel()
+        self._kills[key] = self._loop.call_later(grace, self._kill, key, link)
 
     def _kill(self, key: AttemptKey, link: WorkerLink) -> None:
-        if self._where.get(key) is not link:
-            return
         others = len(link.attempts) - 1
         log.warning(
             "attempt %s does not stop: its worker process %s is killed%s",

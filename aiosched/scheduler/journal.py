@@ -119,6 +119,10 @@ class Journal:
     async def _connection(self) -> Connection:
         if self._conn is None or self._conn.is_closed():
             conn = await self._db.connect(application_name="aiosched journal")
-            await conn.execute(statements.PLANNER)
+            try:
+                await conn.execute(statements.PLANNER)
+            except BaseException:
+                conn.terminate()
+                raise
             self._conn = conn
         return self._conn

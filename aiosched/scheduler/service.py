@@ -127,7 +127,7 @@ class Scheduler:
         self._count_statements = count_statements
         self._embedded: EmbeddedPostgres | None = None
         self._db: Database | None = None
-        self._attempts = Attempts()
+        self._attempts = Attempts(self.metrics)
         self._incarnation: Incarnation | None = None
         self._session: Session | None = None
         self._first_pass: asyncio.Future[None] | None = None

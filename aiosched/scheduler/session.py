@@ -38,6 +38,7 @@ _LAZY_SECONDS: Final = 0.25  # a start that no other commit takes along is store
 class Attempts:
     """What this process's executor was given and has not finished, and the reports nobody has stored yet."""
 
+    metrics: Metrics
     in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
     reports: deque[Report] = field(default_factory=deque)
     on_news: Callable[[], None] = lambda: None
@@ -49,6 +50,7 @@ class Attempts:
     def receive(self, report: Report) -> None:
         """What executors call. News of an attempt that is not (or no longer) ours is dropped."""
         if report.key not in self.in_flight:
+            self.metrics.stale_reports += 1
             return
         if report.outcome is not Outcome.STARTED:
             del self.in_flight[report.key]

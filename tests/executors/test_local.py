@@ -7,10 +7,12 @@ import contextlib
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
+import uvloop
 from attempt_builders import FakeServices, Reports, StartLocal, attempt, running, until, write_dag
 
 from aiosched.core.messages import Attempt, Outcome
@@ -484,8 +486,9 @@ async def test_attempts_are_lost_with_the_reason_when_no_file_descriptor_is_left
         assert "no worker could be started: [Errno 24] Too many open files" in (report.reason or "")
 
 
-async def test_whatever_dies_every_attempt_gets_exactly_one_final_report(
-    start_local: StartLocal, dags_folder: Path, reports: Reports
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_whatever_dies_every_attempt_gets_exactly_one_final_report(
+    no_process_left: None, dags_folder: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     body = """
     def quick(): return 1
@@ -498,25 +501,31 @@ async def test_whatever_dies_every_attempt_gets_exactly_one_final_report(
     for function in (quick, crash, nap, later, crash_later): task(function)
     """
     write_dag(dags_folder, body)
-    executor = await start_local(slots=3, max_attempts=20)
     names = ["quick", "nap", "later", "quick", "later", "crash", "later", "nap"]
     attempts = [attempt(names[n % 8], is_async=names[n % 8] == "later", number=n) for n in range(160)]
     attempts += [attempt("crash_later", is_async=True, number=n) for n in range(160, 164)]
-    children = psutil.Process().children()
-    assert len(children) == 1
 
-    for start in range(0, len(attempts), 20):
-        executor.submit(attempts[start : start + 20])
-        await executor.cancel(attempts[start + 1].key, 0.05)
-        await reports.count(max(1, start - 20))
-        for worker in children[0].children()[::3] if start < 100 else []:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                worker.kill()
-    final = await reports.count(len(attempts))
+    async def story() -> None:
+        reports = Reports()
+        executor = LocalExecutor(LocalOptions(dags_folder=dags_folder, slots=3, max_attempts=20, kill_after=0.3))
+        await executor.start(reports, FakeServices())
+        (forkserver,) = psutil.Process().children()
+        for start in range(0, len(attempts), 20):
+            executor.submit(attempts[start : start + 20])
+            await executor.cancel(attempts[start + 1].key, 0.05)
+            await reports.count(max(1, start - 20))
+            for worker in forkserver.children()[::3] if start < 100 else []:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    worker.kill()
+        final = await reports.count(len(attempts))
 
-    assert sorted(report.key for report in final) == sorted(one.key for one in attempts)
-    assert executor.open_async_slots == 1000
-    assert executor.open_slots >= 3
+        assert sorted(report.key for report in final) == sorted(one.key for one in attempts)
+        assert executor.open_async_slots == 1000
+        assert executor.open_slots >= 3
+        await executor.stop(1)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(story())
 
 
 def test_an_unknown_isolation_is_refused() -> None:
