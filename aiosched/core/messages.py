@@ -43,8 +43,58 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     file_hash: str | None = None
 
 
+class Deferral(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task waits for: a trigger, and how the task goes on when it has fired.
+
+    `classpath` and `kwargs` (JSON object) make the trigger; `next_method` of the operator
+    is called with `next_kwargs` (JSON object) and the trigger's `event`. `timeout` in seconds.
+    """
+
+    classpath: str
+    kwargs: str
+    next_method: str
+    next_kwargs: str = "{}"
+    timeout: float | None = None
+
+
+class Resume(msgspec.Struct, frozen=True, kw_only=True):
+    """How a task goes on after its trigger fired. With `error` the trigger failed: the task fails by it."""
+
+    next_method: str
+    next_kwargs: str = "{}"  # JSON object
+    event: str = "null"  # JSON
+    error: str | None = None  # one line; `timed_out` tells a deferral timeout from a trigger that failed
+    timed_out: bool = False
+
+
+class CallbackCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A callback of a DAG or task that the scheduler decided on: to be run at least once, `id` is unique."""
+
+    id: int
+    kind: str  # dag_success, dag_failure, task_failure, task_retry, deadline
+    reason: str | None = None
+    task_id: str | None = None
+    map_index: int = -1
+    try_number: int = 0
+    index: int = 0  # of the deadline in the DAG
+
+
+class AssetTouch(msgspec.Struct, frozen=True, kw_only=True):
+    """One asset event that a task's success makes. `extra` is a JSON object."""
+
+    name: str
+    uri: str
+    extra: str = "{}"
+    alias: str | None = None  # the alias outlet through which the task added it
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a runner needs to execute one try."""
+    """Everything that a runner needs to execute one try.
+
+    Besides a task's try it may be, without a slot: its `trigger` (the answer is TRIGGERED
+    or FAILED), or a `callback` (the answer is SUCCESS or FAILED; its key has task index -1
+    and the callback's id as try number).
+    """
 
     key: AttemptKey
     run: RunInfo
@@ -55,6 +105,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     execution_timeout: float | None = None
     first_started: datetime | None = None  # start of the try's first call, for one that was rescheduled
     executor: str | None = None
+    resume: Resume | None = None
+    trigger: Deferral | None = None
+    callback: CallbackCall | None = None
 
 
 class Outcome(StrEnum):
@@ -65,6 +118,8 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"  # raised SkipTask
     FAILED = "failed"
     RESCHEDULED = "rescheduled"
+    DEFERRED = "deferred"  # waits for `deferral`
+    TRIGGERED = "triggered"  # a trigger fired with `event`
     LOST = "lost"  # its worker died without a fault of the task's
 
 
@@ -99,6 +154,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     reschedule_at: datetime | None = None
     xcoms: tuple[XComValue, ...] = ()
     skip: SkipDecision | None = None
+    deferral: Deferral | None = None
+    event: str | None = None  # JSON, of a trigger
+    assets: tuple[AssetTouch, ...] = ()
+    map_length: int | None = None  # of the return value, when a downstream task maps over it
+    map_label: str | None = None  # rendered map_index_template
     hostname: str | None = None
     pid: int | None = None
 
@@ -124,6 +184,14 @@ class TaskServices(Protocol):
 
     async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
         """As `get_xcoms` for one ref, from the newest earlier run of the DAG that has it (include_prior_dates)."""
+        ...
+
+
+    async def call(self, run: int, name: str, args: str) -> str:
+        """Ask for something else by name; arguments and answer are JSON texts. See scheduler/task_services.py.
+
+        Raises NotFound or Refused with the reason.
+        """
         ...
 
 
@@ -164,5 +232,3 @@ class Executor(Protocol):
     async def stop(self, grace: float) -> None:
         """Wait up to `grace` seconds for what runs, then cancel it and release everything."""
         ...
-
-

@@ -18,6 +18,61 @@ from aiosched.core.timetables import AnyTimetable, NullTimetable
 DEFAULT_POOL: Final = "default_pool"
 
 
+class LiteralLength(msgspec.Struct, frozen=True, tag_field="kind", tag="literal"):
+    """Mapping over a value that stands in the DAG file."""
+
+    length: int
+
+
+class TaskOutput(msgspec.Struct, frozen=True, tag_field="kind", tag="task"):
+    """Mapping over the return value of a task (of all its instances, when it is mapped itself)."""
+
+    task_id: str
+
+
+class Zipped(msgspec.Struct, frozen=True, tag_field="kind", tag="zip"):
+    """As long as the shortest input, or the longest where there is a fill value."""
+
+    inputs: tuple[MapInput, ...]
+    longest: bool = False
+
+
+class Concatenated(msgspec.Struct, frozen=True, tag_field="kind", tag="concat"):
+    """As long as all inputs together."""
+
+    inputs: tuple[MapInput, ...]
+
+
+MapInput = LiteralLength | TaskOutput | Zipped | Concatenated
+
+
+class MappingSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many instances a mapped task or group has: the product of the lengths of its inputs, in order.
+
+    `.map(f)` does not change a length and leaves no trace here. Source: section 26.2.
+    """
+
+    inputs: tuple[MapInput, ...]
+
+
+class AssetRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An asset (or alias) that a task reads or touches."""
+
+    name: str
+    uri: str = ""
+    is_alias: bool = False
+
+
+class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A deadline: reference + interval (seconds). Source: section 23.4."""
+
+    reference: str  # logical_date, queued_at, fixed, average_runtime
+    interval: float
+    at: datetime | None = None  # of `fixed`
+    max_runs: int = 10
+    min_runs: int | None = None
+
+
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task. Its position in `DagSpec.tasks` is its task index."""
 
@@ -55,6 +110,11 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_date: datetime | None = None
     end_date: datetime | None = None
 
+    mapping: MappingSpec | None = None
+    map_index_template: str | None = None
+    inlets: tuple[AssetRef, ...] = ()
+    outlets: tuple[AssetRef, ...] = ()
+
     is_setup: bool = False
     is_teardown: bool = False
     on_failure_fail_dagrun: bool = False
@@ -71,6 +131,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     group_id: str
     parent_id: str | None = None
     tooltip: str = ""
+    mapping: MappingSpec | None = None
 
 
 class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,6 +169,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tasks: tuple[TaskSpec, ...] = ()
     groups: tuple[GroupSpec, ...] = ()
     owner_links: dict[str, str] = {}  # owner -> URL
+    deadlines: tuple[DeadlineSpec, ...] = ()
     edge_labels: dict[str, str] = {}  # "up>down" -> label
 
 

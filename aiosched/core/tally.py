@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from aiosched.core.graph import Graph
 from aiosched.core.instances import Instance
-from aiosched.core.states import FINISHED, TaskState
+from aiosched.core.states import FINISHED, SCHEDULABLE, TaskState
 from aiosched.core.trigger_rules import Counts, Verdict, explain, judge, judge_setups
 
 
@@ -60,7 +60,7 @@ class Tally:
         self.unfinished += was_finished - is_finished
         self.alive += _is_alive(new) - _is_alive(old)
         if not (was_finished or is_finished):
-            return (instance.task,) if new is TaskState.NONE else ()
+            return (instance.task,) if new in SCHEDULABLE else ()
         if was_finished:
             self._count(instance.task, old, -1)
         if is_finished:

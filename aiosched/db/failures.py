@@ -37,6 +37,9 @@ _SERVER_GONE: Final = (
     TooManyConnections,
 )
 
+# What asyncpg raises on a connection whose end has arrived and is not dealt with yet.
+_DRIVER_CONFUSED: Final = (asyncpg.InternalClientError,)
+
 # The statement failed, the connection is fine, and the same transaction may succeed next time.
 _PASSING: Final = (
     asyncpg.SerializationError,
@@ -57,7 +60,7 @@ def is_connection_failure(error: BaseException) -> bool:
     """
     if isinstance(error, asyncpg.InterfaceError):  # also raised for misuse, which no retry heals
         return "connection is closed" in str(error) or "connection was closed" in str(error)
-    return isinstance(error, (OSError, asyncpg.TooManyConnectionsError, *_SERVER_GONE))
+    return isinstance(error, (OSError, asyncpg.TooManyConnectionsError, *_SERVER_GONE, *_DRIVER_CONFUSED))
 
 
 def is_retryable(error: BaseException) -> bool:

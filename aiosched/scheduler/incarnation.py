@@ -76,7 +76,7 @@ class Incarnation:
                 await session.writer.settle()
                 await self._run_loops(session)
             except Exception as error:
-                if self._lost or not self._lease.trusted():
+                if self._lost or not self._lease.trusted() or _is_fenced(error):
                     raise FencedOut("The lease of this scheduler is lost; it begins anew.") from error
                 if not _is_passing(error):
                     raise
@@ -189,6 +189,13 @@ async def give_up(db: Database, incarnation: int) -> None:
     async with db.acquire() as conn:
         await set_draining(conn, incarnation)
         await release(conn, incarnation, range(64))
+
+
+def _is_fenced(error: BaseException) -> bool:
+    """Whether the fence has stopped a transaction, even before the lease thread has noticed the take-over."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_fenced(each) for each in error.exceptions)
+    return isinstance(error, FencedOut)
 
 
 def _is_passing(error: BaseException) -> bool:

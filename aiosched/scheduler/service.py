@@ -188,19 +188,21 @@ class Scheduler:
         self._stopping = True
         if self._incarnation is not None:
             self._incarnation.stop()
-        if self._life is not None:
-            life, self._life = self._life, None
-            await asyncio.wait((life,), timeout=5.0)
-            life.cancel()
-            with contextlib.suppress(asyncio.CancelledError, AioschedError):
-                await life
-        await self.executor.stop(0.0)
-        if self._db is not None:
-            await self._db.close()
-            self._db = None
-        if self._embedded is not None:
-            await self._embedded.stop()
-            self._embedded = None
+        try:
+            if self._life is not None:
+                life, self._life = self._life, None
+                await asyncio.wait((life,), timeout=5.0)
+                life.cancel()
+                with contextlib.suppress(asyncio.CancelledError, AioschedError):
+                    await life
+        finally:
+            await self.executor.stop(0.0)
+            if self._db is not None:
+                await self._db.close()
+                self._db = None
+            if self._embedded is not None:
+                await self._embedded.stop()
+                self._embedded = None
 
     @property
     def failed(self) -> asyncio.Task[None]:

@@ -20,8 +20,9 @@ from board_oracle import verdict
 from trigger_rule_oracle import RUN, WAIT
 
 from aiosched.core.board import MAX_LOSSES, SKIPPED_DOWNSTREAM, Board, Effects, Instance, Run, new_instances
+from aiosched.core.branching import skipped_by
 from aiosched.core.graph import Graph
-from aiosched.core.messages import AttemptKey, Outcome, Report, RunInfo, SkipDecision, XComValue
+from aiosched.core.messages import AttemptKey, Outcome, Report, RunInfo, SkipDecision
 from aiosched.core.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -207,9 +208,12 @@ class Player:
         assert self.rows.instances[key.task_index].state is TaskState.QUEUED, "commit, then act"
         self.in_flight.append(key)
         self.submitted.append(key)
+        self._report_start(key)
+        assert (instance.state is TaskState.RUNNING) is (self.graph.task_ids[instance.task] in self.script.starts)
+
+    def _report_start(self, key: AttemptKey) -> None:
         if self.graph.task_ids[key.task_index] in self.script.starts:
-            self.board.apply(Report(key=key, outcome=Outcome.STARTED, at=self.now), self.now)
-            assert instance.state is TaskState.RUNNING
+            assert self.board.apply(Report(key=key, outcome=Outcome.STARTED, at=self.now), self.now)
 
     def _apply(self, report: Report) -> bool:
         self.reports.append(report)
@@ -264,6 +268,8 @@ class Player:
             else:
                 abandoned.append(instance)
         self.board.resume()
+        for key in self.in_flight:
+            self._report_start(key)  # it may not have been committed
         for report in again:
             self.unstored.append(report)
             assert self._apply(report), "what was not committed is news"
@@ -308,10 +314,17 @@ class Player:
         )
 
     def _check_nothing_left(self) -> None:
+        excluded: set[int] = set()
+        for report in self.reports:
+            task, decision = report.key.task_index, report.skip
+            branch = self.board.find(task)
+            if decision is not None and branch is not None and branch.state is TaskState.SUCCESS:
+                excluded |= skipped_by(self.graph, task, decision).intersection(self.graph.downstream[task])
         for instance in self.board:
             waits_for_time = instance.next_at is not None and instance.next_at >= self.now
             if instance.state in SCHEDULABLE and not waits_for_time:
                 assert verdict(self.board, instance) == WAIT, "everything that can be decided is decided"
+            assert instance.state not in SCHEDULABLE or instance.task not in excluded, "a branch decided (7.4)"
 
     def _check_end(self) -> None:
         board, states = self.board, self.states
@@ -362,8 +375,4 @@ def _everything(board: Board) -> tuple[Any, ...]:
     effects = [
         list(getattr(board.effects, f.name) or ()) for f in dataclasses.fields(Effects) if f.name != "run_changed"
     ]
-    return [_row(i) for i in board], effects, dataclasses.replace(board.run) and dataclasses.asdict(board.run)
-
-
-def pushed(key: str, value: str) -> tuple[XComValue, ...]:
-    return (XComValue(key, value),)
+    return [_row(i) for i in board], effects, dataclasses.asdict(board.run)

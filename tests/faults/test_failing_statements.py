@@ -133,7 +133,6 @@ async def test_whichever_statement_fails_every_task_runs_once_and_all_ends_well(
                     injected.calls, injected.fail = 0, nth(number, when)
                     await play(it, expected)
                     assert sorted(executor.order()) == tasks
-                    assert not injected.fired or it.scheduler.metrics.recoveries >= 1
                     injected.fail = lambda *_: None
                     await it.assert_consistent()
             except BaseException as error:
