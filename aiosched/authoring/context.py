@@ -155,6 +155,11 @@ def get_current_context() -> Context:
     return context
 
 
+def running_context() -> Context | None:
+    """As `get_current_context`, but None outside of a task."""
+    return _current.get()
+
+
 class current_context:
     """Makes `context` the answer of `get_current_context` in this thread or coroutine, and those started from it."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aiosched.authoring.services import Services
 from aiosched.authoring.xcom_arg import RETURN_VALUE
 from aiosched.clock import SystemClock
 from aiosched.core.messages import Attempt, SkipDecision, TaskServices, XComRef
@@ -77,6 +78,11 @@ class TaskInstance:
     def first_started(self) -> datetime:
         """When the first call of this try began: earlier than `start_date` for a task that was rescheduled."""
         return self.attempt.first_started or self.start_date
+
+    @property
+    def services(self) -> Services:
+        """What the task may ask of the scheduler by name."""
+        return Services(self._services, self.attempt.key.run, self._blocking)
 
     @property
     def log(self) -> logging.Logger:

@@ -8,9 +8,10 @@ is not as expected makes the whole batch void, because then memory and rows disa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
+
+import asyncpg
 
 from aiosched.core.board import FinishedTry
 from aiosched.db.engine import Connection
@@ -65,11 +66,11 @@ class XComRow(NamedTuple):
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What the hot statement returns: the transaction's id settles an unknown commit."""
+class Backend(NamedTuple):
+    """One server process of PostgreSQL: pids come back, pairs of pid and start do not."""
 
-    xid: str
+    pid: int
+    started: datetime
 
 
 # A batch is planned once for tables of any size: by key, never by scanning.
@@ -88,85 +89,108 @@ async def begin(conn: Connection, incarnation: int) -> None:
     fence = f"BEGIN; SELECT 1 FROM scheduler WHERE incarnation = {incarnation:d} FOR KEY SHARE"
     if await conn.execute(fence) != "SELECT 1":
         await conn.execute("ROLLBACK")
-        raise FencedOut(
-            f"Scheduler incarnation {incarnation} was declared dead and its partitions were taken over; "
-            "it forgets what it holds and must start again as a new incarnation."
-        )
+        raise fenced_out(incarnation)
 
 
-LOCK_POOLS: Final = """
-    SELECT name, slots, used FROM pool WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE
-"""
+READ_POOLS: Final = "SELECT name, slots, used FROM pool WHERE name = ANY($1::text[]) ORDER BY name"
+LOCK_POOLS: Final = f"{READ_POOLS} FOR UPDATE"
 
 
-async def lock_pools(conn: Connection, names: Iterable[str]) -> dict[str, PoolRow]:
-    """Lock the named pools, in name order, until the transaction ends; missing ones are absent."""
-    rows = await conn.fetch(LOCK_POOLS, sorted(names))
+async def read_pools(conn: Connection, names: Iterable[str], *, lock: bool) -> dict[str, PoolRow]:
+    """The named pools; missing ones are absent. With `lock` locked, in name order, until the transaction ends."""
+    rows = await conn.fetch(LOCK_POOLS if lock else READ_POOLS, sorted(names))
     return {row["name"]: PoolRow(row["slots"], row["used"]) for row in rows}
 
 
-# Guards: state and try of each instance; a pool's use is moved under its lock, and raised
-# only while it fits its slots. Indexes: the primary keys.
+# The whole of a batch in one round trip, in a transaction or as one. The fence stands in it,
+# too: without our own scheduler row nothing is changed. Guards: state and try of each
+# instance, state of each run; a pool's use is raised only while it fits its slots. When
+# anything is not as expected the division by zero voids the statement. Indexes: the primary
+# keys. Pools are touched in name order, as everywhere.
 WRITE: Final = """
-    WITH change AS (
-        SELECT * FROM unnest(
-            $1::bigint[], $2::int[], $3::int[], $4::text[], $5::int[], $6::text[], $7::int[], $8::int[], $9::int[],
-            $10::bigint[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[],
-            $15::timestamptz[], $16::text[]
-        ) AS c (run_id, task_index, map_index, old_state, old_try, state, try_number, max_tries, losses,
-                queued_by, scheduled_at, queued_at, start_date, end_date, next_at, reason)
+    WITH fence AS MATERIALIZED (
+        SELECT 1 AS held FROM scheduler WHERE incarnation = $1 FOR KEY SHARE
     ), changed AS (
         UPDATE task_instance AS ti
            SET state = c.state, try_number = c.try_number, max_tries = c.max_tries, losses = c.losses,
                queued_by = c.queued_by, scheduled_at = c.scheduled_at, queued_at = c.queued_at,
                start_date = c.start_date, end_date = c.end_date, next_at = c.next_at, reason = c.reason
-          FROM change AS c
+          FROM fence, unnest(
+            $2::bigint[], $3::int[], $4::int[], $5::text[], $6::int[], $7::text[], $8::int[], $9::int[], $10::int[],
+            $11::bigint[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
+            $16::timestamptz[], $17::text[]
+          ) AS c (run_id, task_index, map_index, old_state, old_try, state, try_number, max_tries, losses,
+                  queued_by, scheduled_at, queued_at, start_date, end_date, next_at, reason)
          WHERE ti.run_id = c.run_id AND ti.task_index = c.task_index AND ti.map_index = c.map_index
            AND ti.state IS NOT DISTINCT FROM c.old_state AND ti.try_number = c.old_try
+        RETURNING 1
+    ), ended AS (
+        UPDATE dag_run AS r
+           SET state = c.state, queued_at = c.queued_at, start_date = c.start_date, end_date = c.end_date,
+               reason = c.reason
+          FROM fence, unnest(
+            $18::bigint[], $19::text[], $20::text[], $21::timestamptz[], $22::timestamptz[], $23::timestamptz[],
+            $24::text[]
+          ) AS c (id, old_state, state, queued_at, start_date, end_date, reason)
+         WHERE r.id = c.id AND r.state = c.old_state
         RETURNING 1
     ), moved AS (
         UPDATE pool AS p
            SET used = p.used + m.delta
-          FROM unnest($17::text[], $18::int[]) AS m (name, delta)
+          FROM fence, unnest($25::text[], $26::int[]) AS m (name, delta)
          WHERE p.name = m.name AND (m.delta <= 0 OR p.slots = -1 OR p.used + m.delta <= p.slots)
-        RETURNING 1
+        RETURNING p.name, p.slots, p.used
     )
-    SELECT (SELECT count(*) FROM changed) AS changed, (SELECT count(*) FROM moved) AS moved,
-           pg_current_xact_id()::text AS xid
+    SELECT name, slots, used FROM moved
+     UNION ALL
+    SELECT NULL, NULL, 1 / (
+        (SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $27)::int
+        * ((SELECT count(*) FROM ended) = $28)::int * ((SELECT count(*) FROM moved) = $29)::int
+    )
 """
 
-_COLUMNS: Final = len(InstanceChange._fields)
-_NOTHING: Final[list[list[None]]] = [[] for _ in range(_COLUMNS)]
+_NO_INSTANCES: Final[list[list[None]]] = [[] for _ in InstanceChange._fields]
+_NO_RUNS: Final[list[list[None]]] = [[] for _ in RunChange._fields]
 
 
-async def write(conn: Connection, changes: Sequence[InstanceChange], pool_deltas: Mapping[str, int]) -> Written:
-    """Store instance changes and pool use in one round trip; all of it or StaleRows."""
-    columns = list(map(list, zip(*changes, strict=True))) if changes else _NOTHING
-    deltas = {name: delta for name, delta in pool_deltas.items() if delta}
-    row = await conn.fetchrow(WRITE, *columns, list(deltas), list(deltas.values()))
-    if row["changed"] != len(changes) or row["moved"] != len(deltas):
-        raise StaleRows(
-            f"{len(changes) - row['changed']} of {len(changes)} task instances and "
-            f"{len(deltas) - row['moved']} of {len(deltas)} pools were not as expected"
+async def write(
+    conn: Connection,
+    incarnation: int,
+    instances: Sequence[InstanceChange],
+    runs: Sequence[RunChange],
+    pool_deltas: Mapping[str, int],
+) -> dict[str, PoolRow]:
+    """Store changes of instances, runs and pool use, all of it or nothing; returns the pools that moved.
+
+    Raises StaleRows when a row is not as expected, and FencedOut when our scheduler row is gone.
+    """
+    deltas = {name: delta for name, delta in sorted(pool_deltas.items()) if delta}
+    try:
+        rows = await conn.fetch(
+            WRITE,
+            incarnation,
+            *(map(list, zip(*instances, strict=True)) if instances else _NO_INSTANCES),
+            *(map(list, zip(*runs, strict=True)) if runs else _NO_RUNS),
+            list(deltas),
+            list(deltas.values()),
+            len(instances),
+            len(runs),
+            len(deltas),
         )
-    return Written(row["xid"])
+    except asyncpg.DivisionByZeroError:
+        await conn.execute("ROLLBACK")
+        if await conn.fetchval("SELECT 1 FROM scheduler WHERE incarnation = $1", incarnation) is None:
+            raise fenced_out(incarnation) from None
+        what = f"{len(instances)} task instances, {len(runs)} runs and {len(deltas)} pools"
+        raise StaleRows(f"Of a batch of {what} some were not as expected") from None
+    return {row["name"]: PoolRow(row["slots"], row["used"]) for row in rows if row["name"] is not None}
 
 
-WRITE_RUNS: Final = """
-    UPDATE dag_run AS r
-       SET state = c.state, queued_at = c.queued_at, start_date = c.start_date, end_date = c.end_date,
-           reason = c.reason
-      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[],
-                  $7::text[]) AS c (id, old_state, state, queued_at, start_date, end_date, reason)
-     WHERE r.id = c.id AND r.state = c.old_state
-"""
-
-
-async def write_runs(conn: Connection, changes: Sequence[RunChange]) -> None:
-    """Store run states, guarded by the state before; all of them or StaleRows."""
-    tag = await conn.execute(WRITE_RUNS, *map(list, zip(*changes, strict=True)))
-    if tag != f"UPDATE {len(changes)}":
-        raise StaleRows(f"{tag} of {len(changes)} runs")
+def fenced_out(incarnation: int) -> FencedOut:
+    return FencedOut(
+        f"Scheduler incarnation {incarnation} was declared dead and its partitions were taken over; "
+        "it forgets what it holds and must start again as a new incarnation."
+    )
 
 
 INSERT_TRIES: Final = """
@@ -218,16 +242,23 @@ async def upsert_xcoms(conn: Connection, xcoms: Sequence[XComRow]) -> None:
     await conn.execute(UPSERT_XCOMS, *map(list, zip(*last.values(), strict=True)))
 
 
-async def current_xid(conn: Connection) -> str:
-    """The id of the transaction that is open on `conn`."""
-    xid: str = await conn.fetchval("SELECT pg_current_xact_id()::text")
-    return xid
+WHO_AM_I: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 
 
-TRANSACTION_STATUS: Final = "SELECT pg_xact_status($1::text::xid8)"
+async def who_am_i(conn: Connection) -> Backend:
+    """The server process of this connection."""
+    return Backend(*await conn.fetchrow(WHO_AM_I))
 
 
-async def transaction_status(conn: Connection, xid: str) -> str | None:
-    """`committed`, `aborted` or `in progress`; None when too old to be known."""
-    status: str | None = await conn.fetchval(TRANSACTION_STATUS, xid)
-    return status
+END_BACKEND: Final = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2
+"""
+
+
+async def end_backend(conn: Connection, backend: Backend) -> bool:
+    """Ask a server process to end; whether it was still there.
+
+    Once it is gone, whatever it was told to do is committed or will never be.
+    """
+    alive: int = await conn.fetchval(END_BACKEND, *backend)
+    return alive > 0

@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
@@ -20,7 +20,20 @@ from aiosched.errors import ExecutorError
 from aiosched.executors.dag_cache import FileDags, InBackground
 from aiosched.executors.logs import ProcessCapture
 from aiosched.executors.processes import peak_memory
-from aiosched.executors.protocol import Answer, Ask, Cancel, Ended, FrameReader, Ready, Run, WorkerConfig, frame
+from aiosched.executors.protocol import (
+    Answer,
+    Ask,
+    Call,
+    Cancel,
+    Ended,
+    FrameReader,
+    Ready,
+    Reply,
+    Run,
+    WorkerConfig,
+    error_of,
+    frame,
+)
 from aiosched.executors.runner import Execution, Surroundings
 
 _LARGE: Final = 1_048_576  # bytes of XComs in one message
@@ -41,7 +54,7 @@ class AsyncWorker(asyncio.Protocol):
         self._reader = FrameReader()
         self._running: dict[AttemptKey, tuple[asyncio.Task[None], Execution]] = {}
         self._ended: list[Report] = []
-        self._questions: dict[int, asyncio.Future[list[list[tuple[int, str]]]]] = {}
+        self._questions: dict[int, asyncio.Future[Any]] = {}
         self._asked = 0
         self._done = 0
         self._memory = peak_memory()
@@ -60,7 +73,9 @@ class AsyncWorker(asyncio.Protocol):
                 case Cancel(key):
                     self._cancel(key)
                 case Answer(number, pairs, error):
-                    self._answer(number, pairs, error)
+                    self._answer(number, pairs, None if error is None else ExecutorError(error))
+                case Reply(number, answer):
+                    self._answer(number, answer, error_of(message))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone.set()
@@ -81,27 +96,36 @@ class AsyncWorker(asyncio.Protocol):
         """See TaskServices."""
         return (await self._ask(run, [ref], previous=True))[0]
 
+    async def call(self, run: int, name: str, args: str) -> str:
+        """See TaskServices."""
+        answer: str = await self._put(lambda number: Call(number, run, name, args))
+        return answer
+
     async def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[list[tuple[int, str]]]:
+        pairs: list[list[tuple[int, str]]] = await self._put(lambda number: Ask(number, run, list(refs), previous))
+        return pairs
+
+    async def _put(self, question: Callable[[int], Ask | Call]) -> Any:
+        """Send a question with the next number and wait for its answer."""
         if self._transport is None or self._gone.is_set():
-            raise ExecutorError("The scheduler is gone: XComs cannot be read any more.")
+            raise ExecutorError("The scheduler is gone: it cannot be asked any more.")
         self._asked += 1
         number = self._asked
         answer = self._questions[number] = self._loop.create_future()
-        self._transport.write(frame(Ask(number, run, list(refs), previous)))
+        self._transport.write(frame(question(number)))
         try:
-            pairs: list[list[tuple[int, str]]] = await answer
-            return pairs
+            return await answer
         finally:
             self._questions.pop(number, None)
 
-    def _answer(self, number: int, pairs: list[list[tuple[int, str]]], error: str | None) -> None:
+    def _answer(self, number: int, found: Any, error: Exception | None) -> None:
         answer = self._questions.get(number)
         if answer is None or answer.done():
             return  # its asker was cancelled
         if error is None:
-            answer.set_result(pairs)
+            answer.set_result(found)
         else:
-            answer.set_exception(ExecutorError(error))
+            answer.set_exception(error)
 
     def _begin(self, attempt: Attempt) -> None:
         execution = Execution(attempt, self, self._surroundings, blocking=refuse_to_block)

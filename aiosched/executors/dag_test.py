@@ -22,12 +22,13 @@ from aiosched.authoring.task_instance import TaskInstance
 from aiosched.clock import Clock, SystemClock
 from aiosched.core.board import Board, Effects, Instance, Run, new_instances
 from aiosched.core.graph import Graph
-from aiosched.core.messages import Attempt, Outcome, Report, RunInfo, XComRef
+from aiosched.core.messages import Attempt, Outcome, Report, RunInfo
 from aiosched.core.params import resolve_params
 from aiosched.core.run_creation import manual_run, tasks_of_run
 from aiosched.core.states import RunState, TaskState
 from aiosched.errors import AioschedError, NotFound
 from aiosched.executors.async_worker import refuse_to_block
+from aiosched.executors.dag_test_services import Memory
 from aiosched.executors.failures import details_of, reason_of
 from aiosched.executors.inline import InlineExecutor
 from aiosched.executors.results import collect_xcoms
@@ -131,41 +132,21 @@ async def run_dag_test(
     return await _Player(dag, board, mocked, clock, pause).play()
 
 
-class _Memory:
-    """The run's XComs; the TaskServices of its tasks."""
-
-    def __init__(self) -> None:
-        self.values: dict[tuple[str, str], dict[int, str]] = {}  # (task id, key) -> map index -> JSON text
-
-    def forget(self, task_id: str, map_index: int) -> None:
-        for (owner, _), values in self.values.items():
-            if owner == task_id:
-                values.pop(map_index, None)
-
-    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
-        found = []
-        for ref in refs:
-            values = self.values.get((ref.task_id, ref.key), {})
-            wanted = values if ref.map_index is None else {ref.map_index} & values.keys()
-            found.append([(index, values[index]) for index in sorted(wanted)])
-        return found
-
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
-        return []  # there is no earlier run
-
-
 class _Player:
     """Moves a board until its run is done."""
 
     def __init__(self, dag: DAG, board: Board, mocks: Mapping[str, Any], clock: Clock, pause: float) -> None:
         self._dag, self._board, self._mocks, self._clock, self._pause = dag, board, mocks, clock, pause
         self._ahead = timedelta()  # how much waiting was skipped
-        self._memory = _Memory()
+        self._memory = Memory(self._states, dag_id=dag.dag_id, run_id=board.run.run_id)
         self._executor = InlineExecutor({dag.dag_id: dag}, slots=1, kill_after=1.0)
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
         self._running = 0
         self._timers: list[tuple[datetime, Instance]] = []
         self._details: dict[Instance, str | None] = {}
+
+    def _states(self) -> list[tuple[str, int, str | None]]:
+        return [(self._task_id(one), one.map_index, one.state.stored) for one in self._board]
 
     def _now(self) -> datetime:
         return self._clock.now() + self._ahead

@@ -321,6 +321,10 @@ class BlockingServices:
         """See TaskServices. Blocks."""
         return self._wait(self._services.get_previous_xcoms(run, ref))
 
+    async def call(self, run: int, name: str, args: str) -> str:
+        """See TaskServices. Blocks."""
+        return self._wait(self._services.call(run, name, args))
+
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 

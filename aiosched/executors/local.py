@@ -32,7 +32,7 @@ from aiosched.executors.logs import AttemptLog
 from aiosched.executors.options import LocalOptions
 from aiosched.executors.pace import Pace
 from aiosched.executors.processes import describe_exit, signal_group
-from aiosched.executors.protocol import Ask, Ended, WorkerConfig
+from aiosched.executors.protocol import Ask, Call, Ended, Reply, WorkerConfig, kind_of
 from aiosched.executors.runner import timeout_reason
 from aiosched.executors.start_notices import StartNotices
 from aiosched.executors.worker_link import WorkerLink
@@ -244,9 +244,10 @@ class LocalExecutor:
             self._finish(report)
         self._pump()
 
-    def worker_asks(self, link: WorkerLink, question: Ask) -> None:
-        """A task in a worker wants XComs."""
-        task = self._loop.create_task(self._answer(link, question))
+    def worker_asks(self, link: WorkerLink, question: Ask | Call) -> None:
+        """A task in a worker wants XComs, or calls a service."""
+        work = self._answer(link, question) if isinstance(question, Ask) else self._reply(link, question)
+        task = self._loop.create_task(work)
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
@@ -261,6 +262,15 @@ class LocalExecutor:
             link.answer(question.number, [], f"XComs cannot be read: {type(error).__name__}: {error}")
         else:
             link.answer(question.number, pairs)
+
+    async def _reply(self, link: WorkerLink, call: Call) -> None:
+        try:
+            reply = Reply(call.number, await self._services.call(call.run, call.name, call.args))
+        except Exception as error:  # the task fails with it; whether it tries again is its own matter
+            kind = kind_of(error)
+            text = str(error) if kind else f"the service {call.name!r} failed: {type(error).__name__}: {error}"
+            reply = Reply(call.number, "", text, kind)
+        link.reply(reply)
 
     # The ends of processes
 

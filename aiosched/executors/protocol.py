@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from aiosched.core.messages import Attempt, AttemptKey, Report, XComRef
-from aiosched.errors import ExecutorError
+from aiosched.errors import AioschedError, ExecutorError, NotFound, Refused, TimedOut
 
 LARGEST_FRAME: Final = 256 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
@@ -59,6 +59,15 @@ class Answer(Message, frozen=True):
     error: str | None = None
 
 
+class Reply(Message, frozen=True):
+    """The answer to the `Call` of the same number: a JSON text, or an `error` of a `kind` (see `error_of`)."""
+
+    number: int
+    answer: str
+    error: str | None = None
+    kind: str = ""
+
+
 # worker -> scheduler
 
 
@@ -80,6 +89,15 @@ class Ask(Message, frozen=True):
     run: int
     refs: list[XComRef]
     previous: bool = False
+
+
+class Call(Message, frozen=True):
+    """A running task calls a service of the scheduler by name; `args` is JSON."""
+
+    number: int
+    run: int
+    name: str
+    args: str
 
 
 # scheduler -> forkserver
@@ -128,8 +146,8 @@ class Exited(Message, frozen=True):
     reason: str | None = None
 
 
-ToWorker = Run | Cancel | Answer
-FromWorker = Ready | Ended | Ask
+ToWorker = Run | Cancel | Answer | Reply
+FromWorker = Ready | Ended | Ask | Call
 ToForkserver = Setup | Fork | Signal
 FromForkserver = Forked | Exited
 AnyMessage = ToWorker | FromWorker | ToForkserver | FromForkserver
@@ -147,6 +165,19 @@ def frame(message: AnyMessage) -> bytes:
         raise ExecutorError(f"A {type(message).__name__} message of {size:,} bytes is larger than a frame may be.")
     _LENGTH.pack_into(buffer, 0, size)
     return bytes(buffer)
+
+
+_KINDS: Final[dict[str, type[AioschedError]]] = {kind.__name__: kind for kind in (NotFound, Refused, TimedOut)}
+
+
+def kind_of(error: Exception) -> str:
+    """The name under which an error of a service travels; empty for one that the caller cannot know."""
+    return next((name for name, kind in _KINDS.items() if isinstance(error, kind)), "")
+
+
+def error_of(reply: Reply) -> AioschedError | None:
+    """The error to raise in the task that called; None for an answer."""
+    return None if reply.error is None else _KINDS.get(reply.kind, ExecutorError)(reply.error)
 
 
 class FrameReader:

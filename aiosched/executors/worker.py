@@ -21,7 +21,7 @@ import socket
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -32,7 +32,20 @@ from aiosched.executors.dag_cache import FileDags
 from aiosched.executors.interrupts import alarm, interrupts
 from aiosched.executors.logs import AttemptLog, ProcessCapture
 from aiosched.executors.processes import has_children, peak_memory
-from aiosched.executors.protocol import Answer, AnyMessage, Ask, Ended, FrameReader, Ready, Run, WorkerConfig, frame
+from aiosched.executors.protocol import (
+    Answer,
+    AnyMessage,
+    Ask,
+    Call,
+    Ended,
+    FrameReader,
+    Ready,
+    Reply,
+    Run,
+    WorkerConfig,
+    error_of,
+    frame,
+)
 from aiosched.executors.runner import AttemptStopped, Execution, Surroundings, drive
 
 _READ: Final = 262_144
@@ -65,7 +78,7 @@ class Channel:
             self._inbox.extend(self._reader.feed(data))
         return self._inbox.popleft()
 
-    def send(self, message: Ready | Ended | Ask) -> None:
+    def send(self, message: Ready | Ended | Ask | Call) -> None:
         """Send; raises SchedulerGone."""
         try:
             self._socket.sendall(frame(message))
@@ -80,16 +93,32 @@ class Channel:
         """See TaskServices. Blocks."""
         return self._ask(run, [ref], previous=True)[0]
 
+    async def call(self, run: int, name: str, args: str) -> str:
+        """See TaskServices. Blocks."""
+        reply = self._put(lambda number: Call(number, run, name, args))
+        if not isinstance(reply, Reply):
+            raise ExecutorError(f"The scheduler answered {type(reply).__name__}: this is a bug in aiosched.")
+        if (error := error_of(reply)) is not None:
+            raise error
+        return reply.answer
+
     def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[list[tuple[int, str]]]:
+        answer = self._put(lambda number: Ask(number, run, list(refs), previous))
+        if not isinstance(answer, Answer):
+            raise ExecutorError(f"The scheduler answered {type(answer).__name__}: this is a bug in aiosched.")
+        if answer.error is not None:
+            raise ExecutorError(answer.error)
+        return answer.pairs
+
+    def _put(self, question: Callable[[int], Ask | Call]) -> Answer | Reply:
+        """Send a question with the next number and wait for its answer."""
         with self._asking, interrupts.shield():
             self._asked += 1
-            self.send(Ask(self._asked, run, list(refs), previous))
+            self.send(question(self._asked))
             while True:
                 message = self.receive()
-                if isinstance(message, Answer) and message.number == self._asked:
-                    if message.error is not None:
-                        raise ExecutorError(message.error)
-                    return message.pairs
+                if isinstance(message, Answer | Reply) and message.number == self._asked:
+                    return message
 
 
 class Housekeeping:

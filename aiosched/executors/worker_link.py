@@ -10,7 +10,19 @@ from typing import Protocol, cast
 import msgspec
 
 from aiosched.core.messages import Attempt, AttemptKey
-from aiosched.executors.protocol import Answer, Ask, Cancel, Ended, FrameReader, FromWorker, Ready, Run, frame
+from aiosched.executors.protocol import (
+    Answer,
+    Ask,
+    Call,
+    Cancel,
+    Ended,
+    FrameReader,
+    FromWorker,
+    Ready,
+    Reply,
+    Run,
+    frame,
+)
 
 
 class LinkListener(Protocol):
@@ -18,7 +30,7 @@ class LinkListener(Protocol):
 
     def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
-    def worker_asks(self, link: WorkerLink, question: Ask) -> None: ...
+    def worker_asks(self, link: WorkerLink, question: Ask | Call) -> None: ...
     def link_lost(self, link: WorkerLink) -> None: ...
 
 
@@ -70,6 +82,10 @@ class WorkerLink(asyncio.Protocol):
         """Answer the worker's question `number`."""
         self._write(Answer(number, list(pairs), error))
 
+    def reply(self, reply: Reply) -> None:
+        """Answer a call of a service."""
+        self._write(reply)
+
     def close(self) -> None:
         """Close the socket: the worker ends as soon as it is idle."""
         self._closing = True
@@ -104,7 +120,7 @@ class WorkerLink(asyncio.Protocol):
         match message:
             case Ended():
                 self._listener.attempts_ended(self, message)
-            case Ask():
+            case Ask() | Call():
                 self._listener.worker_asks(self, message)
             case Ready():
                 self.ready = True
@@ -119,6 +135,6 @@ class WorkerLink(asyncio.Protocol):
         while self._cancelled:
             self._write(Cancel(self._cancelled.pop()))
 
-    def _write(self, message: Run | Cancel | Answer) -> None:
+    def _write(self, message: Run | Cancel | Answer | Reply) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame(message))

@@ -23,13 +23,15 @@ _POOL_RETRY: Final = 0.5  # seconds until a pool that others may have left is lo
 async def enqueue(session: Session) -> float | None:
     """One pass; returns how long to rest before the next without news."""
     holdings = session.holdings
-    if not (holdings.dirty or holdings.ended or holdings.answers or holdings.room_changed):
-        return _rest(session)
+    news = holdings.dirty or holdings.ended or holdings.answers or holdings.room_changed
+    if not news and _rest(session) is None:
+        return None
     started = time.perf_counter()
     holdings.room_changed = False
-    async with session.journal.transaction() as transaction:
+    async with session.journal.batch(shared=session.has_peers) as transaction:
         batch = session.storing = await _decide(session, transaction)
-        await transaction.write(batch)
+        if not batch.is_empty:
+            await transaction.write(batch)
     session.metrics.critical_section.observe(time.perf_counter() - started)
     session.metrics.journal_batch.observe(len(batch.instances))
     session.committed(batch)
@@ -41,10 +43,10 @@ async def _decide(session: Session, transaction: Transaction) -> Batch:
     holdings = session.holdings
     while True:  # news that came during the lock may touch another pool
         freed = holdings.slots_given_back()
-        names = freed.keys() | set(holdings.waiting.pools())
-        if transaction.covers(names):
+        unknown = (freed.keys() | set(holdings.waiting.pools())) - transaction.pools.keys()
+        if not unknown:
             break
-        await transaction.lock_pools(names)
+        await transaction.look_at_pools(unknown)
     claimed = []
     room = _room(session, transaction.pools, freed)
     if room.open > 0 and len(holdings.waiting):
@@ -59,7 +61,7 @@ async def _decide(session: Session, transaction: Transaction) -> Batch:
     return batch
 
 
-def _room(session: Session, pools: Mapping[str, PoolRow], freed: Mapping[str, int]) -> Room:
+def _room(session: Session, pools: Mapping[str, PoolRow | None], freed: Mapping[str, int]) -> Room:
     """What this pass may hand out; slots that this very transaction gives back count as open."""
     executor = session.executor
     room = ExecutorRoom(executor.name, executor.open_slots, executor.open_async_slots)
@@ -67,6 +69,7 @@ def _room(session: Session, pools: Mapping[str, PoolRow], freed: Mapping[str, in
         pools={
             name: PoolRoom(row.slots, row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0)
             for name, row in pools.items()
+            if row is not None
         },
         executors={None: room, executor.name: room},
         open=session.parallelism - len(session.in_flight) if session.may_claim() else 0,
@@ -76,4 +79,4 @@ def _room(session: Session, pools: Mapping[str, PoolRow], freed: Mapping[str, in
 
 def _rest(session: Session) -> float | None:
     """Without news: look again soon while somebody waits, since other schedulers free pools without telling us."""
-    return _POOL_RETRY if len(session.holdings.waiting) and session.has_peers else None
+    return _POOL_RETRY if session.has_peers and session.holdings.waiting.pools() else None

@@ -76,6 +76,16 @@ class Batch:
     reports: list[Report] = field(default_factory=list)
     answers: list[tuple[int, CommandResult]] = field(default_factory=list)  # to requests, by their id
 
+    @property
+    def needs_transaction(self) -> bool:
+        """Whether it takes more than the one hot statement."""
+        return bool(self.tries or self.xcoms or self.forget_xcoms or self.answers)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to store."""
+        return not (self.instances or self.runs or self.pool_deltas or self.needs_transaction)
+
 
 class Holdings:
     """See the module docstring."""

@@ -156,7 +156,10 @@ async def _listen(session: Session) -> None:
             changed, session.changed_dags = session.changed_dags, set()
             every = session.settings.scheduler.safety_poll
             async with session.books:
-                if changed or session.news_overdue(every):
+                overdue = session.news_overdue(every)
+                if overdue:
+                    session.journal.forget_pools()
+                if changed or overdue:
                     await reload_dags(session, changed or session.holdings.partitions)
                 while await apply_commands(session):
                     pass
@@ -174,6 +177,7 @@ def _hear(session: Session, payload: str) -> None:
     if kind == "dags":
         session.changed_dags |= partitions
     elif kind == "pools":
+        session.journal.forget_pools()
         session.holdings.room_changed = True
         session.enqueueing.wake()
     session.news.wake()

@@ -11,47 +11,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Collection
 
 from aiosched.db import journal as statements
 from aiosched.db.engine import Connection, Database
 from aiosched.db.inbox import answer_commands
-from aiosched.db.journal import PoolRow
+from aiosched.db.journal import Backend, PoolRow
 from aiosched.scheduler.holdings import Batch
 from aiosched.scheduler.metrics import Metrics
 
 _SETTLE_PAUSE = 0.05  # seconds between two questions about a commit that is still under way
 
 
-@dataclass(slots=True)
 class Transaction:
-    """One open transaction of this scheduler, behind the fence."""
+    """One transaction of this scheduler, behind the fence.
 
-    conn: Connection
-    incarnation: int
-    pools: dict[str, PoolRow] = field(default_factory=dict)
-    missing_pools: set[str] = field(default_factory=set)
-    xid: str | None = None
+    It is opened by the first thing that needs more than one statement. A batch of nothing
+    but instances, runs and pools is one statement, hence a transaction by itself.
+    """
 
-    async def lock_pools(self, names: Iterable[str]) -> None:
-        """Lock those of `names` that are not locked yet; ones that do not exist are remembered as missing."""
-        wanted = set(names) - self.pools.keys() - self.missing_pools
-        if wanted:
-            found = await statements.lock_pools(self.conn, wanted)
-            self.pools.update(found)
-            self.missing_pools |= wanted - found.keys()
+    def __init__(self, conn: Connection, incarnation: int, pools: dict[str, PoolRow | None], *, shared: bool) -> None:
+        self.conn = conn
+        self.pools = pools  # as known; None: does not exist
+        self.is_open = False
+        self._incarnation = incarnation
+        self._shared = shared
 
-    def covers(self, names: Iterable[str]) -> bool:
-        """Whether all of `names` are locked (or do not exist)."""
-        return all(name in self.pools or name in self.missing_pools for name in names)
+    async def begin(self) -> None:
+        """Open it, unless it is open. Raises FencedOut when this scheduler was taken over."""
+        if not self.is_open:
+            await statements.begin(self.conn, self._incarnation)
+            self.is_open = True
+
+    async def look_at_pools(self, names: Collection[str]) -> None:
+        """Know the pools `names`; where other schedulers use them too, lock them to the end of the transaction."""
+        if self._shared:
+            await self.begin()
+        found = await statements.read_pools(self.conn, names, lock=self._shared)
+        self.pools.update({name: found.get(name) for name in names})
 
     async def write(self, batch: Batch) -> None:
         """Store a batch. Raises StaleRows, which voids the transaction, when a row is not as expected."""
-        written = await statements.write(self.conn, batch.instances, batch.pool_deltas)
-        self.xid = written.xid
-        if batch.runs:
-            await statements.write_runs(self.conn, batch.runs)
+        if batch.needs_transaction:
+            await self.begin()
+        moved = await statements.write(self.conn, self._incarnation, batch.instances, batch.runs, batch.pool_deltas)
+        self.pools.update(moved)
         if batch.tries:
             await statements.insert_tries(self.conn, batch.tries)
         if batch.forget_xcoms:
@@ -59,7 +63,7 @@ class Transaction:
         if batch.xcoms:
             await statements.upsert_xcoms(self.conn, batch.xcoms)
         if batch.answers:
-            await answer_commands(self.conn, batch.answers, incarnation=self.incarnation)
+            await answer_commands(self.conn, batch.answers, incarnation=self._incarnation)
 
 
 class Journal:
@@ -70,8 +74,10 @@ class Journal:
         self._incarnation = incarnation
         self._metrics = metrics
         self._conn: Connection | None = None
+        self._backend: Backend | None = None
         self._lock = asyncio.Lock()
-        self.unsettled: str | None = None  # a transaction whose COMMIT was sent and not answered
+        self._pools: dict[str, PoolRow | None] = {}  # as of our last commit, while nobody else uses them
+        self._unsettled: list[Backend] = []  # of connections that were lost in the middle of something
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -80,34 +86,41 @@ class Journal:
         After any failure the connection is closed, so the next transaction opens a new one.
         Raises FencedOut when this scheduler was taken over.
         """
+        async with self.batch(shared=True) as transaction:
+            await transaction.begin()
+            yield transaction
+
+    @contextlib.asynccontextmanager
+    async def batch(self, *, shared: bool) -> AsyncIterator[Transaction]:
+        """As `transaction`, opened only when it needs to be. `shared`: other schedulers use the pools, too."""
         async with self._lock:
             conn = await self._connection()
+            if shared:
+                self._pools.clear()
             try:
-                await statements.begin(conn, self._incarnation)
-                transaction = Transaction(conn, self._incarnation)
-                yield transaction
-                self.unsettled = transaction.xid
+                transaction = Transaction(conn, self._incarnation, {} if shared else self._pools, shared=shared)
                 with self._metrics.journal_commit.time():
-                    await conn.execute("COMMIT")
-                self.unsettled = None
+                    yield transaction
+                    if transaction.is_open:
+                        await conn.execute("COMMIT")
             except BaseException:
-                self._conn = None
-                conn.terminate()
+                self._give_up_connection()
                 raise
 
-    async def settle(self) -> None:
-        """Wait until a transaction with an unknown outcome is over, one way or the other.
+    def forget_pools(self) -> None:
+        """Somebody has changed a pool: read them again before the next use."""
+        self._pools.clear()
 
-        What it became is read from the rows afterwards. Source: the design, section 6.
+    async def settle(self) -> None:
+        """Make sure that nothing sent on a lost connection is still under way.
+
+        What became of it is read from the rows afterwards. Source: the design, section 6.
         """
-        if self.unsettled is None:
-            return
-        conn = await self._connection()
-        status: str | None = "in progress"
-        while status == "in progress":
-            status = await statements.transaction_status(conn, self.unsettled)
-            await asyncio.sleep(0 if status != "in progress" else _SETTLE_PAUSE)
-        self.unsettled = None
+        while self._unsettled:
+            if await statements.end_backend(await self._connection(), self._unsettled[-1]):
+                await asyncio.sleep(_SETTLE_PAUSE)
+            else:
+                self._unsettled.pop()
 
     async def close(self) -> None:
         """Close the connection."""
@@ -116,11 +129,23 @@ class Journal:
             with contextlib.suppress(OSError):
                 await conn.close(timeout=1.0)
 
+    def _give_up_connection(self) -> None:
+        conn, self._conn = self._conn, None
+        self._pools.clear()
+        if conn is not None:
+            conn.terminate()
+        if self._backend is not None:
+            self._unsettled.append(self._backend)
+            self._backend = None
+
     async def _connection(self) -> Connection:
         if self._conn is None or self._conn.is_closed():
+            if self._conn is not None:
+                self._give_up_connection()
             conn = await self._db.connect(application_name="aiosched journal")
             try:
                 await conn.execute(statements.PLANNER)
+                self._backend = await statements.who_am_i(conn)
             except BaseException:
                 conn.terminate()
                 raise

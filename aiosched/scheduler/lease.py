@@ -113,7 +113,10 @@ class Lease:
                             raise FencedOut(f"Scheduler incarnation {incarnation} was taken over.")
                         self._trust(now)
                         renewed = now
-                    self._tell(self._on_view, await statements.look(conn))
+                    view = await statements.look(conn)
+                    if incarnation not in {peer.incarnation for peer in view.peers}:
+                        raise FencedOut(f"Scheduler incarnation {incarnation} was taken over.")
+                    self._tell(self._on_view, view)
                 except FencedOut as error:
                     logger.warning("%s", error)
                     self._lost = True

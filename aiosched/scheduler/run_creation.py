@@ -28,7 +28,6 @@ from aiosched.core.run_creation import (
     tasks_of_run,
 )
 from aiosched.core.states import RunState
-from aiosched.db import journal
 from aiosched.db import runs as statements
 from aiosched.db.inbox import CommandResult, answer_commands
 from aiosched.errors import DagError
@@ -201,7 +200,6 @@ async def create(
     async with session.writer.transaction() as transaction:
         conn = transaction.conn
         keys = await statements.insert_runs(conn, [_row(session, c, now) for c in creations])
-        transaction.xid = await journal.current_xid(conn)
         rows = (
             (key, task, -1, c.dag.version.spec.tasks[task].retries)
             for c in creations

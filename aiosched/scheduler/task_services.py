@@ -1,19 +1,41 @@
-"""What running tasks may ask of their scheduler, answered from the database."""
+"""What running tasks may ask of their scheduler, answered from the database.
+
+    trigger_dag   {dag_id, run_id, logical_date, run_after, conf, fail_when_paused} -> {run_id, is_paused}
+    clear_run     {dag_id, run_id}                               -> {run_id}
+    run_state     {dag_id, run_id | logical_date | newest}       -> {dag_exists, run: {run_id, state} or null}
+    task_states   {dag_id, run_id | logical_date, task_ids, group_id}
+                  -> {dag_exists, unknown: [id], run: {run_id, state} or null, tasks: [[task_id, map_index, state]]}
+
+Instants are ISO 8601 with an offset. A service raises NotFound or Refused with a message for the
+author of the task; what it answers is JSON. Whoever adds one adds a line here and to `SERVICES`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
 
 from aiosched.core.messages import XComRef
+from aiosched.db import inbox, services
 from aiosched.db import runs as statements
-from aiosched.db.engine import Database
+from aiosched.db.engine import Connection, Database
+from aiosched.errors import NotFound, Refused, TimedOut
+
+_PATIENCE: Final = 60.0  # seconds that a task waits for the owner of another DAG
+
+Service = Callable[[Database, int, Mapping[str, Any]], Awaitable[Any]]  # database, run key, arguments -> JSON values
 
 
 class DatabaseServices:
     """Implements `core.messages.TaskServices`. Task ids are resolved by the version that the run is pinned to."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, services: Mapping[str, Service] | None = None) -> None:
         self._db = db
+        self._services = SERVICES if services is None else services
         self._indexes: dict[int, dict[str, int]] = {}  # by DAG version
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
@@ -37,3 +59,92 @@ class DatabaseServices:
                 return []
             earlier, task_index = found
             return (await statements.get_xcoms(conn, earlier, [(task_index, ref)]))[0]
+
+    async def call(self, run: int, name: str, args: str) -> str:
+        """Answer one question by name; raises NotFound or Refused."""
+        service = self._services.get(name)
+        if service is None:
+            raise NotFound(f"There is no service {name!r}; known are {', '.join(sorted(self._services))}.")
+        answer = await service(self._db, run, msgspec.json.decode(args))
+        return msgspec.json.encode(answer).decode()
+
+
+async def _trigger_dag(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+    dag_id = str(args["dag_id"])
+    async with db.acquire() as conn:
+        dag = await services.dag_facts(conn, dag_id)
+    if dag is None:
+        raise NotFound(f"There is no DAG {dag_id!r} to trigger; see `aiosched dags list`.")
+    if dag.is_paused and args.get("fail_when_paused"):
+        raise Refused(f"DAG {dag_id!r} is paused: its run would wait. Unpause it: `aiosched dags unpause {dag_id}`.")
+    names = ("run_id", "logical_date", "run_after", "conf")
+    wanted = {name: args[name] for name in names if args.get(name) is not None}
+    answer = await _ask_owner(db, run, "trigger", dag_id, {**wanted, "triggered_by": "operator"})
+    return {"run_id": answer["run_id"], "is_paused": dag.is_paused}
+
+
+async def _clear_run(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+    return await _ask_owner(db, run, "clear_run", str(args["dag_id"]), {"run_id": args["run_id"]})
+
+
+async def _ask_owner(db: Database, run: int, verb: str, dag_id: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Put a request into the inbox and wait for what its owner says."""
+    async with db.acquire() as conn:
+        asking = await services.run_by_key(conn, run)
+        who = f"{asking.dag_id} {asking.run_id}" if asking is not None else "a task"
+        command = await inbox.add_command(conn, verb=verb, dag_id=dag_id, args=args, requested_by=who)
+    result = await inbox.wait_applied(db, command, timeout=_PATIENCE)
+    if result is None:
+        raise TimedOut(f"No scheduler has answered the request to {verb} {dag_id!r} within {_PATIENCE:.0f} s.")
+    if result.state != "applied":
+        kind = NotFound if result.result.get("exit_code") == NotFound.exit_code else Refused
+        raise kind(str(result.result.get("error", f"{verb} was refused")))
+    return result.result
+
+
+async def _run_state(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+    dag_id = str(args["dag_id"])
+    async with db.acquire() as conn:
+        dag = await services.dag_facts(conn, dag_id)
+        found = await (services.newest_run(conn, dag_id) if args.get("newest") else _find(conn, dag_id, args))
+    return {"dag_exists": dag is not None, "run": _shown(found)}
+
+
+async def _task_states(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+    dag_id, task_ids, group_id = str(args["dag_id"]), list(args.get("task_ids") or ()), args.get("group_id")
+    async with db.acquire() as conn:
+        dag = await services.dag_facts(conn, dag_id)
+        found = await _find(conn, dag_id, args)
+        tasks = []
+        if found is not None and (task_ids or group_id):
+            tasks = await services.task_states(conn, found.key, task_ids=task_ids, group_id=group_id)
+    unknown: list[str] = []
+    if dag is not None:
+        unknown = [task_id for task_id in task_ids if task_id not in dag.task_ids]
+        unknown += [group_id] if group_id and group_id not in dag.group_ids else []
+    return {"dag_exists": dag is not None, "unknown": unknown, "run": _shown(found), "tasks": tasks}
+
+
+async def _find(conn: Connection, dag_id: str, args: Mapping[str, Any]) -> services.RunFacts | None:
+    run_id, date = args.get("run_id"), args.get("logical_date")
+    found = await services.find_runs(
+        conn,
+        dag_id,
+        run_ids=[run_id] if run_id is not None else [],
+        logical_dates=[datetime.fromisoformat(date)] if date is not None else [],
+    )
+    return found[0] if found else None
+
+
+def _shown(run: services.RunFacts | None) -> dict[str, Any] | None:
+    return None if run is None else {"run_id": run.run_id, "state": run.state, "logical_date": run.logical_date}
+
+
+SERVICES: Final[Mapping[str, Service]] = MappingProxyType(
+    {
+        "clear_run": _clear_run,
+        "run_state": _run_state,
+        "task_states": _task_states,
+        "trigger_dag": _trigger_dag,
+    }
+)

@@ -24,6 +24,7 @@ from aiosched.core.branching import skipped_by
 from aiosched.core.graph import Graph
 from aiosched.core.messages import AttemptKey, Outcome, Report, RunInfo, SkipDecision
 from aiosched.core.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskState
+from aiosched.core.tally import Tally
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEGAL = {(old, new) for (old, _), new in TRANSITIONS.items()}
@@ -123,10 +124,8 @@ class Rows:
 class Player:
     """See the module docstring. `crashes` are the numbers of checkpoints, `lethal` ones kill what runs."""
 
-    def __init__(
-        self, graph: Graph, script: Script, *, crashes: Collection[int] = (), lethal: bool = False, watch: bool = True
-    ) -> None:
-        self.graph, self.script, self.watch = graph, script, watch
+    def __init__(self, graph: Graph, script: Script, *, crashes: Collection[int] = (), lethal: bool = False) -> None:
+        self.graph, self.script = graph, script
         self.crashes, self.lethal, self.checkpoints = crashes, lethal, count()
         self.rank = {task: position for position, task in enumerate(script.order or range(len(graph)))}
         self.now = NOW
@@ -284,8 +283,10 @@ class Player:
         board = self.board
         before = {i: (i.state, i.try_number) for i in board}
         result = call(self.now)
-        if not self.watch:
-            return result
+        afresh = Tally(self.graph, board)
+        for task in range(len(self.graph)):
+            assert board.counts_of(task) == (afresh.counts(task), afresh.totals[task]), "counts do not drift"
+        assert board.unfinished == afresh.unfinished
         for instance, (old, tries) in before.items():
             self._check_change(instance, old, tries)
         if call == board.evaluate:

@@ -1,74 +1,19 @@
-"""What a board decides, rule by rule. The rules in all their combinations: test_board_properties.py."""
+"""What a board decides on a run's way through its tasks and tries. All rules together: test_board_properties.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
+from board_builders import FAILED, RESCHEDULED, SKIPPED, SUCCESS, end, grant, of, run, seconds, started, states
 from board_player import FAIL_NOW, NOW, Ending, board_of, new_run, play, report_of
 from graph_builders import graph, setup, task, teardown
 
-from aiosched.core.board import SKIPPED_DOWNSTREAM, Board, Instance, new_instances
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Outcome, Report, SkipDecision, XComValue
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.board import Instance, new_instances
+from aiosched.core.messages import Outcome, Report, XComValue
 from aiosched.core.states import RunState, TaskState
-
-SUCCESS, FAILED, SKIPPED, RESCHEDULED, LOST = (
-    Outcome.SUCCESS,
-    Outcome.FAILED,
-    Outcome.SKIPPED,
-    Outcome.RESCHEDULED,
-    Outcome.LOST,
-)
-
-
-def seconds(number: float) -> timedelta:
-    return timedelta(seconds=number)
-
-
-def started(*tasks: TaskSpec, running: Sequence[str] = (), fail_fast: bool = False) -> Board:
-    """A board whose run has just begun; `running` tasks have been handed out, in that order, and started."""
-    compiled = Graph(DagSpec(dag_id="sales", tasks=tasks, fail_fast=fail_fast))
-    board = board_of(compiled, new_run(), new_instances(compiled, range(len(compiled))))
-    board.start(NOW)
-    board.evaluate(NOW)
-    for name in running:
-        run(board, name)
-    return board
-
-
-def of(board: Board, name: str) -> Instance:
-    found = board.find(board.graph.index[name])
-    assert found is not None
-    return found
-
-
-def grant(board: Board, name: str) -> Instance:
-    instance = of(board, name)
-    board.effects.ready.remove(instance)
-    board.grant(instance, NOW, incarnation=7)
-    return instance
-
-
-def run(board: Board, name: str) -> Instance:
-    instance = grant(board, name)
-    assert board.apply(Report(key=board.key(instance), outcome=Outcome.STARTED, at=NOW), NOW)
-    return instance
-
-
-def end(board: Board, name: str, ending: Ending = SUCCESS, **fields: Any) -> bool:
-    """Report how the current attempt of a task ended, and decide what follows."""
-    applied = board.apply(report_of(board.key(of(board, name)), ending, NOW, **fields), NOW)
-    board.evaluate(NOW)
-    return applied
-
-
-def states(board: Board) -> dict[str, str]:
-    return {board.graph.task_ids[i.task]: i.state.value for i in board}
-
+from aiosched.core.tally import Tally
 
 # -- a run's way through its tasks ----------------------------------------------------------
 
@@ -119,13 +64,16 @@ def test_trivial_empty_tasks_succeed_without_a_slot() -> None:
 
 
 def test_a_task_without_a_row_keeps_nobody_waiting() -> None:
-    compiled = graph(task("a"), task("b"), task("c", "a", "b"), setup("s"), teardown("t", "s", "a"))
+    compiled = graph(task("a"), task("b"), task("c", "a", "b"), setup("s"), teardown("t", "s", "b"))
     board = board_of(compiled, new_run(), new_instances(compiled, [1, 2, 4]))  # a and s take no part
-
     board.start(NOW)
     board.evaluate(NOW)
+    assert states(board) == {"b": "scheduled", "c": "none", "t": "none"}
 
-    assert states(board) == {"b": "scheduled", "c": "none", "t": "scheduled"}
+    run(board, "b")
+    end(board, "b")
+
+    assert states(board) == {"b": "success", "c": "scheduled", "t": "scheduled"}
 
 
 def test_a_start_may_be_stored_with_the_next_commit_and_its_end_may_come_first() -> None:
@@ -331,347 +279,6 @@ def test_reports_of_attempts_that_are_over_are_stale() -> None:
     assert not end(board, "b")
 
 
-# -- branches -------------------------------------------------------------------------------
-
-TO_A = SkipDecision(followed=("a",))
-STOP = SkipDecision(skipped=("a", "b", "join"))
-
-
-class TestBranches:
-    """Section 7."""
-
-    TASKS = (task("branch"), task("a", "branch"), task("b", "branch"), task("join", "a", "b"))
-
-    @pytest.mark.parametrize(
-        ("decision", "join_rule", "expected"),
-        [
-            (TO_A, "all_success", ("success", "skipped", "skipped")),
-            (TO_A, "none_failed", ("success", "skipped", "success")),
-            (SkipDecision(followed=()), "none_failed", ("skipped", "skipped", "success")),
-            (SkipDecision(followed=()), "none_failed_min_one_success", ("skipped", "skipped", "skipped")),
-            (STOP, "all_done", ("skipped", "skipped", "skipped")),  # whatever the rules say
-            (SkipDecision(skipped=("a", "b")), "all_done", ("skipped", "skipped", "success")),
-        ],
-    )
-    def test_skips_are_applied_with_the_branchs_success(
-        self, decision: SkipDecision, join_rule: str, expected: tuple[str, str, str]
-    ) -> None:
-        played = play(graph(*self.TASKS[:3], task("join", "a", "b", trigger_rule=join_rule)), {"branch": [decision]})
-
-        assert (played.states["a"], played.states["b"], played.states["join"]) == expected
-        assert played.states["branch"] == "success"
-
-    def test_the_decision_is_kept_with_the_branch(self) -> None:
-        board = started(*self.TASKS, running=["branch"])
-
-        end(board, "branch", STOP)
-
-        assert board.effects.xcoms == [(of(board, "branch"), XComValue(SKIPPED_DOWNSTREAM, '["a","b"]'))]
-        assert (of(board, "a").reason, of(board, "a").start_date) == ("skipped by branch", NOW)
-
-    def test_a_branch_that_skips_nothing_keeps_nothing(self) -> None:
-        board = started(*self.TASKS, running=["branch"])
-
-        end(board, "branch", SkipDecision(followed=("a", "b")))
-
-        assert (states(board)["a"], states(board)["b"], board.effects.xcoms) == ("scheduled", "scheduled", [])
-
-    def test_an_unknown_id_fails_the_branch(self) -> None:
-        board = started(*self.TASKS, running=["branch"])
-
-        end(board, "branch", SkipDecision(followed=("aa",)), xcoms=(XComValue("rows", "3"),))
-
-        assert states(board)["branch"] == "failed"
-        assert "chose 'aa'" in str(of(board, "branch").reason)
-        assert board.effects.xcoms == []
-
-    @pytest.mark.parametrize(
-        ("state", "after"),
-        [
-            (state, state if state in {"running", "shutdown", "success", "failed", "skipped"} else "skipped")
-            for state in TaskState
-        ],
-    )
-    def test_every_state_but_running_success_and_failed_is_overwritten(self, state: TaskState, after: str) -> None:
-        compiled = graph(task("branch"), task("a", "branch"))
-        rows = [Instance(0, state=TaskState.RUNNING, try_number=1), Instance(1, state=state, try_number=1)]
-        board = board_of(compiled, new_run(), rows)
-
-        assert board.apply(report_of(board.key(rows[0]), SkipDecision(followed=()), NOW), NOW)
-
-        assert rows[1].state == after
-        assert board.effects.cancelled == ([board.key(rows[1])] if state is TaskState.QUEUED else [])
-        assert (rows[1] in board.effects.released) is (state in {"queued", "restarting"})
-        assert (rows[1] in board.effects.withdrawn) is (state is TaskState.SCHEDULED)
-
-    def test_one_that_was_ready_and_not_yet_in_line_is_not_lined_up(self) -> None:
-        board = started(task("branch"), task("a", "branch", trigger_rule="always"), running=["branch"])
-        assert board.effects.ready == [of(board, "a")]
-
-        end(board, "branch", SkipDecision(followed=()))
-
-        assert (board.effects.ready, board.effects.withdrawn) == ([], [])
-
-    @pytest.mark.parametrize("rebuilt", [False, True])
-    @pytest.mark.parametrize("ending", [FAILED, RESCHEDULED, LOST])
-    def test_a_running_downstream_is_skipped_when_it_becomes_schedulable_again(
-        self, ending: Outcome, rebuilt: bool
-    ) -> None:
-        tasks = (task("branch"), task("a", "branch", trigger_rule="always", retries=3), task("b", "a"))
-        board = started(*tasks, running=["branch", "a"])
-        end(board, "branch", SkipDecision(followed=()))
-        assert states(board)["a"] == "running"
-        if rebuilt:
-            board = board_of(board.graph, board.run, list(board))
-            board.recall(of(board, "branch"), ["a", "no such task"])
-
-        end(board, "a", ending)
-
-        assert states(board) == {"branch": "success", "a": "skipped", "b": "skipped"}
-        assert of(board, "a").try_number == 1
-
-    def test_a_branch_that_runs_again_decides_again(self) -> None:
-        tasks = (task("branch"), task("a", "branch", trigger_rule="always", retries=3))
-        board = started(*tasks, running=["a"])
-        branch = of(board, "branch")
-        board.recall(branch, ["a"])  # of a try before it was cleared
-
-        end(board, "a", RESCHEDULED)  # an unfinished branch has no say
-
-        assert states(board)["a"] == "up_for_reschedule"
-
-    def test_a_mapped_branch_decides_for_its_own_map_index(self) -> None:
-        compiled = graph(task("branch"), task("a", "branch", trigger_rule="always"))
-        branches = [Instance(0, n, TaskState.RUNNING, 1) for n in (0, 1)]
-        board = board_of(compiled, new_run(), [*branches, *(Instance(1, n) for n in (0, 1))])
-
-        for branch, decision in zip(branches, (SkipDecision(followed=()), TO_A), strict=True):
-            assert board.apply(report_of(board.key(branch), decision, NOW), NOW)
-        board.start(NOW)
-        board.evaluate(NOW)
-
-        assert [i.state for i in board if i.task == 1] == [TaskState.SKIPPED, TaskState.SCHEDULED]
-
-    def test_a_mapped_branch_keeps_only_its_own_index_from_coming_back(self) -> None:
-        compiled = graph(task("branch"), task("a", "branch", trigger_rule="always"))
-        rows = [Instance(0, 0, TaskState.SUCCESS, 1), *(Instance(1, n, TaskState.RUNNING, 1) for n in (0, 1))]
-        board = board_of(compiled, new_run(), rows)
-        board.recall(rows[0], ["a"])
-
-        for instance in rows[1:]:
-            board.lose(instance, NOW, "its worker died")
-        board.evaluate(NOW)
-
-        assert [i.state for i in rows[1:]] == [TaskState.SKIPPED, TaskState.SCHEDULED]
-
-
-# -- setups and teardowns -------------------------------------------------------------------
-
-
-class TestTeardowns:
-    """Section 8."""
-
-    TASKS = (setup("s"), task("work", "s"), teardown("t", "s", "work"))
-
-    @pytest.mark.parametrize(
-        ("endings", "expected", "result"),
-        [
-            ({}, ("success", "success", "success"), "success"),
-            ({"work": [FAILED]}, ("success", "failed", "success"), "failed"),
-            ({"s": [FAILED]}, ("failed", "upstream_failed", "upstream_failed"), "failed"),
-            ({"s": [SKIPPED]}, ("skipped", "skipped", "skipped"), "success"),
-            ({"t": [FAILED]}, ("success", "success", "failed"), "success"),
-        ],
-    )
-    def test_a_teardown_runs_when_a_setup_succeeded_and_does_not_decide_the_run(
-        self, endings: Mapping[str, Sequence[Ending]], expected: tuple[str, ...], result: str
-    ) -> None:
-        played = play(graph(*self.TASKS), endings)
-
-        assert tuple(played.states.values()) == expected
-        assert played.result[0] == result
-
-    def test_a_teardown_waits_for_everything_between_its_setups_and_itself(self) -> None:
-        board = started(
-            setup("s"),
-            task("slow", "s"),
-            task("quick", "slow", trigger_rule="always"),
-            teardown("t", "s", "quick"),
-            running=["s"],
-        )
-        end(board, "s")
-        run(board, "slow")
-        run(board, "quick")
-        end(board, "quick")
-        assert states(board)["t"] == "none"
-
-        end(board, "slow", FAILED)
-
-        assert states(board)["t"] == "scheduled"
-
-    def test_a_setup_further_up_holds_back_every_rule(self) -> None:
-        board = started(setup("s"), task("near", "s"), task("far", "near", trigger_rule="always"), running=["s"])
-        assert states(board)["far"] == "none"
-
-        end(board, "s")
-
-        assert states(board)["far"] == "scheduled"  # without waiting for near
-
-    def test_a_failed_setup_further_up_settles_at_once(self) -> None:
-        board = started(setup("s"), task("near", "s"), task("far", "near", trigger_rule="always"), running=["s"])
-
-        end(board, "s", FAILED)
-
-        assert states(board)["far"] == "upstream_failed"
-        assert of(board, "far").reason == "a setup that it needs did not succeed"
-
-    def test_a_short_circuit_leaves_teardowns_alone(self) -> None:
-        compiled = graph(setup("s"), task("check", "s"), task("a", "check"), teardown("t", "s", "a"))
-
-        played = play(compiled, {"check": [SkipDecision(skipped=("a", "t"))]})
-
-        assert played.states == {"s": "success", "check": "success", "a": "skipped", "t": "success"}
-
-
-# -- ends from outside ----------------------------------------------------------------------
-
-
-class TestFailFast:
-    """Section 22.5, decision 13."""
-
-    def test_everything_else_ends_and_the_run_fails(self) -> None:
-        board = started(
-            *(task(name) for name in ("bad", "running", "queued", "scheduled", "done")),
-            task("retried", retries=1),
-            task("later", "bad", "running"),
-            running=["bad", "running", "done", "retried"],
-            fail_fast=True,
-        )
-        grant(board, "queued")
-        end(board, "done")
-        end(board, "retried", FAILED)
-        assert board.effects.cancelled == []  # a try that is repeated sets nothing off
-
-        end(board, "bad", FAILED)
-
-        assert states(board) == {
-            "bad": "failed", "running": "failed", "queued": "skipped", "scheduled": "skipped",
-            "done": "success", "retried": "skipped", "later": "skipped",
-        }  # fmt: skip
-        assert board.effects.cancelled == [board.key(of(board, "running")), board.key(of(board, "queued"))]
-        assert of(board, "later").reason == "bad failed (fail_fast)"
-        assert (board.run.state, board.run.reason) == (RunState.FAILED, "task_failure")
-
-    def test_a_failed_inner_task_fails_the_run_even_if_all_leaves_are_skipped(self) -> None:
-        board = started(task("bad"), task("leaf", "bad", trigger_rule="all_done"), running=["bad"], fail_fast=True)
-
-        end(board, "bad", FAILED)
-
-        assert (states(board)["leaf"], board.run.state) == ("skipped", RunState.FAILED)
-
-    @pytest.mark.parametrize("rebuilt", [False, True])
-    def test_teardowns_are_spared_and_the_run_goes_on_until_they_are_done(self, rebuilt: bool) -> None:
-        tasks = (setup("s"), task("bad", "s"), task("leaf", "bad"), teardown("t", "s", "leaf"))
-        board = started(*tasks, running=["s"], fail_fast=True)
-        end(board, "s")
-        run(board, "bad")
-        board.effects.run_changed = False
-
-        end(board, "bad", FAILED)
-
-        assert (states(board)["t"], board.run.state) == ("scheduled", RunState.RUNNING)
-        assert (board.run.reason, board.effects.run_changed) == ("task_failure", True)  # kept in the row
-        if rebuilt:
-            board = board_of(board.graph, board.run, list(board))
-            board.resume()
-        run(board, "t")
-        end(board, "t")
-        assert (board.run.state, board.run.reason) == (RunState.FAILED, "task_failure")
-
-    def test_mapped_siblings_are_spared(self) -> None:
-        compiled = Graph(DagSpec(dag_id="sales", tasks=(task("a"), task("b")), fail_fast=True))
-        rows = [Instance(0, 0, TaskState.RUNNING, 1), Instance(0, 1, TaskState.RUNNING, 1), Instance(1)]
-        board = board_of(compiled, new_run(), rows)
-
-        assert board.apply(report_of(board.key(rows[0]), FAILED, NOW), NOW)
-
-        assert [row.state.value for row in rows] == ["failed", "running", "skipped"]
-
-
-class TestCancelling:
-    """Section 28.5: marking a run failed."""
-
-    @pytest.mark.parametrize(
-        ("state", "after"),
-        [
-            ("running", "failed"), ("deferred", "failed"), ("up_for_reschedule", "failed"),
-            ("none", "skipped"), ("scheduled", "skipped"), ("queued", "skipped"), ("up_for_retry", "skipped"),
-            ("restarting", "skipped"), ("shutdown", "skipped"),
-            ("success", "success"), ("skipped", "skipped"), ("failed", "failed"),
-            ("upstream_failed", "upstream_failed"), ("removed", "removed"),
-        ],
-    )  # fmt: skip
-    def test_what_becomes_of_a_task(self, state: str, after: str) -> None:
-        row = Instance(0, state=TaskState(state), try_number=1)
-        board = board_of(graph(task("a")), new_run(), [row])
-
-        board.cancel(NOW)
-
-        assert (row.state.value, board.run.state, board.run.reason) == (after, RunState.FAILED, "cancelled")
-        assert bool(board.effects.cancelled) is (state in {"queued", "running"})
-
-    def test_an_unfinished_teardown_still_runs_and_the_run_ends_failed_after_it(self) -> None:
-        board = started(setup("s"), task("work", "s"), teardown("t", "s", "work"), running=["s"])
-        end(board, "s")
-        working = board.key(run(board, "work"))
-
-        board.cancel(NOW)
-        assert states(board) == {"s": "success", "work": "failed", "t": "scheduled"}
-        assert board.run.state is RunState.RUNNING
-        assert not board.apply(report_of(working, SUCCESS, NOW), NOW)  # the stopped attempt, late
-
-        run(board, "t")
-        end(board, "t")
-        assert (board.run.state, board.run.reason) == (RunState.FAILED, "cancelled")
-
-    def test_a_teardown_whose_setup_never_ran_is_skipped_with_it(self) -> None:
-        board = started(setup("s"), task("work", "s"), teardown("t", "s", "work"))
-
-        board.cancel(NOW)
-
-        assert set(states(board).values()) == {"skipped"}
-        assert (board.run.state, board.run.reason) == (RunState.FAILED, "cancelled")
-
-
-def test_a_run_that_times_out_fails_and_skips_everything_unfinished_teardowns_too() -> None:
-    board = started(
-        setup("s"), task("done"), task("work", "s"), teardown("t", "s", "work"), task("b"), running=["done", "b"]
-    )
-    end(board, "done")
-
-    board.time_out(NOW + seconds(9))
-
-    assert states(board) == {"s": "skipped", "done": "success", "work": "skipped", "t": "skipped", "b": "skipped"}
-    assert (board.run.state, board.run.reason, board.run.end_date) == (
-        RunState.FAILED,
-        "timed_out",
-        NOW + seconds(9),
-    )
-    assert board.effects.cancelled == [board.key(of(board, "b"))]
-    assert (of(board, "b").start_date, of(board, "b").end_date) == (NOW, NOW + seconds(9))
-    assert of(board, "b").reason == "the run timed out"
-
-
-@pytest.mark.parametrize("interrupt", [Board.cancel, Board.time_out])
-def test_a_run_that_is_over_is_left_alone(interrupt: Callable[[Board, Any], None]) -> None:
-    board = started(task("a", is_empty=True))
-    assert board.run.state is RunState.SUCCESS
-
-    interrupt(board, NOW + seconds(1))
-
-    assert (board.run.state, board.run.reason, board.run.end_date) == (RunState.SUCCESS, None, NOW)
-
-
 # -- reading back ---------------------------------------------------------------------------
 
 
@@ -695,3 +302,16 @@ def test_a_board_that_is_read_back_asks_again_for_slots_and_timers() -> None:
     assert (board.total, board.unfinished) == (5, 4)
     counts, total = board.counts_of(4)
     assert (counts.success, counts.done, total) == (1, 1, 1)
+
+
+def test_a_report_costs_what_it_changes_however_large_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = started(task("t0"), *(task(f"t{n}", f"t{n - 1}") for n in range(1, 1_000)))
+    looked_at: list[int] = []
+    judge = Tally.judge
+    monkeypatch.setattr(Tally, "judge", lambda tally, index: looked_at.append(index) or judge(tally, index))
+
+    for n in range(999):
+        grant(board, f"t{n}")
+        end(board, f"t{n}")
+
+    assert looked_at == list(range(1, 1_000))  # the next one each time, and nobody else

@@ -46,10 +46,13 @@ class Story:
 
 @st.composite
 def graphs(draw: st.DrawFn, *, calm: bool = False) -> Graph:
-    """Up to eight tasks. `calm`: the final states cannot depend on the order of reports (no skips)."""
-    size = draw(st.integers(1, 8))
-    kinds = [draw(st.sampled_from(["task"] * 6 + ["empty", "setup", "teardown"])) for _ in range(size)]
+    """Up to nine tasks. `calm`: the final states cannot depend on the order of reports (no skips)."""
+    size = draw(st.integers(1, 4)) + draw(st.integers(0, 5))
+    kinds = [draw(st.sampled_from(["task"] * 5 + ["empty", "setup", "teardown"])) for _ in range(size)]
     upstream = [draw(st.sets(st.integers(0, n - 1), max_size=3)) if n else set[int]() for n in range(size)]
+    for n, kind in enumerate(kinds):
+        if kind == "teardown" and "setup" in kinds[:n] and draw(st.booleans()):
+            upstream[n].add(kinds.index("setup"))
     leaves = set(range(size)).difference(*upstream)
     tasks = []
     for n, kind in enumerate(kinds):
@@ -76,14 +79,14 @@ def graphs(draw: st.DrawFn, *, calm: bool = False) -> Graph:
                 retry_exponential_backoff=draw(st.sampled_from([0.0, 2.0])),
             )
         )
-    fail_fast = not calm and draw(st.integers(0, 5)) == 0
+    fail_fast = not calm and _seldom(draw)
     return Graph(DagSpec(dag_id="sales", tasks=tuple(tasks), fail_fast=fail_fast))
 
 
 @st.composite
 def stories(draw: st.DrawFn, *, calm: bool = False, losses: int = MAX_LOSSES) -> Story:
     graph = draw(graphs(calm=calm))
-    plain: list[Ending] = [Outcome.SUCCESS, Outcome.FAILED, Outcome.FAILED, FAIL_NOW, Outcome.RESCHEDULED]
+    plain: list[Ending] = [Outcome.FAILED, Outcome.SUCCESS, FAIL_NOW, Outcome.RESCHEDULED]
     endings: dict[str, list[Ending]] = {}
     lost: dict[str, list[int]] = {}
     for task, name in enumerate(graph.task_ids):
@@ -91,8 +94,9 @@ def stories(draw: st.DrawFn, *, calm: bool = False, losses: int = MAX_LOSSES) ->
         if not calm:
             possible = st.one_of(possible, st.just(Outcome.SKIPPED), _decisions(graph, task))
         endings[name] = draw(st.lists(possible, max_size=3))
-        if losses and draw(st.integers(0, 3)) == 0:
+        if losses and _seldom(draw):
             lost[name] = draw(st.lists(st.integers(0, losses), max_size=2))
+    interrupts = st.tuples(st.integers(0, 6), st.sampled_from(["cancel", "time_out"]))
     return Story(
         graph,
         Script(
@@ -100,14 +104,14 @@ def stories(draw: st.DrawFn, *, calm: bool = False, losses: int = MAX_LOSSES) ->
             losses=lost,
             order=draw(st.permutations(range(len(graph)))),
             starts=draw(st.sets(st.sampled_from(graph.task_ids))),
-            removed=()
-            if calm or draw(st.integers(0, 5))
-            else draw(st.sets(st.sampled_from(graph.task_ids), max_size=2)),
-            interrupt=None
-            if calm or draw(st.integers(0, 4))
-            else (draw(st.integers(0, 5)), draw(st.sampled_from(["cancel", "time_out"]))),
+            removed=draw(st.sets(st.sampled_from(graph.task_ids), max_size=2)) if not calm and _seldom(draw) else (),
+            interrupt=draw(interrupts) if not calm and _seldom(draw) else None,
         ),
     )
+
+
+def _seldom(draw: st.DrawFn) -> bool:
+    return draw(st.integers(0, 5)) == 5
 
 
 def _decisions(graph: Graph, task: int) -> st.SearchStrategy[Ending]:

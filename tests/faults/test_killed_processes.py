@@ -1,0 +1,190 @@
+"""A scheduler process that is killed with SIGKILL in the middle of its work; others carry on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+from aiosched.clock import FakeClock
+from aiosched.core.ids import partition_of
+from aiosched.db.engine import Database
+from tests.faults.service_process import RUNS, TASKS, numbered_dag
+from tests.scheduler.harness import assert_consistent, register
+
+GUARD = 60.0
+
+
+@contextlib.asynccontextmanager
+async def service(dsn: str, folder: Path, name: str = "one") -> AsyncIterator[Process]:
+    """A scheduler process; killed at the end of the block at the latest."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.faults.service_process", dsn, str(folder), name, cwd=Path(__file__).parents[2]
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def kill(process: Process) -> None:
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+
+
+async def until(process: Process, condition: Callable[[], Awaitable[object]], what: str) -> None:
+    try:
+        async with asyncio.timeout(GUARD):
+            while not await condition():
+                assert process.returncode is None, f"the process ended with {process.returncode}"
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"waited {GUARD:.0f} s for {what}") from None
+
+
+async def ask_for_runs(db: Database, folder: Path, count: int = RUNS) -> None:
+    await register(db, numbered_dag(folder).to_spec())
+    async with db.acquire() as conn:
+        await conn.execute(
+            """INSERT INTO command (partition, dag_id, verb, args, requested_by)
+               SELECT $1, 'd', 'trigger', json_build_object('run_id', 'r' || n), 'test'
+                 FROM generate_series(1, $2::int) AS n""",
+            partition_of("d"),
+            count,
+        )
+
+
+async def count(db: Database, query: str) -> int:
+    async with db.acquire() as conn:
+        number: int = await conn.fetchval(query)
+    return number
+
+
+SUCCEEDED = "SELECT count(*) FROM task_instance WHERE state = 'success'"
+UNFINISHED = "SELECT count(*) FROM dag_run WHERE state IN ('queued', 'running')"
+NOT_ASKED = "SELECT count(*) FROM command WHERE state = 'waiting'"
+
+
+def ran(folder: Path) -> list[tuple[str, str]]:
+    """(run id, task id) of every beginning of a task, in order."""
+    path = folder / "ran"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(run_id, task_id) for run_id, task_id, _ in map(str.split, lines)]
+
+
+async def stored_successes(db: Database) -> set[tuple[str, str]]:
+    async with db.acquire() as conn:
+        rows = await conn.fetch(
+            """SELECT r.run_id, 't' || ti.task_index FROM task_instance ti JOIN dag_run r ON r.id = ti.run_id
+                WHERE ti.state = 'success'"""
+        )
+    return {(run_id, task_id) for run_id, task_id in rows}
+
+
+async def test_killed_twice_in_the_middle_of_a_hundred_runs_all_finish_and_no_success_is_run_again(
+    dsn: str, db: Database, tmp_path: Path
+) -> None:
+    await ask_for_runs(db, tmp_path)
+    for so_far in (60, 250):
+        async with service(dsn, tmp_path) as process:
+
+            async def far_enough(least: int = so_far) -> bool:
+                return await count(db, SUCCEEDED) >= least
+
+            await until(process, far_enough, f"{so_far} successes")
+            await kill(process)
+        before, lines = await stored_successes(db), len(ran(tmp_path))
+        await assert_consistent(db)
+
+        async with service(dsn, tmp_path) as process:
+
+            async def more(least: int = len(before) + 40) -> bool:
+                return await count(db, SUCCEEDED) >= min(least, RUNS * TASKS)
+
+            await until(process, more, "the next one to carry on")
+            await kill(process)
+        assert not before & set(ran(tmp_path)[lines:])
+
+    before, lines = await stored_successes(db), len(ran(tmp_path))
+    async with service(dsn, tmp_path) as process:
+
+        async def done() -> bool:
+            return await count(db, NOT_ASKED) == 0 and await count(db, UNFINISHED) == 0
+
+        await until(process, done, "the end of all runs")
+    assert not before & set(ran(tmp_path)[lines:])
+    assert await count(db, "SELECT count(*) FROM dag_run WHERE state = 'success'") == RUNS
+    assert await count(db, SUCCEEDED) == RUNS * TASKS
+    await assert_consistent(db)
+
+
+async def test_a_peer_takes_a_killed_scheduler_over_within_seconds_and_lost_attempts_spend_no_retry(
+    dsn: str, db: Database, tmp_path: Path, clock: FakeClock
+) -> None:
+    (tmp_path / "hold").touch()
+    await ask_for_runs(db, tmp_path, 10)
+    async with service(dsn, tmp_path, "one") as one:
+
+        async def all_running() -> bool:
+            return len(ran(tmp_path)) == 10
+
+        await until(one, all_running, "ten attempts")
+        async with service(dsn, tmp_path, "two") as two:
+
+            async def two_lives() -> bool:
+                return await count(db, "SELECT count(*) FROM scheduler WHERE name = 'two'") == 1
+
+            await until(two, two_lives, "the second scheduler")
+            await kill(one)
+            (tmp_path / "hold").unlink()
+            async with asyncio.timeout(10):  # the lease alone would take 15 seconds
+
+                async def taken_over() -> bool:
+                    return len(ran(tmp_path)) > 10
+
+                await until(two, taken_over, "the take-over")
+
+            async def done() -> bool:
+                return await count(db, UNFINISHED) == 0
+
+            await until(two, done, "the end of all runs")
+    assert await count(db, "SELECT count(*) FROM dag_run WHERE state = 'success'") == 10
+    assert await count(db, "SELECT count(*) FROM task_try WHERE state = 'lost'") == 10
+    await assert_consistent(db)
+
+
+async def test_an_attempt_that_dies_with_three_schedulers_in_a_row_fails_its_task_and_says_why(
+    dsn: str, db: Database, tmp_path: Path
+) -> None:
+    (tmp_path / "hold").touch()
+    await ask_for_runs(db, tmp_path, 1)
+    for death in range(1, 4):
+        async with service(dsn, tmp_path) as process:
+
+            async def running(times: int = death) -> bool:
+                return len(ran(tmp_path)) == times
+
+            await until(process, running, f"try {death}")
+            await kill(process)
+
+    async with service(dsn, tmp_path) as process:
+
+        async def done() -> bool:
+            return await count(db, UNFINISHED) == 0
+
+        await until(process, done, "the end of the run")
+
+    assert len(ran(tmp_path)) == 3
+    async with db.acquire() as conn:
+        row = await conn.fetchrow("SELECT state, losses, reason FROM task_instance WHERE task_index = 0")
+        tries = await conn.fetch("SELECT try_number, state FROM task_try ORDER BY try_number")
+    assert tuple(row) == ("failed", 3, "lost 3 times in a row: its scheduler ended while it ran")
+    assert list(map(tuple, tries)) == [(1, "lost"), (2, "lost"), (3, "failed")]
+    assert await count(db, "SELECT count(*) FROM dag_run WHERE state = 'failed'") == 1
+    await assert_consistent(db)
