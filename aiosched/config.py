@@ -135,6 +135,14 @@ class ParsingSettings(_Section):
     stale_dag_threshold: float = Field(default=50.0, ge=0, description="seconds before a DAG that vanished is stale")
 
 
+class SecretsSettings(_Section):
+    fernet_keys: str | None = Field(
+        default=None,
+        description="keys for variables and connections, comma separated: the first encrypts, all decrypt; "
+        "unset: a file in core.home, for the embedded database",
+    )
+
+
 class LogSettings(_Section):
     level: LogLevel = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
     format: Literal["auto", "text", "json"] = Field(
@@ -156,6 +164,7 @@ class Settings(_Section):
     scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
     executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
     parsing: ParsingSettings = Field(default_factory=ParsingSettings)
+    secrets: SecretsSettings = Field(default_factory=SecretsSettings)
     logs: LogSettings = Field(default_factory=LogSettings)
     web: WebSettings = Field(default_factory=WebSettings)
 
@@ -182,11 +191,12 @@ FLAGS: Final = MappingProxyType(
         "web.port": "--port",
     }
 )
-SECRET_KEYS: Final = frozenset({"database.dsn"})
+SECRET_KEYS: Final = frozenset({"database.dsn", "secrets.fernet_keys"})
 
 _LONG_PREFIX: Final = "AIOSCHED__"
 _SHORT_PREFIX: Final = "AIOSCHED_"
 _FROM_FILE: Final = "__FILE"
+_NOT_SETTINGS: Final = ("AIOSCHED_VAR_", "AIOSCHED_CONN_")  # variables and connections of DAGs
 _OF_KUBERNETES: Final = re.compile(r"_(SERVICE|PORT)(_|$)")
 
 
@@ -335,6 +345,8 @@ def _refuse_unknown_variable(variable: str, keys: Mapping[str, str]) -> None:
 
     Others may use the prefix too: Kubernetes sets AIOSCHED_PORT for a service of that name.
     """
+    if variable.startswith(_NOT_SETTINGS):
+        return
     if variable.startswith(_LONG_PREFIX):
         hint = _near(variable, keys)
     elif variable.startswith(_SHORT_PREFIX) and not _OF_KUBERNETES.search(variable):
@@ -377,9 +389,9 @@ def _near(name: str, possible: Iterable[str]) -> str:
 
 
 def shown(key: str, value: Any) -> Any:
-    """`value` as it may be shown to people: paths as text, the password of a DSN hidden."""
+    """`value` as it may be shown to people: paths as text, the password of a DSN and keys hidden."""
     if key in SECRET_KEYS and isinstance(value, str):
-        return hide_password(value)
+        return hide_password(value) if key == "database.dsn" else "***"
     return str(value) if isinstance(value, Path) else value
 
 

@@ -22,19 +22,23 @@ AioschedError
 ├── ExecutorError
 ├── TemplateError            a template of a task cannot be rendered
 ├── CommandFailed            a task's command ended with an error; retryable
+├── TaskDeferralError        what a deferred task waited for failed; retryable
+│   └── TaskDeferralTimeout  it waited longer than it wanted to
 ├── InvalidTransition        a bug in aiosched
 └── TaskSignal               raised by a task to say how it ends
     ├── SkipTask             skipped, no retry
     ├── FailTask             failed, whatever retries are left
     │   └── SensorTimeout    a sensor waited long enough
     ├── RescheduleTask       call again at an instant, the slot is free meanwhile
+    ├── TaskDeferred         go on when a trigger has fired, the slot is free meanwhile
 TaskTimeout                  an execution timeout; retryable
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
 
 
 def did_you_mean(name: str, possible: Iterable[str], *, most: int = 3) -> str:
@@ -185,6 +189,33 @@ class RescheduleTask(TaskSignal):
     def __init__(self, at: datetime) -> None:
         super().__init__(f"call again at {at.isoformat()}")
         self.at = at
+
+
+class TaskDeferred(TaskSignal):
+    """The task gives its slot back until `trigger` fires; then its method `method_name` goes on.
+
+    The method is called as `method(context, event=…, **kwargs)`. `timeout` in seconds or as a
+    timedelta: how long the task waits at most.
+    """
+
+    def __init__(
+        self,
+        *,
+        trigger: Any,
+        method_name: str,
+        kwargs: Mapping[str, Any] | None = None,
+        timeout: timedelta | float | None = None,
+    ) -> None:
+        super().__init__(f"goes on with {method_name} when {type(trigger).__name__} fires")
+        self.trigger, self.method_name, self.kwargs, self.timeout = trigger, method_name, dict(kwargs or {}), timeout
+
+
+class TaskDeferralError(AioschedError):
+    """The trigger of a deferred task failed; retryable."""
+
+
+class TaskDeferralTimeout(TaskDeferralError):
+    """The trigger of a deferred task did not fire in time; retryable, but for a sensor it is its timeout."""
 
 
 class TaskTimeout(AioschedError):

@@ -5,6 +5,8 @@ Trigger timetables start a run AT the tick.
 """
 
 from aiosched.core.timetables import (
+    AssetOrTimeSchedule,
+    AssetTriggeredTimetable,
     ContinuousTimetable,
     CronDataIntervalTimetable,
     CronTriggerTimetable,
@@ -18,6 +20,8 @@ from aiosched.core.timetables import (
 )
 
 __all__ = [
+    "AssetOrTimeSchedule",
+    "AssetTriggeredTimetable",
     "ContinuousTimetable",
     "CronDataIntervalTimetable",
     "CronTriggerTimetable",

@@ -145,6 +145,17 @@ def build_context(task: BaseOperator, ti: TaskInstance, attempt: Attempt, dag: D
     )
 
 
+def build_run_context(dag: DAG, run: RunInfo) -> Context:
+    """The context of a DAG's callback when no task instance goes with it: `ti` and `task` are None."""
+    values = dict.fromkeys(("exception", "reason", "task", "task_instance", "ti"))
+    params = {**dag.params, **run.conf}
+    return Context(
+        {**values, "conf": run.conf, "dag": dag, "params": params, "run_id": run.run_id, "test_mode": False},
+        _UNDATED if run.logical_date is None else _DATED,
+        run,
+    )
+
+
 def get_current_context() -> Context:
     """The context of the task that runs in the caller's thread or coroutine; raises AioschedError outside one."""
     context = _current.get()

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeAlias
 
 from aiosched.authoring import checks
 from aiosched.authoring.building import current_dag, current_group
@@ -18,17 +18,18 @@ from aiosched.authoring.location import Location
 from aiosched.authoring.rendering import render_task, template_references
 from aiosched.authoring.settings import defaults
 from aiosched.authoring.xcom_arg import RETURN_VALUE, XComArg, iter_xcom_args
-from aiosched.core.messages import XComRef
+from aiosched.core.messages import Resume, XComRef
 from aiosched.core.spec import DEFAULT_POOL
 from aiosched.core.trigger_rules import TriggerRule
 from aiosched.core.weights import WeightRule
-from aiosched.errors import DagError
+from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDeferralTimeout, TaskDeferred
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
     from aiosched.authoring.dag import DAG
     from aiosched.authoring.groups import TaskGroup
     from aiosched.authoring.params import ParamsDict
+    from aiosched.authoring.triggers.base import BaseTrigger
 
 Callback: TypeAlias = Callable[["Context"], Any]
 Callbacks: TypeAlias = Callback | Sequence[Callback] | None
@@ -203,6 +204,42 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
 
     def on_kill(self) -> None:
         """Called when the attempt is stopped: release what `execute` holds outside this process."""
+
+    def defer(
+        self,
+        *,
+        trigger: BaseTrigger,
+        method_name: str,
+        kwargs: Mapping[str, Any] | None = None,
+        timeout: Seconds | None = None,
+    ) -> NoReturn:
+        """Give the slot back until `trigger` fires; then `method_name(context, event=…, **kwargs)` goes on.
+
+        The method runs in a fresh copy of the task, perhaps in another process: what it needs comes as
+        `kwargs` (plain data, instants, durations). It may defer again. Raises TaskDeferred.
+        """
+        raise TaskDeferred(trigger=trigger, method_name=method_name, kwargs=kwargs, timeout=timeout)
+
+    def resumes_async(self, resume: Resume) -> bool:
+        """Whether `resume_execution` gives a coroutine."""
+        return resume.error is None and inspect.iscoroutinefunction(getattr(self, resume.next_method, None))
+
+    def resume_execution(self, resume: Resume, context: Context) -> Any:
+        """Go on after a deferral, in place of `execute`: the method's value, or a coroutine.
+
+        Raises TaskDeferralError when the trigger failed, TaskDeferralTimeout when it did not fire in time.
+        """
+        if resume.error is not None:
+            raise (TaskDeferralTimeout if resume.timed_out else TaskDeferralError)(resume.error)
+        from aiosched.authoring.triggers.encoding import load  # few tasks defer
+
+        method = getattr(self, resume.next_method, None)
+        if method is None:
+            raise AioschedError(
+                f"Task {self.task_id!r} was to go on with {resume.next_method!r}, but {self.task_type} has no such "
+                "method: name an existing one in defer(method_name=…)."
+            )
+        return method(context, event=load(resume.event), **load(resume.next_kwargs))
 
     @property
     def is_async(self) -> bool:

@@ -29,14 +29,15 @@ _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+._-]*)://")
 _AUTHORITY: Final = re.compile(
     r"^(?:(?P<login>[^:@/?#]*)(?::(?P<password>[^@/?#]*))?@)?(?P<host>\[[^\]]*\]|[^:@/?#]*)(?::(?P<port>\d*))?$"
 )
+_TYPES: Final[Mapping[str, Any]] = {"port": int, "extra": (str, Mapping)}
 _SYNONYMS: Final = {"postgresql": "postgres"}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ConnectionValue:
-    """A connection. `extra` is the text of a JSON object; `port` 1 to 65535.
+    """A connection. `extra` is the text of a JSON object (or a dict, kept as that); `port` 1 to 65535.
 
-    Raises ConfigError for what cannot be one. Its `repr` and `str` show no secrets.
+    What is empty is None. Raises ConfigError for what cannot be one. Its `repr` and `str` show no secrets.
     """
 
     conn_id: str
@@ -46,7 +47,7 @@ class ConnectionValue:
     password: str | None = None
     port: int | None = None
     schema: str | None = None
-    extra: str | None = None
+    extra: str | None = None  # normal JSON text, so that equal connections are equal
     description: str | None = None
 
     def __post_init__(self) -> None:
@@ -57,11 +58,13 @@ class ConnectionValue:
             )
         if self.port is not None and not 1 <= self.port <= 65535:
             raise ConfigError(f"Connection {self.conn_id!r}: a port is 1 to 65535, not {self.port}.")
-        if isinstance(self.extra, Mapping):
-            object.__setattr__(self, "extra", json.dumps(dict(self.extra)) if self.extra else None)
-        elif self.extra is not None and not isinstance(_decoded(self.extra), dict):
+        extras = self.extra if isinstance(self.extra, Mapping) else _decoded(self.extra or "{}")
+        if not isinstance(extras, Mapping):
             raise ConfigError(f"""Connection {self.conn_id!r}: extra must be a JSON object such as '{{"key": 1}}'.""")
-        object.__setattr__(self, "conn_type", normal_type(self.conn_type))
+        fixed = {name: getattr(self, name) or None for name in ("host", "login", "password", "schema", "description")}
+        fixed |= {"conn_type": normal_type(self.conn_type), "extra": json.dumps(extras) if extras else None}
+        for name, value in fixed.items():
+            object.__setattr__(self, name, value)  # frozen for everybody else
 
     @property
     def extra_dejson(self) -> dict[str, Any]:
@@ -149,18 +152,15 @@ class ConnectionValue:
             )
         if isinstance(given.get("port"), str):
             given["port"] = int(given["port"]) if given["port"].isdecimal() else 0
-        if isinstance(given.get("extra"), Mapping):
-            given["extra"] = json.dumps(given["extra"])
-        wrong = [name for name, value in given.items() if not isinstance(value, int if name == "port" else str)]
+        wrong = [name for name, value in given.items() if not isinstance(value, _TYPES.get(name, str))]
         if wrong:
             raise ConfigError(f"Connection {conn_id!r}: {', '.join(wrong)} must be text (port a number).")
-        return cls(conn_id=conn_id, **{name: value or None for name, value in given.items() if name != "conn_type"},
-                   conn_type=given.get("conn_type", ""))  # fmt: skip
+        return cls(conn_id=conn_id, **given)
 
     def as_fields(self) -> dict[str, Any]:
         """Every field but the id that is set, secrets included; `from_fields` takes it."""
         every = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "conn_id"}
-        return {name: value for name, value in every.items() if value not in (None, "")}
+        return {name: value for name, value in every.items() if value}
 
     def masked(self: C) -> C:
         """The same connection for people: password and secret extras are `***`."""

@@ -186,7 +186,6 @@ class TaskServices(Protocol):
         """As `get_xcoms` for one ref, from the newest earlier run of the DAG that has it (include_prior_dates)."""
         ...
 
-
     async def call(self, run: int, name: str, args: str) -> str:
         """Ask for something else by name; arguments and answer are JSON texts. See scheduler/task_services.py.
 

@@ -22,6 +22,7 @@ NEWS_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition
 APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: command ids, comma separated
 
 _POLL_SECONDS: Final = 1.0
+_IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 19 digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,9 @@ async def answer_commands(conn: Connection, answers: Sequence[tuple[int, Command
 
 async def announce_applied(conn: Connection, ids: Sequence[int]) -> None:
     """Wake those who wait for these requests; call it after the commit."""
-    for start in range(0, len(ids), 500):
-        await conn.execute("SELECT pg_notify($1, $2)", APPLIED_CHANNEL, ",".join(map(str, ids[start : start + 500])))
+    for start in range(0, len(ids), _IDS_PER_NOTIFY):
+        batch = ids[start : start + _IDS_PER_NOTIFY]
+        await conn.execute("SELECT pg_notify($1, $2)", APPLIED_CHANNEL, ",".join(map(str, batch)))
 
 
 READ_RESULT: Final = "SELECT state, result FROM command WHERE id = $1"

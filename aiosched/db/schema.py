@@ -98,6 +98,8 @@ dag = Table(
     _instant("next_dagrun_data_interval_start"),
     _instant("next_dagrun_data_interval_end"),
     _instant("next_dagrun_create_after"),
+    _instant("asset_scheduled_at"),  # by parsing: when it was first scheduled on assets; NULL: it is not
+    _instant("last_asset_run_after"),  # run_after of its newest asset-triggered run
     _created_at(),
     CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
     Index(None, "partition"),
@@ -257,11 +259,36 @@ asset = Table(
     "asset",
     metadata,
     _identity(),
-    Column("name", Text, nullable=False, unique=True),
-    Column("uri", Text, nullable=False, unique=True),
-    Column("is_active", Boolean, nullable=False, server_default=text("true")),
+    Column("name", Text, nullable=False, unique=True),  # says which asset it is
+    Column("uri", Text, nullable=False),
+    Column("is_active", Boolean, nullable=False, server_default=text("true")),  # some DAG refers to it
     Column("extra", JSON, nullable=False, server_default=text("'{}'")),
     _created_at(),
+    Index(None, "uri"),
+)
+
+# The assets that an alias has led to so far.
+asset_alias = Table(
+    "asset_alias",
+    metadata,
+    Column("alias", Text, primary_key=True),
+    Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
+    _created_at(),
+)
+
+# Which DAG mentions which asset, and as what. Written by parsing; none for stale DAGs.
+asset_reference = Table(
+    "asset_reference",
+    metadata,
+    Column("dag_id", Text, primary_key=True),
+    Column("role", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),  # asset and alias define one, name and uri refer to one
+    Column("name", Text, primary_key=True),  # of the asset or alias; the URI for kind uri
+    Column("task_id", Text, primary_key=True),  # empty for the schedule
+    Column("uri", Text, nullable=False, server_default=text("''")),
+    CheckConstraint(_one_of("role", ("schedule", "inlet", "outlet")), name="role"),
+    CheckConstraint(_one_of("kind", ("asset", "alias", "name", "uri")), name="kind"),
+    Index(None, "name", "role"),
 )
 
 asset_event = Table(
@@ -269,20 +296,39 @@ asset_event = Table(
     metadata,
     _identity(),
     Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), nullable=False),
-    Column("source_run_id", BigInteger),
+    _instant("timestamp", nullable=False),
+    Column("source_dag_id", Text),  # the source is NULL for events that people emit
+    Column("source_run_id", BigInteger),  # dag_run.id
     Column("source_task_index", Integer),
     Column("source_map_index", Integer),
+    Column("alias", Text),  # through which a task added it
     Column("extra", JSON, nullable=False, server_default=text("'{}'")),
     _created_at(),
-    Index(None, "asset_id", "created_at"),
+    Index(None, "asset_id", "timestamp"),
 )
 
+# Assets with events that no run of the DAG has seen yet: one row however many events.
 asset_queue = Table(
     "asset_queue",
     metadata,
     Column("dag_id", Text, primary_key=True),
     Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
+    _partition(),
+    _instant("first_at", nullable=False),  # of the earliest and the newest of these events
+    _instant("newest_at", nullable=False),
     _created_at(),
+    Index(None, "partition"),
+)
+
+# The events that made an asset-triggered run: each counts once for a DAG.
+asset_consumption = Table(
+    "asset_consumption",
+    metadata,
+    Column("dag_id", Text, primary_key=True),
+    Column("event_id", BigInteger, ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True),
+    Column("run_id", BigInteger, nullable=False),  # dag_run.id
+    Index(None, "run_id"),
+    Index(None, "event_id"),
 )
 
 deferred_trigger = Table(

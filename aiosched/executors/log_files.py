@@ -1,6 +1,7 @@
 """Where the log of an attempt lies, and reading it.
 
     <logs>/dag_id=sales/run_id=manual__2026-.../task_id=load[/map_index=3]/attempt=1.log
+    <logs>/dag_id=sales/run_id=manual__2026-.../callback=dag_failure/attempt=<its id>.log
 
 Pure path arithmetic and reading; who writes the files is logs.py. An attempt that said
 nothing has no file.
@@ -28,6 +29,9 @@ def log_folder(logs: Path, *, dag_id: str, run_id: str, task_id: str, map_index:
 def log_path(logs: Path, attempt: Attempt) -> Path:
     """The log file of `attempt`, whether it exists or not."""
     run, key = attempt.run, attempt.key
+    if attempt.callback is not None:
+        folder = logs / _part("dag_id", run.dag_id) / _part("run_id", run.run_id)
+        return folder / _part("callback", attempt.callback.kind) / f"attempt={attempt.callback.id}.log"
     folder = log_folder(logs, dag_id=run.dag_id, run_id=run.run_id, task_id=attempt.task_id, map_index=key.map_index)
     return folder / f"attempt={key.try_number}.log"
 

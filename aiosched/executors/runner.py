@@ -3,10 +3,10 @@
 Lives here: the steps of an attempt, from its context to its report. The same code runs
 `async def` tasks on a loop and plain functions without one: for a plain function nothing
 in `Execution.run` ever suspends, so `drive` can run it to its end in any thread.
-Does not live here: where attempts run (inline.py, worker.py, async_worker.py), what is
-an XCom (results.py), where output goes (logs.py).
+Does not live here: where attempts run (inline.py, worker.py, async_worker.py), triggers and
+callbacks (attempts.py), what is an XCom (results.py), where output goes (logs.py).
 
-Source: the semantics reference, sections 7.1, 21.2, 22.2, 23.1 and 27.
+Source: the semantics reference, sections 7.1, 21.2, 22.2, 23.1, 25 and 27.
 """
 
 from __future__ import annotations
@@ -26,9 +26,19 @@ from weakref import WeakKeyDictionary
 from aiosched.authoring.context import build_context, current_context
 from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.task_instance import TaskInstance
-from aiosched.core.messages import Attempt, Outcome, Report, RunInfo, TaskServices, XComRef, XComValue
+from aiosched.authoring.triggers.encoding import deferral_of
+from aiosched.core.messages import Attempt, Outcome, Report, Resume, RunInfo, TaskServices, XComRef, XComValue
 from aiosched.core.retries import may_retry
-from aiosched.errors import AioschedError, FailTask, RescheduleTask, SkipTask, TaskTimeout
+from aiosched.errors import (
+    AioschedError,
+    FailTask,
+    RescheduleTask,
+    SkipTask,
+    TaskDeferred,
+    TaskTimeout,
+    TemplateError,
+)
+from aiosched.executors.blocking import WouldBlock
 from aiosched.executors.failures import details_of, reason_of
 from aiosched.executors.logs import AttemptLog, current_log
 from aiosched.executors.results import UnusableResult, collect_xcoms
@@ -158,11 +168,14 @@ class Execution:
         with current_context(context):
             if plan.references:
                 await ti.prefetch(plan.references)
-            self.operator = operator = task.render(context)
+            self.operator = operator = await self._render(task, context)
             if plan.on_execute:
                 await self._call_all(plan.on_execute)
             operator.pre_execute(context)
-            result = await self._execute(operator, context, plan.is_async)
+            if attempt.resume is None:
+                result = await self._execute(operator.execute, context, plan.is_async)
+            else:
+                result = await self._resume(operator, context, attempt.resume)
             operator.post_execute(context, result)
         xcoms: tuple[XComValue, ...] = ()
         if result is not None or ti.pushed:
@@ -175,20 +188,32 @@ class Execution:
             )
         return self._report(Outcome.SUCCESS, xcoms=xcoms, skip=ti.skip_decision)
 
-    async def _execute(self, operator: BaseOperator, context: Context, is_async: bool) -> Any:
+    async def _render(self, task: BaseOperator, context: Context) -> BaseOperator:
+        try:
+            return task.render(context)
+        except TemplateError as error:
+            if not isinstance(error.__cause__, WouldBlock):
+                raise
+        return await asyncio.to_thread(task.render, context)  # it has to wait for something: not on this loop
+
+    async def _resume(self, operator: BaseOperator, context: Context, resume: Resume) -> Any:
+        is_async = operator.resumes_async(resume)
+        return await self._execute(lambda context: operator.resume_execution(resume, context), context, is_async)
+
+    async def _execute(self, call: Callable[[Context], Any], context: Context, is_async: bool) -> Any:
         seconds = self.attempt.execution_timeout
         if is_async and self.attempt.is_async:
             if seconds is None:
-                return await operator.execute(context)
-            return await _within(seconds, operator.execute(context))
-        if self.attempt.is_async:  # the file changed since the run began: a plain function must not block the loop
-            return await asyncio.to_thread(operator.execute, context)
+                return await call(context)
+            return await _within(seconds, call(context))
+        if self.attempt.is_async:  # a plain function must not block the loop: it resumes, or the file has changed
+            return await asyncio.to_thread(call, context)
         with (
             nullcontext()
             if seconds is None or self._time_limit is None
             else self._time_limit(seconds, timeout_reason(seconds))
         ):
-            result = operator.execute(context)
+            result = call(context)
             return asyncio.run(_finish(result)) if is_async else result
 
     async def conclude(self, error: BaseException) -> Report:
@@ -209,6 +234,11 @@ class Execution:
             if error.at.tzinfo is not None:
                 return self._report(Outcome.RESCHEDULED, reschedule_at=error.at, xcoms=pushed)
             error = ValueError(f"RescheduleTask needs an aware datetime, got {error.at!r}: give it a time zone.")
+        if isinstance(error, TaskDeferred):
+            try:
+                return self._report(Outcome.DEFERRED, deferral=deferral_of(error), xcoms=pushed)
+            except Exception as unusable:  # the author's trigger cannot travel
+                error = unusable
         reason = reason_of(error)
         if isinstance(error, SkipTask):
             self._log("INFO", f"skipped: {reason}")
@@ -269,18 +299,21 @@ class Execution:
 
     async def _guarded(self, name: str, call: Callable[..., Any], *arguments: Any) -> None:
         try:
-            outcome = call(*arguments)
-            if inspect.isawaitable(outcome):
-                if self.attempt.is_async:
-                    await outcome
-                else:
-                    asyncio.run(_finish(outcome))
+            await self._finish_call(call, *arguments)
         except AttemptStopped:
             raise
         except BaseException as error:  # logged, the others still run, the state never changes: 23.1
             if self.interruptible and isinstance(error, asyncio.CancelledError):
                 raise  # before the task has begun, the attempt can still be stopped
             self._log("ERROR", f"{name} raised {reason_of(error)}\n{details_of(error)}")
+
+    async def _finish_call(self, call: Callable[..., Any], *arguments: Any) -> None:
+        outcome = call(*arguments)
+        if inspect.isawaitable(outcome):
+            if self.attempt.is_async:
+                await outcome
+            else:
+                asyncio.run(_finish(outcome))
 
     def _log(self, level: str, text: str) -> None:
         if (log := current_log.get()) is not None:

@@ -29,7 +29,7 @@ from aiosched.db.inbox import Command, CommandResult
 from aiosched.errors import AioschedError, DagError, NotFound, Refused
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.scheduler.loading import plan_next, set_paused
-from aiosched.scheduler.run_creation import Creation, create
+from aiosched.scheduler.new_runs import Creation, create
 from aiosched.scheduler.session import Session
 
 logger = logging.getLogger(__name__)

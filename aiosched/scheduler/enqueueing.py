@@ -1,18 +1,16 @@
 """The critical section: scheduled task instances become queued ones, and what was decided is stored.
 
 One pass is one transaction of the journal: lock the pools, read the open slots, let the
-pure allocation choose, store the claims beside all other news, commit. Only then are the
+pure allocation choose (claiming.py), store the claims beside all other news, commit. Only then are the
 claims handed to the executor. Source: the design, section 6; the semantics reference, section 17.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Final
 
-from aiosched.core.slots import ExecutorRoom, PoolRoom, Room
-from aiosched.db.journal import PoolRow
+from aiosched.scheduler.claiming import claim, room_of
 from aiosched.scheduler.holdings import Batch
 from aiosched.scheduler.journal import Transaction
 from aiosched.scheduler.session import Session
@@ -47,34 +45,14 @@ async def _decide(session: Session, transaction: Transaction) -> Batch:
         if not unknown:
             break
         await transaction.look_at_pools(unknown)
-    claimed = []
-    room = _room(session, transaction.pools, freed)
-    if room.open > 0 and len(holdings.waiting):
-        now = session.clock.now()
-        for candidate in holdings.waiting.take(room).taken:
-            board, instance = holdings.get(candidate.key)
-            board.grant(instance, now, session.incarnation)
-            holdings.dirty[board] = None
-            claimed.append((board, instance))
-    batch = holdings.collect()
-    batch.claimed = claimed
-    return batch
-
-
-def _room(session: Session, pools: Mapping[str, PoolRow | None], freed: Mapping[str, int]) -> Room:
-    """What this pass may hand out; slots that this very transaction gives back count as open."""
-    executor = session.executor
-    room = ExecutorRoom(executor.name, executor.open_slots, executor.open_async_slots)
-    return Room(
-        pools={
-            name: PoolRoom(row.slots, row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0)
-            for name, row in pools.items()
-            if row is not None
-        },
-        executors={None: room, executor.name: room},
+    room = room_of(
+        transaction.pools,
+        freed,
+        session.executor,
         open=session.parallelism - len(session.in_flight) if session.may_claim() else 0,
         parallelism=session.parallelism,
     )
+    return claim(holdings, room, session.clock.now(), incarnation=session.incarnation)
 
 
 def _rest(session: Session) -> float | None:

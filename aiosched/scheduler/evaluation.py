@@ -13,14 +13,14 @@ from typing import Final
 
 from aiosched.core.messages import Outcome, Report
 from aiosched.core.states import RunState
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.desk import Desk
 
 logger = logging.getLogger(__name__)
 
 _REPORTS_PER_PASS: Final = 2_000  # so that other coroutines get their turn
 
 
-async def evaluate(session: Session) -> float | None:
+async def evaluate(session: Desk) -> float | None:
     """One pass; returns how long to rest: until the next timer, or 0 while reports wait."""
     now = session.clock.now()
     holdings = session.holdings
@@ -36,7 +36,7 @@ async def evaluate(session: Session) -> float | None:
     return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
 
 
-def _apply_reports(session: Session, now: datetime) -> None:
+def _apply_reports(session: Desk, now: datetime) -> None:
     reports = session.attempts.reports
     for _ in range(min(len(reports), _REPORTS_PER_PASS)):
         report = reports.popleft()
@@ -47,7 +47,7 @@ def _apply_reports(session: Session, now: datetime) -> None:
             raise
 
 
-def _apply(session: Session, report: Report, now: datetime) -> None:
+def _apply(session: Desk, report: Report, now: datetime) -> None:
     holdings = session.holdings
     board = holdings.boards.get(report.key.run)
     if board is None or not board.apply(report, now):
@@ -63,7 +63,7 @@ def _apply(session: Session, report: Report, now: datetime) -> None:
     holdings.to_evaluate[board] = None
 
 
-def _wake_due(session: Session, now: datetime) -> None:
+def _wake_due(session: Desk, now: datetime) -> None:
     holdings = session.holdings
     for run, instance in holdings.timers.due(now):
         board = holdings.boards.get(run)

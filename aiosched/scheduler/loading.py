@@ -21,6 +21,7 @@ from aiosched.core.timetables.base import DataInterval
 from aiosched.db import runs as statements
 from aiosched.db.runs import DagRow
 from aiosched.errors import DagError
+from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.holdings import OwnedDag, make_board
 from aiosched.scheduler.run_creation import ensure_versions
 from aiosched.scheduler.session import Session
@@ -52,7 +53,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
                 version, graph = session.holdings.versions[run.version_id]
                 board = make_board(run, version, graph, instances[run.key])
                 session.holdings.add_board(board)
-                _resume(session, board, known)
+                resume(session, board, known)
     session.holdings.partitions |= wanted
     if unfinished:
         logger.info("read %d unfinished runs of %d partitions", len(unfinished), len(wanted))
@@ -87,7 +88,7 @@ def _differs(dag: OwnedDag | None, row: DagRow) -> bool:
     return dag is None or dag.row != row
 
 
-def plan_next(session: Session, dag: OwnedDag, last: DataInterval | None) -> None:
+def plan_next(session: Desk, dag: OwnedDag, last: DataInterval | None) -> None:
     """Compute the DAG's next run from its latest automated one, and put it on the calendar (13.1)."""
     dag.last = last
     try:
@@ -98,7 +99,8 @@ def plan_next(session: Session, dag: OwnedDag, last: DataInterval | None) -> Non
     session.holdings.plan(dag)
 
 
-def _resume(session: Session, board: Board, known: Collection[AttemptKey]) -> None:
+def resume(session: Desk, board: Board, known: Collection[AttemptKey]) -> None:
+    """Go on with a run that was read back. `known` are the attempts that this process still runs or will report."""
     now = session.clock.now()
     abandoned = []
     for instance in board:

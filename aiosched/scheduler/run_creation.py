@@ -37,19 +37,6 @@ from aiosched.scheduler.session import Session
 logger = logging.getLogger(__name__)
 
 _RUNS_PER_LOAD: Final = 500
-_INSTANCES_PER_TRANSACTION: Final = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Creation:
-    """A run to create now."""
-
-    dag: OwnedDag
-    planned: PlannedRun
-    tasks: tuple[int, ...]
-    triggered_by: str
-    conf: dict[str, Any]
-    starts: bool  # at once, else it waits in state queued
 
 
 async def create_runs(session: Session) -> float | None:
@@ -140,7 +127,7 @@ async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bo
         if dag.creates_runs and dag.next_run is not None and dag.next_run.run_after <= now:
             creations.extend(_due_runs(dag, now))
             touched[dag_id] = dag
-    for chunk in _chunks(creations):
+    for chunk in chunks(creations):
         await create(session, chunk, now)
     if touched:
         async with session.db.acquire() as conn:
@@ -173,99 +160,3 @@ def _due_runs(dag: OwnedDag, now: datetime) -> list[Creation]:
             break
         room -= 1
     return found
-
-
-def _chunks(creations: Sequence[Creation]) -> Iterable[list[Creation]]:
-    """Batches of runs whose task instances fit one transaction."""
-    chunk: list[Creation] = []
-    size = 0
-    for creation in creations:
-        if chunk and size + len(creation.tasks) > _INSTANCES_PER_TRANSACTION:
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(creation)
-        size += len(creation.tasks)
-    if chunk:
-        yield chunk
-
-
-async def create(
-    session: Session, creations: Sequence[Creation], now: datetime, *, answering: int | None = None
-) -> list[Run | None]:
-    """Create runs in one transaction, then hold them; None in place of one that exists already.
-
-    `answering` is the request that asked for the (only) run: it is answered in the same
-    transaction. Call it with `session.books` held.
-    """
-    async with session.writer.transaction() as transaction:
-        conn = transaction.conn
-        keys = await statements.insert_runs(conn, [_row(session, c, now) for c in creations])
-        rows = (
-            (key, task, -1, c.dag.version.spec.tasks[task].retries)
-            for c in creations
-            if (key := keys.get((c.dag.row.dag_id, c.planned.run_id))) is not None
-            for task in c.tasks
-        )
-        await statements.copy_instances(conn, rows)
-        if answering is not None and keys:
-            ((_, run_id), key), paused = next(iter(keys.items())), creations[0].dag.row.is_paused
-            answer = CommandResult("applied", {"run_id": run_id, "id": key, "paused": paused})
-            await answer_commands(conn, [(answering, answer)], incarnation=session.incarnation)
-    session.metrics.runs_created += len(keys)
-    return [_hold(session, c, keys.get((c.dag.row.dag_id, c.planned.run_id)), now) for c in creations]
-
-
-def _row(session: Session, creation: Creation, now: datetime) -> statements.NewRun:
-    dag, planned = creation.dag, creation.planned
-    interval = planned.interval
-    return statements.NewRun(
-        dag_id=dag.row.dag_id,
-        run_id=planned.run_id,
-        partition=dag.row.partition,
-        version_id=dag.version.id,
-        run_type=planned.run_type,
-        triggered_by=creation.triggered_by,
-        state=RunState.RUNNING if creation.starts else RunState.QUEUED,
-        logical_date=planned.logical_date,
-        interval_start=None if interval is None else interval.start,
-        interval_end=None if interval is None else interval.end,
-        run_after=planned.run_after,
-        queued_at=now,
-        start_date=now if creation.starts else None,
-        conf=msgspec.json.encode(creation.conf).decode(),
-        created_by=session.incarnation,
-    )
-
-
-def _hold(session: Session, creation: Creation, key: int | None, now: datetime) -> Run | None:
-    if key is None:
-        return None
-    dag, planned = creation.dag, creation.planned
-    state = RunState.RUNNING if creation.starts else RunState.QUEUED
-    run = Run(
-        key=key,
-        dag_id=dag.row.dag_id,
-        run_id=planned.run_id,
-        version_id=dag.version.id,
-        run_type=planned.run_type,
-        state=state,
-        run_after=planned.run_after,
-        logical_date=planned.logical_date,
-        interval_start=None if planned.interval is None else planned.interval.start,
-        interval_end=None if planned.interval is None else planned.interval.end,
-        queued_at=now,
-        start_date=now if creation.starts else None,
-        conf=creation.conf,
-        stored_state=state,
-    )
-    if not creation.starts:
-        dag.queued.append(run)
-        session.holdings.to_start[run.dag_id] = None
-        session.creation.wake()
-        return run
-    board = make_board(run, dag.version, dag.graph, new_instances(dag.graph, creation.tasks))
-    board.start(now)
-    session.holdings.add_board(board)
-    session.holdings.begun.append(board)
-    session.evaluation.wake()
-    return run

@@ -340,3 +340,51 @@ async def test_no_limit_is_exceeded_and_pool_use_is_right_after_every_step(dsn: 
             await it.advance(2)
 
         assert set((await it.runs("d")).values()) == {"success"}
+
+
+# -- news that get lost -----------------------------------------------------------------------
+
+
+async def test_a_task_of_another_pool_says_that_parallelism_is_used_up(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d"), dag("e", task("b", pool="etl")), parallelism=1) as it:
+        await set_pool(it, "etl", 5)
+        await it.trigger("d", "r")
+        await it.trigger("e", "s")
+
+        assert await waiting_reasons(it, "s") == {"parallelism: this scheduler runs 1 attempts, as many as it may"}
+
+
+async def test_a_pool_that_was_changed_without_a_word_is_noticed_after_a_while(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, wide(3, options={"pool": "etl"}), dag("other")) as it:
+        await set_pool(it, "etl", 1)
+        await it.trigger("d", "r")
+        await it.execute("UPDATE pool SET slots = 2 WHERE name = 'etl'")
+
+        await it.advance(11)  # safety_poll
+
+        assert len(it.executor.running) == 2
+
+
+async def test_a_pool_that_shrank_without_a_word_is_not_exceeded(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, wide(3, options={"pool": "etl"}), dag("other", task("b", pool="etl"))) as it:
+        await set_pool(it, "etl", 4)
+        await it.trigger("d", "r")
+        await it.execute("UPDATE pool SET slots = 3 WHERE name = 'etl'")
+
+        await it.trigger("other", "s")
+
+        assert len(it.executor.running) == 3
+        assert await it.fetch("SELECT used FROM pool WHERE name = 'etl'") == [(3,)]
+        await it.assert_consistent()
+
+
+async def test_a_pool_that_somebody_else_filled_is_not_exceeded(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a", pool="etl"))) as it:
+        await set_pool(it, "etl", 2)
+        await it.trigger("d", "r")
+        await it.execute("UPDATE pool SET used = 2 WHERE name = 'etl'")  # as a peer does that we have not seen yet
+
+        await it.trigger("d", "s")
+
+        assert len(it.executor.running) == 1
+        assert await waiting_reasons(it, "s") == {"pool 'etl': needs 1 slot, 0 of 2 open"}

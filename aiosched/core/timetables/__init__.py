@@ -5,8 +5,10 @@ simple.py     none, once, continuous, events      interval.py   runs at the end 
 trigger.py    runs at the tick                    delta.py      exact and calendar distances
 cron.py       expressions on the wall clock       wallclock.py  ticks in a zone, clock changes
 zones.py      time zones by name                  upcoming.py   what comes next, what a backfill covers
+assets.py     runs by asset events, or by both
 """
 
+from aiosched.core.timetables.assets import AssetOrTimeSchedule, AssetTriggeredTimetable, condition_of
 from aiosched.core.timetables.base import DataInterval, NextRun, Restriction, Timetable
 from aiosched.core.timetables.cron import PRESETS
 from aiosched.core.timetables.delta import Delta
@@ -24,6 +26,8 @@ from aiosched.core.timetables.zones import schedule_timezone, timezone_name, zon
 __all__ = [
     "PRESETS",
     "AnyTimetable",
+    "AssetOrTimeSchedule",
+    "AssetTriggeredTimetable",
     "ContinuousTimetable",
     "CronDataIntervalTimetable",
     "CronTriggerTimetable",
@@ -41,6 +45,7 @@ __all__ = [
     "Timetable",
     "UpcomingRun",
     "clock_note",
+    "condition_of",
     "is_trigger",
     "parse_schedule",
     "schedule_timezone",

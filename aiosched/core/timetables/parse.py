@@ -2,50 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
-from typing import Final
 
 from dateutil.relativedelta import relativedelta
 
+from aiosched.core.assets import AssetExpression
+from aiosched.core.timetables.assets import (
+    AssetOrTimeSchedule,
+    AssetTriggeredTimetable,
+    StandsForAssets,
+    TimedTimetable,
+    asset_condition,
+)
 from aiosched.core.timetables.cron import nearest_words
 from aiosched.core.timetables.delta import Delta
 from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
-from aiosched.core.timetables.simple import ContinuousTimetable, EventsTimetable, NullTimetable, OnceTimetable
-from aiosched.core.timetables.trigger import (
-    CronTriggerTimetable,
-    DeltaTriggerTimetable,
-    MultipleCronTriggerTimetable,
-)
+from aiosched.core.timetables.simple import ContinuousTimetable, NullTimetable, OnceTimetable
 from aiosched.core.timetables.zones import schedule_timezone
 from aiosched.errors import TimetableError
 
-AnyTimetable = (
-    NullTimetable
-    | OnceTimetable
-    | ContinuousTimetable
-    | CronDataIntervalTimetable
-    | DeltaDataIntervalTimetable
-    | CronTriggerTimetable
-    | MultipleCronTriggerTimetable
-    | DeltaTriggerTimetable
-    | EventsTimetable
-)
+AnyTimetable = TimedTimetable | AssetTriggeredTimetable | AssetOrTimeSchedule
 """Every timetable that a serialized DAG may hold; `kind` tells them apart in the JSON."""
 
-ScheduleArg = str | timedelta | relativedelta | Delta | AnyTimetable | None
-"""What `DAG(schedule=…)` takes."""
-
-_TIMETABLES: Final = (
-    NullTimetable,
-    OnceTimetable,
-    ContinuousTimetable,
-    CronDataIntervalTimetable,
-    DeltaDataIntervalTimetable,
-    CronTriggerTimetable,
-    MultipleCronTriggerTimetable,
-    DeltaTriggerTimetable,
-    EventsTimetable,
+ScheduleArg = (
+    str
+    | timedelta
+    | relativedelta
+    | Delta
+    | AnyTimetable
+    | StandsForAssets
+    | AssetExpression
+    | Sequence[StandsForAssets]
+    | None
 )
+"""What `DAG(schedule=…)` takes."""
 
 
 def parse_schedule(
@@ -55,6 +46,7 @@ def parse_schedule(
 
     Cron strings, presets and deltas become interval timetables (decision 1). A cron
     string is read in `timezone`; where that is None, in the start date's zone, else in UTC.
+    One asset, a list of them (all are required) or an expression of assets is a condition.
     Raises TimetableError, naming the expression, what is wrong with it and the remedy.
     """
     timetable = _understand(schedule, schedule_timezone(start_date) if timezone is None else timezone)
@@ -65,16 +57,32 @@ def parse_schedule(
 def _understand(schedule: object, timezone: str | tzinfo) -> AnyTimetable:
     if schedule is None:
         return NullTimetable()
-    if isinstance(schedule, _TIMETABLES):
+    if isinstance(schedule, AssetOrTimeSchedule):
+        return _understand_both(schedule, timezone)
+    if isinstance(schedule, AnyTimetable):
         return schedule
     if isinstance(schedule, str):
         return _understand_text(schedule, timezone)
     if isinstance(schedule, (timedelta, relativedelta, Delta)):
         return DeltaDataIntervalTimetable(schedule)
+    condition = asset_condition(schedule)
+    if condition is not None:
+        return AssetTriggeredTimetable(condition)
     raise TimetableError(
         f"schedule={schedule!r} is no schedule; use None, a preset such as '@daily', a cron expression, "
-        "a timedelta or a timetable object."
+        "a timedelta, an asset or a timetable object."
     )
+
+
+def _understand_both(schedule: AssetOrTimeSchedule, timezone: str | tzinfo) -> AssetOrTimeSchedule:
+    if isinstance(schedule.timetable, TimedTimetable):
+        return schedule
+    timed = _understand(schedule.timetable, timezone)
+    if not isinstance(timed, TimedTimetable):
+        raise TimetableError(
+            f"AssetOrTimeSchedule(timetable={timed.summary!r}) does not follow the clock; give it '@daily', say."
+        )
+    return AssetOrTimeSchedule(timed, schedule.assets)
 
 
 def _understand_text(schedule: str, timezone: str | tzinfo) -> AnyTimetable:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from aiosched.core.timetables.assets import AssetOrTimeSchedule
 from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
 from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from aiosched.core.timetables.parse import AnyTimetable
@@ -61,6 +62,7 @@ def scheduled_between(
     Source: the semantics reference, section 29.1.
     """
     begin = first.astimezone(UTC)
+    timetable = _timed(timetable)
     if anchor is not None and isinstance(timetable, (DeltaDataIntervalTimetable, DeltaTriggerTimetable)):
         begin = timetable.delta.floor(begin, anchor=anchor.astimezone(UTC))
     restriction = Restriction(begin, None, catchup=True)
@@ -73,11 +75,12 @@ def scheduled_between(
 
 def is_trigger(timetable: AnyTimetable) -> bool:
     """True when runs happen at the tick, so that dates are compared with the tick, not with the interval's start."""
-    return isinstance(timetable, (CronTriggerTimetable, MultipleCronTriggerTimetable, DeltaTriggerTimetable))
+    return isinstance(_timed(timetable), (CronTriggerTimetable, MultipleCronTriggerTimetable, DeltaTriggerTimetable))
 
 
 def clock_note(timetable: AnyTimetable, run: NextRun) -> str | None:
     """What a clock change does to `run`, such as `23 h interval: clocks go forward`; None without one."""
+    timetable = _timed(timetable)
     if isinstance(timetable, CronDataIntervalTimetable):
         return _note(timetable.clock, run.interval.start, run.interval.end, kind="interval")
     if isinstance(timetable, CronTriggerTimetable):
@@ -85,6 +88,11 @@ def clock_note(timetable: AnyTimetable, run: NextRun) -> str | None:
             timetable.clock, timetable.clock.prev_tick(run.run_after), run.run_after, kind="since the last tick"
         )
     return None
+
+
+def _timed(timetable: AnyTimetable) -> AnyTimetable:
+    """The part that follows the clock."""
+    return timetable.timetable if isinstance(timetable, AssetOrTimeSchedule) else timetable
 
 
 def _note(clock: WallClock, begin: datetime, end: datetime, *, kind: str) -> str | None:

@@ -53,8 +53,21 @@ def upgrade() -> None:
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_asset")),
         sa.UniqueConstraint("name", name=op.f("uq_asset_name")),
-        sa.UniqueConstraint("uri", name=op.f("uq_asset_uri")),
     )
+    op.create_index(op.f("ix_asset_uri"), "asset", ["uri"], unique=False)
+    op.create_table(
+        "asset_reference",
+        sa.Column("dag_id", sa.Text(), nullable=False),
+        sa.Column("role", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("task_id", sa.Text(), nullable=False),
+        sa.Column("uri", sa.Text(), server_default=sa.text("''"), nullable=False),
+        sa.CheckConstraint("role IN ('schedule', 'inlet', 'outlet')", name=op.f("ck_asset_reference_role")),
+        sa.CheckConstraint("kind IN ('asset', 'alias', 'name', 'uri')", name=op.f("ck_asset_reference_kind")),
+        sa.PrimaryKeyConstraint("dag_id", "role", "kind", "name", "task_id", name=op.f("pk_asset_reference")),
+    )
+    op.create_index(op.f("ix_asset_reference_name_role"), "asset_reference", ["name", "role"], unique=False)
     op.create_table(
         "backfill",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
@@ -144,6 +157,8 @@ def upgrade() -> None:
         sa.Column("next_dagrun_data_interval_start", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_dagrun_data_interval_end", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_dagrun_create_after", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("asset_scheduled_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("last_asset_run_after", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint("partition BETWEEN 0 AND 63", name=op.f("ck_dag_partition")),
         sa.PrimaryKeyConstraint("dag_id", name=op.f("pk_dag")),
@@ -305,26 +320,53 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", "key", name=op.f("pk_xcom")),
     )
     op.create_table(
+        "asset_alias",
+        sa.Column("alias", sa.Text(), nullable=False),
+        sa.Column("asset_id", sa.BigInteger(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.ForeignKeyConstraint(["asset_id"], ["asset.id"], name=op.f("fk_asset_alias_asset_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("alias", "asset_id", name=op.f("pk_asset_alias")),
+    )
+    op.create_table(
         "asset_event",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
         sa.Column("asset_id", sa.BigInteger(), nullable=False),
+        sa.Column("timestamp", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("source_dag_id", sa.Text(), nullable=True),
         sa.Column("source_run_id", sa.BigInteger(), nullable=True),
         sa.Column("source_task_index", sa.Integer(), nullable=True),
         sa.Column("source_map_index", sa.Integer(), nullable=True),
+        sa.Column("alias", sa.Text(), nullable=True),
         sa.Column("extra", sa.JSON(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.ForeignKeyConstraint(["asset_id"], ["asset.id"], name=op.f("fk_asset_event_asset_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_asset_event")),
     )
-    op.create_index(op.f("ix_asset_event_asset_id_created_at"), "asset_event", ["asset_id", "created_at"], unique=False)
+    op.create_index(op.f("ix_asset_event_asset_id_timestamp"), "asset_event", ["asset_id", "timestamp"], unique=False)
     op.create_table(
         "asset_queue",
         sa.Column("dag_id", sa.Text(), nullable=False),
         sa.Column("asset_id", sa.BigInteger(), nullable=False),
+        sa.Column("partition", sa.SmallInteger(), nullable=False),
+        sa.Column("first_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("newest_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.ForeignKeyConstraint(["asset_id"], ["asset.id"], name=op.f("fk_asset_queue_asset_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("dag_id", "asset_id", name=op.f("pk_asset_queue")),
     )
+    op.create_index(op.f("ix_asset_queue_partition"), "asset_queue", ["partition"], unique=False)
+    op.create_table(
+        "asset_consumption",
+        sa.Column("dag_id", sa.Text(), nullable=False),
+        sa.Column("event_id", sa.BigInteger(), nullable=False),
+        sa.Column("run_id", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["event_id"], ["asset_event.id"], name=op.f("fk_asset_consumption_event_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("dag_id", "event_id", name=op.f("pk_asset_consumption")),
+    )
+    op.create_index(op.f("ix_asset_consumption_event_id"), "asset_consumption", ["event_id"], unique=False)
+    op.create_index(op.f("ix_asset_consumption_run_id"), "asset_consumption", ["run_id"], unique=False)
     op.create_table(
         "dag_run",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
@@ -397,8 +439,11 @@ def downgrade() -> None:
     for table in (
         "partition_lease",
         "dag_run",
+        "asset_consumption",
         "asset_queue",
         "asset_event",
+        "asset_alias",
+        "asset_reference",
         "xcom",
         "variable",
         "task_try",

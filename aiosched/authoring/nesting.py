@@ -1,0 +1,90 @@
+"""Which instances of a task an instance of another one reads, by the mapped groups that they share.
+
+A task inside mapped groups has one instance for each combination of their indexes; the innermost group's
+index varies fastest. Source: the semantics reference, section 26.7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from aiosched.errors import AioschedError
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+    from aiosched.authoring.groups import TaskGroup
+    from aiosched.authoring.operator import BaseOperator
+
+
+def mapped_groups(task: BaseOperator) -> list[TaskGroup]:
+    """The mapped groups around `task`, outermost first."""
+    found = []
+    group = task.task_group
+    while group is not None:
+        if group.expand_input is not None:
+            found.append(group)
+        group = group.parent_group
+    return found[::-1]
+
+
+def is_mapped(task: BaseOperator) -> bool:
+    """Whether the task has several instances: it is mapped itself, or stands in a mapped group."""
+    return task.expand_input is not None or bool(mapped_groups(task))
+
+
+def split_index(index: int, lengths: Sequence[int]) -> list[int]:
+    """The position in each of several inputs that `index` stands for: the last one varies fastest."""
+    rest, positions = index, []
+    for length in reversed(lengths):
+        if length == 0:
+            rest = 1
+            break
+        rest, position = divmod(rest, length)
+        positions.append(position)
+    if rest or index < 0:
+        raise AioschedError(
+            f"Map index {index} is outside of what it maps over now: {' x '.join(map(str, lengths))} values. "
+            "They changed since the run was expanded; clear the task that returns them, with its downstream tasks."
+        )
+    return positions[::-1]
+
+
+def reads_own_index(source: BaseOperator, reader: BaseOperator) -> bool:
+    """Whether instance i of `reader` reads instance i of `source`, and no other."""
+    groups = mapped_groups(reader)
+    return bool(groups) and groups == mapped_groups(source)
+
+
+def indexes_read(source: BaseOperator, context: Context) -> range | None:
+    """The map indexes of `source` that the running task reads; None for all of them.
+
+    Tasks in a common mapped group meet under the same index of it.
+    """
+    reader: BaseOperator = context["task"]
+    theirs, ours = mapped_groups(source), mapped_groups(reader)
+    common = sum(1 for one, other in zip(theirs, ours, strict=False) if one is other)
+    if not common:
+        return None
+    below_ours, below_theirs = _count(ours[common:], context), _count(theirs[common:], context)
+    index = context["ti"].map_index // (below_ours or 1)
+    return range(index * below_theirs, (index + 1) * below_theirs)
+
+
+def group_index(group: TaskGroup, context: Context) -> int:
+    """Which of the group's instances the running task belongs to."""
+    groups = mapped_groups(context["task"])
+    index: int = context["ti"].map_index
+    if len(groups) == 1:
+        return index
+    return split_index(index, [_length(one, context) for one in groups])[groups.index(group)]
+
+
+def _count(groups: Sequence[TaskGroup], context: Context) -> int:
+    return math.prod(_length(group, context) for group in groups)
+
+
+def _length(group: TaskGroup, context: Context) -> int:
+    assert group.expand_input is not None
+    return group.expand_input.length(context)

@@ -1,0 +1,72 @@
+"""What a trigger is. Source: the semantics reference, section 25."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncIterator
+from functools import cached_property
+from typing import Any
+
+
+class TriggerEvent:
+    """That a trigger has fired; `payload` (plain data, instants, durations) goes to the task."""
+
+    __slots__ = ("payload",)
+
+    def __init__(self, payload: Any = None) -> None:
+        self.payload = payload
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TriggerEvent) and other.payload == self.payload
+
+    def __hash__(self) -> int:
+        return hash(repr(self.payload))
+
+    def __repr__(self) -> str:
+        return f"TriggerEvent({self.payload!r})"
+
+
+class BaseTrigger:
+    """Waits for something in `run`, an async generator, and yields one `TriggerEvent` when it is the case.
+
+    A trigger is made again from its `serialize`d form, in another process and perhaps after a restart, and it
+    may run twice at the same time: it looks at the world and keeps nothing. It shares a loop with thousands
+    of others, so it must never block. Only its first event counts. Define it at the top of a module.
+    """
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Wait, then yield the event."""
+        raise NotImplementedError(f"{type(self).__name__} has no run(self): implement it as an async generator.")
+        yield TriggerEvent()
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class's path and the arguments that make an equal trigger.
+
+        Unless overridden, each parameter of `__init__` is read from the attribute of the same name.
+        """
+        cls = type(self)
+        if "<locals>" in cls.__qualname__:
+            raise TypeError(f"The trigger class {cls.__qualname__} is local to a function: move it to the module's top.")
+        return f"{cls.__module__}.{cls.__qualname__}", {name: getattr(self, name) for name in _parameters(cls)}
+
+    async def on_kill(self) -> None:
+        """Called when somebody ended the task while it waited: stop what it waits for, if that is wanted."""
+
+    async def cleanup(self) -> None:
+        """Called at the end, however it came: after an event, an error, a stop, or when it moves elsewhere."""
+
+    @cached_property
+    def log(self) -> logging.Logger:
+        """What it says is in the log of the task's attempt."""
+        return logging.getLogger(f"aiosched.task.{type(self).__module__}.{type(self).__name__}")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+def _parameters(cls: type) -> list[str]:
+    if cls.__init__ is object.__init__:  # type: ignore[misc]
+        return []
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]

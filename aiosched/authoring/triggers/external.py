@@ -1,0 +1,93 @@
+"""Triggers that wait for runs and tasks of other DAGs. They ask the scheduler by its services."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from aiosched.authoring.services import acall
+from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
+
+
+class DagStateTrigger(BaseTrigger):
+    """Fires when the run `run_id` of `dag_id` is in one of `states`; the event names its state."""
+
+    def __init__(self, dag_id: str, run_id: str, states: Sequence[str], poll_interval: float = 5.0) -> None:
+        self.dag_id, self.run_id, self.states, self.poll_interval = dag_id, run_id, list(states), poll_interval
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Ask every `poll_interval` seconds."""
+        while True:
+            answer = await acall("run_state", dag_id=self.dag_id, run_id=self.run_id)
+            state = answer["run"] and answer["run"]["state"]
+            if state is None or state in self.states:
+                yield TriggerEvent({"dag_id": self.dag_id, "run_id": self.run_id, "state": state})
+                return
+            await asyncio.sleep(self.poll_interval)
+
+
+class ExternalTaskTrigger(BaseTrigger):
+    """Fires when a run of another DAG, tasks of it, or a task group are all in an allowed state.
+
+    It fires as well when one of them is in a failed or skipped state: the event's `status` is `success`,
+    `failed` or `skipped`. One of `logical_dates` per run that must be so.
+    """
+
+    def __init__(
+        self,
+        external_dag_id: str,
+        logical_dates: Sequence[datetime],
+        external_task_ids: Sequence[str] | None = None,
+        external_task_group_id: str | None = None,
+        allowed_states: Sequence[str] = ("success",),
+        failed_states: Sequence[str] = (),
+        skipped_states: Sequence[str] = (),
+        poke_interval: float = 2.0,
+    ) -> None:
+        self.external_dag_id = external_dag_id
+        self.logical_dates = list(logical_dates)
+        self.external_task_ids = list(external_task_ids) if external_task_ids is not None else None
+        self.external_task_group_id = external_task_group_id
+        self.allowed_states, self.failed_states = list(allowed_states), list(failed_states)
+        self.skipped_states = list(skipped_states)
+        self.poke_interval = poke_interval
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Ask every `poke_interval` seconds."""
+        while (status := await self.status()) is None:
+            await asyncio.sleep(self.poke_interval)
+        yield TriggerEvent({"status": status})
+
+    async def status(self) -> str | None:
+        """`success`, `failed`, `skipped`, or None to go on waiting."""
+        verdicts: Counter[str] = Counter()
+        for date in self.logical_dates:
+            answer = await acall(
+                "task_states",
+                dag_id=self.external_dag_id,
+                logical_date=date.isoformat(),
+                task_ids=self.external_task_ids,
+                group_id=self.external_task_group_id,
+            )
+            states = _states(answer, whole_run=self.external_task_ids is None and self.external_task_group_id is None)
+            verdicts[self._verdict(states)] += 1
+        if verdicts["failed"] or verdicts["skipped"]:
+            return "failed" if verdicts["failed"] else "skipped"
+        return "success" if verdicts["success"] == len(self.logical_dates) else None
+
+    def _verdict(self, states: Collection[str | None]) -> str:
+        if any(state in self.failed_states for state in states):
+            return "failed"
+        if any(state in self.skipped_states for state in states):
+            return "skipped"
+        return "success" if states and all(state in self.allowed_states for state in states) else "waiting"
+
+
+def _states(answer: dict[str, Any], *, whole_run: bool) -> list[str | None]:
+    """The states that matter, of an answer of the service `task_states`; none when there is no such run."""
+    if answer["run"] is None:
+        return []
+    return [answer["run"]["state"]] if whole_run else [state for _, _, state in answer["tasks"]]

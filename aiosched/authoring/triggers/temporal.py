@@ -1,0 +1,41 @@
+"""Triggers that wait for time to pass."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar, Final
+
+from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
+from aiosched.clock import Clock, SystemClock
+
+_LONGEST_SLEEP: Final = 3600.0  # seconds: so that a change of the clock is noticed
+
+
+class DateTimeTrigger(BaseTrigger):
+    """Fires at `moment` (aware), at once when that is past; the event is the moment."""
+
+    clock: ClassVar[Clock] = SystemClock()
+
+    def __init__(self, moment: datetime) -> None:
+        if not isinstance(moment, datetime) or moment.tzinfo is None:
+            raise ValueError(f"DateTimeTrigger needs an aware datetime, not {moment!r}: give it a time zone.")
+        self.moment = moment.astimezone(UTC)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Sleep until the moment."""
+        while (left := (self.moment - self.clock.now()).total_seconds()) > 0:
+            await asyncio.sleep(min(left, _LONGEST_SLEEP))
+        yield TriggerEvent(self.moment)
+
+
+class TimeDeltaTrigger(DateTimeTrigger):
+    """Fires `delta` from now, counted from when the task defers; the event is that moment."""
+
+    def __init__(self, delta: timedelta) -> None:
+        super().__init__(self.clock.now() + delta)
+
+    def serialize(self) -> tuple[str, dict[str, object]]:
+        """As the moment: a trigger that is made again does not start its wait anew."""
+        return f"{DateTimeTrigger.__module__}.{DateTimeTrigger.__qualname__}", {"moment": self.moment}

@@ -1,0 +1,204 @@
+"""Which asset events let a DAG run: expressions over assets, and the rules of asset-triggered runs.
+
+Lives here: the condition that a DAG's schedule holds (stored in the serialized DAG), whether
+queued events meet it, which DAGs may get a run now, and what such a run looks like. Does not
+live here: storing events and creating the runs (scheduler/assets.py), the objects that authors
+write (authoring/assets.py).
+
+Source: the semantics reference, sections 14.3 and 15; section 34, decisions 4 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+NOTHING: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
+
+
+class AssetRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="asset"):
+    """One asset. Its name says which one it is, its URI where it lies."""
+
+    name: str
+    uri: str = ""
+    extra: dict[str, Any] = {}  # of the asset itself, for people
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AliasRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="alias"):
+    """Any of the assets that an alias points to; tasks decide at run time which ones these are."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"alias {self.name}"
+
+
+class ReferenceRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="reference"):
+    """An asset that another DAG defines, by its name or by its URI: exactly one of them is given."""
+
+    name: str = ""
+    uri: str = ""
+
+    def __str__(self) -> str:
+        return self.name or self.uri
+
+
+class AllRequired(msgspec.Struct, frozen=True, tag_field="kind", tag="all"):
+    """Every member."""
+
+    members: tuple[AssetExpression, ...]
+
+    def __str__(self) -> str:
+        return " & ".join(map(_in_brackets, self.members))
+
+
+class AnyRequired(msgspec.Struct, frozen=True, tag_field="kind", tag="any"):
+    """At least one member."""
+
+    members: tuple[AssetExpression, ...]
+
+    def __str__(self) -> str:
+        return " | ".join(map(_in_brackets, self.members))
+
+
+AssetExpression = AssetRequired | AliasRequired | ReferenceRequired | AllRequired | AnyRequired
+Leaf = AssetRequired | AliasRequired | ReferenceRequired
+
+
+class AssetId(NamedTuple):
+    """An asset that has news."""
+
+    name: str
+    uri: str = ""
+
+
+def leaves(expression: AssetExpression) -> Iterator[Leaf]:
+    """The assets, aliases and references of an expression, each as often as it occurs."""
+    if isinstance(expression, (AllRequired, AnyRequired)):
+        for member in expression.members:
+            yield from leaves(member)
+    else:
+        yield expression
+
+
+def is_met(
+    expression: AssetExpression, queued: Collection[AssetId], aliases: Mapping[str, Collection[str]] = NOTHING
+) -> bool:
+    """Whether `queued`, the assets with news for the DAG, meet its condition.
+
+    `aliases` has the names of the assets that each alias points to; an alias that points to
+    nothing is not met. Source: the semantics reference, section 15.3.
+    """
+    if isinstance(expression, AllRequired):
+        return all(is_met(member, queued, aliases) for member in expression.members)
+    if isinstance(expression, AnyRequired):
+        return any(is_met(member, queued, aliases) for member in expression.members)
+    if isinstance(expression, AliasRequired):
+        targets = aliases.get(expression.name, ())
+        return any(asset.name in targets for asset in queued)
+    if isinstance(expression, ReferenceRequired) and expression.uri:
+        return any(asset.uri == expression.uri for asset in queued)
+    return any(asset.name == expression.name for asset in queued)
+
+
+def _in_brackets(member: AssetExpression) -> str:
+    return f"({member})" if isinstance(member, (AllRequired, AnyRequired)) else str(member)
+
+
+# -- the runs of a DAG --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedAsset:
+    """A queue row: an asset that had events which no run of the DAG has seen. Several events are one row.
+
+    `at` is the instant of the newest.
+    """
+
+    asset_id: int
+    asset: AssetId
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AssetStatus:
+    """What decides whether a DAG gets an asset-triggered run."""
+
+    condition: AssetExpression | None  # None: not scheduled on assets (any more)
+    active_runs: int  # queued and running ones, of every type
+    max_active_runs: int
+    is_paused: bool = False
+    is_stale: bool = False
+    has_import_errors: bool = False
+
+
+def why_not_triggered(
+    dag: AssetStatus, queue: Collection[QueuedAsset], aliases: Mapping[str, Collection[str]] = NOTHING
+) -> str | None:
+    """What keeps the DAG's queued events from making a run, in words; None when it gets one now.
+
+    Source: the semantics reference, sections 14.3, 15.3 and 15.4 step 1.
+    """
+    if dag.condition is None:
+        return "the DAG is not scheduled on assets"
+    if dag.is_stale:
+        return "no DAG file produces the DAG any more"
+    if dag.has_import_errors:
+        return "its file cannot be imported"
+    if dag.is_paused:
+        return "the DAG is paused"
+    if not is_met(dag.condition, [row.asset for row in queue], aliases):
+        return f"waits for {dag.condition}"
+    if dag.active_runs >= dag.max_active_runs:
+        return f"max_active_runs={dag.max_active_runs} reached: {dag.active_runs} runs are queued or running"
+    return None
+
+
+def triggering_instant(queue: Collection[QueuedAsset]) -> datetime:
+    """When the condition became true as the queue shows it: the instant of its newest event (15.4 step 3)."""
+    return max(row.at for row in queue).astimezone(UTC)
+
+
+def consumed_after(previous: datetime | None, *, scheduled_at: datetime | None, catchup: bool) -> datetime | None:
+    """The instant after which events belong to the next asset run; None for all of them (15.4 step 5).
+
+    `previous` is `run_after` of the DAG's previous asset run, `scheduled_at` when it was first
+    scheduled on its assets.
+    """
+    if previous is not None:
+        return previous
+    return None if catchup else scheduled_at
+
+
+# -- what a DAG says about assets -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AssetReference:
+    """One mention of an asset in a DAG, as it is stored for everyone to query."""
+
+    role: str  # schedule, inlet, outlet
+    kind: str  # asset, alias, name, uri
+    name: str  # of the asset or alias; the URI for kind uri
+    uri: str = ""
+    task_id: str = ""  # empty for the schedule
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+def reference_of(leaf: Leaf) -> AssetReference:
+    """The schedule's mention of one asset."""
+    if isinstance(leaf, AssetRequired):
+        return AssetReference("schedule", "asset", leaf.name, leaf.uri or leaf.name, extra=leaf.extra)
+    if isinstance(leaf, AliasRequired):
+        return AssetReference("schedule", "alias", leaf.name)
+    if leaf.uri:
+        return AssetReference("schedule", "uri", leaf.uri)
+    return AssetReference("schedule", "name", leaf.name)

@@ -1,0 +1,33 @@
+"""Waiting in plain code for coroutines of a loop: allowed in any thread but the loop's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from aiosched.errors import ExecutorError
+
+
+class WouldBlock(ExecutorError):
+    """Plain code on an event loop asked for something that it would have to wait for there."""
+
+
+def blocking_on(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """What runs the coroutines of `async def` attempts for plain code.
+
+    In a thread (`asyncio.to_thread`) it waits for the loop; on a loop it raises WouldBlock.
+    """
+
+    def run(work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run_coroutine_threadsafe(work, loop).result()
+        work.close()
+        raise WouldBlock(
+            "This would block the event loop that the async task runs on: use the awaitable form "
+            "(`await ti.axcom_pull(...)` instead of `ti.xcom_pull(...)`), or call it in `asyncio.to_thread`."
+        )
+
+    return run

@@ -1,0 +1,50 @@
+"""Who gets a slot now, and what the next transaction stores: the decision of the critical section.
+
+Pure: it changes what is held in memory and nothing else. Does not live here: locking and
+reading pools, the commit, handing out what was claimed (enqueueing.py), the allocation
+itself (core/slots.py, core/waiting.py). Source: the semantics reference, section 17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from aiosched.core.messages import Executor
+from aiosched.core.slots import ExecutorRoom, PoolRoom, Room
+from aiosched.db.journal import PoolRow
+from aiosched.scheduler.holdings import Batch, Holdings
+
+
+def room_of(
+    pools: Mapping[str, PoolRow | None], freed: Mapping[str, int], executor: Executor, *, open: int, parallelism: int
+) -> Room:
+    """What a pass may hand out; slots that its very transaction gives back (`freed`) count as open.
+
+    `open` is how many attempts this scheduler may still take of its `parallelism`.
+    """
+    room = ExecutorRoom(executor.name, executor.open_slots, executor.open_async_slots)
+    return Room(
+        pools={
+            name: PoolRoom(row.slots, row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0)
+            for name, row in pools.items()
+            if row is not None
+        },
+        executors={None: room, executor.name: room},
+        open=open,
+        parallelism=parallelism,
+    )
+
+
+def claim(holdings: Holdings, room: Room, now: datetime, *, incarnation: int) -> Batch:
+    """Let the allocation choose, and collect the claims beside all other news as one batch."""
+    claimed = []
+    if room.open > 0 and len(holdings.waiting):
+        for candidate in holdings.waiting.take(room).taken:
+            board, instance = holdings.get(candidate.key)
+            board.grant(instance, now, incarnation)
+            holdings.dirty[board] = None
+            claimed.append((board, instance))
+    batch = holdings.collect()
+    batch.claimed = claimed
+    return batch

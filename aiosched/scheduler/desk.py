@@ -1,0 +1,32 @@
+"""What deciding needs of a session: enough for a scheduler without a database.
+
+The pure halves of the loops (evaluation.py, resuming in loading.py) take a `Desk`. A
+`Session` is one; `aiosched.testing` has another, whose rows are in memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from aiosched.clock import Clock
+from aiosched.core.board import Board, Instance
+from aiosched.scheduler.holdings import Holdings
+from aiosched.scheduler.metrics import Metrics
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.session import Attempts
+
+
+class Desk(Protocol):
+    """See the module docstring; the fields are those of `Session`."""
+
+    clock: Clock
+    attempts: Attempts
+    incarnation: int
+    metrics: Metrics
+    holdings: Holdings
+    unsent: list[tuple[Board, Instance]]
+
+    def absorb(self, board: Board) -> None:
+        """Take over a board's effects."""
+        ...

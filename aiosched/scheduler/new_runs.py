@@ -1,0 +1,148 @@
+"""Creating runs: their rows and all their task instances (COPY) in one transaction, then the runs in memory.
+
+Does not live here: which runs are created and when (run_creation.py, assets.py, commands.py).
+Source: the semantics reference, sections 10.1 and 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.core.board import Run, new_instances
+from aiosched.core.run_creation import PlannedRun
+from aiosched.core.states import RunState
+from aiosched.db import runs as statements
+from aiosched.db.engine import Connection
+from aiosched.db.inbox import CommandResult, answer_commands
+from aiosched.scheduler.holdings import OwnedDag, make_board
+from aiosched.scheduler.session import Session
+
+_INSTANCES_PER_TRANSACTION: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A run to create now."""
+
+    dag: OwnedDag
+    planned: PlannedRun
+    tasks: tuple[int, ...]
+    triggered_by: str
+    conf: dict[str, Any]
+    starts: bool  # at once, else it waits in state queued
+
+
+def chunks(creations: Sequence[Creation]) -> Iterable[list[Creation]]:
+    """Batches of runs whose task instances fit one transaction."""
+    chunk: list[Creation] = []
+    size = 0
+    for creation in creations:
+        if chunk and size + len(creation.tasks) > _INSTANCES_PER_TRANSACTION:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(creation)
+        size += len(creation.tasks)
+    if chunk:
+        yield chunk
+
+
+async def create(
+    session: Session, creations: Sequence[Creation], now: datetime, *, answering: int | None = None
+) -> list[Run | None]:
+    """Create runs in one transaction, then hold them; None in place of one that exists already.
+
+    `answering` is the request that asked for the (only) run: it is answered in the same
+    transaction. Call it with `session.books` held.
+    """
+    async with session.writer.transaction() as transaction:
+        keys = await store(session, transaction.conn, creations, now)
+        if answering is not None and keys[0] is not None:
+            run_id, paused = creations[0].planned.run_id, creations[0].dag.row.is_paused
+            answer = CommandResult("applied", {"run_id": run_id, "id": keys[0], "paused": paused})
+            await answer_commands(transaction.conn, [(answering, answer)], incarnation=session.incarnation)
+    return hold(session, creations, keys, now)
+
+
+async def store(
+    session: Session, conn: Connection, creations: Sequence[Creation], now: datetime
+) -> list[int | None]:
+    """Write runs and their task instances; the keys of the runs, None for one that exists already."""
+    found = await statements.insert_runs(conn, [_row(session, c, now) for c in creations])
+    keys = [found.get((c.dag.row.dag_id, c.planned.run_id)) for c in creations]
+    rows = (
+        (key, task, -1, c.dag.version.spec.tasks[task].retries)
+        for c, key in zip(creations, keys, strict=True)
+        if key is not None
+        for task in c.tasks
+    )
+    await statements.copy_instances(conn, rows)
+    return keys
+
+
+def hold(
+    session: Session, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime
+) -> list[Run | None]:
+    """Hold in memory what was stored; call it after the commit."""
+    session.metrics.runs_created += sum(key is not None for key in keys)
+    return [_hold(session, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
+
+
+def _row(session: Session, creation: Creation, now: datetime) -> statements.NewRun:
+    dag, planned = creation.dag, creation.planned
+    interval = planned.interval
+    return statements.NewRun(
+        dag_id=dag.row.dag_id,
+        run_id=planned.run_id,
+        partition=dag.row.partition,
+        version_id=dag.version.id,
+        run_type=planned.run_type,
+        triggered_by=creation.triggered_by,
+        state=RunState.RUNNING if creation.starts else RunState.QUEUED,
+        logical_date=planned.logical_date,
+        interval_start=None if interval is None else interval.start,
+        interval_end=None if interval is None else interval.end,
+        run_after=planned.run_after,
+        queued_at=now,
+        start_date=now if creation.starts else None,
+        conf=msgspec.json.encode(creation.conf).decode(),
+        created_by=session.incarnation,
+    )
+
+
+def _hold(session: Session, creation: Creation, key: int | None, now: datetime) -> Run | None:
+    if key is None:
+        return None
+    dag, planned = creation.dag, creation.planned
+    state = RunState.RUNNING if creation.starts else RunState.QUEUED
+    run = Run(
+        key=key,
+        dag_id=dag.row.dag_id,
+        run_id=planned.run_id,
+        version_id=dag.version.id,
+        run_type=planned.run_type,
+        state=state,
+        run_after=planned.run_after,
+        logical_date=planned.logical_date,
+        interval_start=None if planned.interval is None else planned.interval.start,
+        interval_end=None if planned.interval is None else planned.interval.end,
+        queued_at=now,
+        start_date=now if creation.starts else None,
+        conf=creation.conf,
+        stored_state=state,
+    )
+    if not creation.starts:
+        dag.queued.append(run)
+        session.holdings.to_start[run.dag_id] = None
+        session.creation.wake()
+        return run
+    board = make_board(run, dag.version, dag.graph, new_instances(dag.graph, creation.tasks))
+    board.start(now)
+    session.holdings.add_board(board)
+    session.holdings.begun.append(board)
+    session.evaluation.wake()
+    return run

@@ -1,0 +1,242 @@
+"""The statements of the hot transaction: fenced, guarded, all or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from aiosched.core.board import FinishedTry
+from aiosched.core.messages import AttemptKey
+from aiosched.db import journal, ownership
+from aiosched.db.engine import Connection, Database
+from aiosched.db.journal import InstanceChange, PoolRow, RunChange, XComRow
+from aiosched.errors import FencedOut, StaleRows
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+async def conn(db: Database) -> AsyncIterator[Connection]:
+    """A journal's connection. There are scheduler 1, run 1 with three instances and the pool `etl` of 3 slots."""
+    connection = await db.connect()
+    await connection.execute(
+        """
+        INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)
+             VALUES ('s', 'h', 1, '0', 'inline', 1, now() + interval '1 hour');
+        INSERT INTO dag_version (dag_id, number, content_hash, spec) VALUES ('d', 1, 'x', '{}');
+        INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after)
+             VALUES ('d', 'r', 0, 1, 'manual', 'test', 'running', now());
+        INSERT INTO task_instance (run_id, task_index, map_index) VALUES (1, 0, -1), (1, 1, -1), (1, 2, -1);
+        INSERT INTO pool (name, slots) VALUES ('etl', 3)
+        """
+    )
+    await connection.execute(journal.PLANNER)
+    yield connection
+    await connection.close()
+
+
+def change(task: int, old: str | None, new: str | None, *, old_try: int = 0, new_try: int = 1) -> InstanceChange:
+    return InstanceChange(
+        1, task, -1, old, old_try, new, new_try, 2, 0, 1, NOON, NOON, None, None, None, f"now {new}"
+    )  # fmt: skip
+
+
+def run_ends(old: str = "running") -> RunChange:
+    return RunChange(1, old, "success", NOON, NOON, NOON, None)
+
+
+async def states(conn: Connection) -> list[str | None]:
+    return [row[0] for row in await conn.fetch("SELECT state FROM task_instance ORDER BY task_index")]
+
+
+async def used(conn: Connection, pool: str = "etl") -> int:
+    number: int = await conn.fetchval("SELECT used FROM pool WHERE name = $1", pool)
+    return number
+
+
+async def test_a_batch_stores_instances_runs_and_pool_use_together(conn: Connection) -> None:
+    batch = [change(0, None, "queued"), change(1, None, "scheduled")]
+
+    moved = await journal.write(conn, 1, batch, [run_ends()], {"etl": 2})
+
+    assert moved == {"etl": PoolRow(3, 2)}
+    row = await conn.fetchrow("SELECT * FROM task_instance WHERE task_index = 0")
+    assert (row["state"], row["try_number"], row["max_tries"], row["queued_by"]) == ("queued", 1, 2, 1)
+    assert (row["scheduled_at"], row["queued_at"], row["reason"]) == (NOON, NOON, "now queued")
+    assert await states(conn) == ["queued", "scheduled", None]
+    assert await conn.fetchval("SELECT state FROM dag_run") == "success"
+
+
+@pytest.mark.parametrize(
+    ("instances", "runs", "pools"),
+    [
+        ([change(1, "running", "success")], [], {}),
+        ([change(1, None, "queued", old_try=1)], [], {}),
+        ([change(9, None, "queued")], [], {}),
+        ([], [run_ends("queued")], {}),
+        ([], [], {"etl": 4}),
+        ([], [], {"ghost": 1}),
+    ],
+    ids=["another state", "another try", "no such instance", "another run state", "too many slots", "no such pool"],
+)
+async def test_one_row_that_is_not_as_expected_makes_the_whole_batch_void(
+    conn: Connection, instances: list[InstanceChange], runs: list[RunChange], pools: dict[str, int]
+) -> None:
+    with pytest.raises(StaleRows, match="not as expected"):
+        await journal.write(conn, 1, [change(0, None, "queued"), *instances], runs, {"default_pool": 1, **pools})
+
+    assert await states(conn) == [None, None, None]
+    assert (await used(conn), await used(conn, "default_pool")) == (0, 0)
+    assert await conn.fetchval("SELECT state FROM dag_run") == "running"
+
+
+async def test_slots_given_back_are_taken_in_the_same_batch(conn: Connection) -> None:
+    await journal.write(conn, 1, [], [], {"etl": 3})
+
+    await journal.write(conn, 1, [], [], {"etl": 0})
+
+    assert await used(conn) == 3
+
+
+async def test_a_pool_that_shrank_may_be_left_and_not_entered_and_an_infinite_one_has_no_limit(
+    conn: Connection,
+) -> None:
+    await journal.write(conn, 1, [], [], {"etl": 3})
+    await conn.execute("UPDATE pool SET slots = 1 WHERE name = 'etl'")
+
+    await journal.write(conn, 1, [], [], {"etl": -1})
+    with pytest.raises(StaleRows):
+        await journal.write(conn, 1, [], [], {"etl": 1})
+    await conn.execute("UPDATE pool SET slots = -1 WHERE name = 'etl'")
+    await journal.write(conn, 1, [], [], {"etl": 1000})
+
+    assert await used(conn) == 1002
+
+
+async def test_a_scheduler_that_was_taken_over_changes_nothing(conn: Connection, db: Database) -> None:
+    async with db.acquire() as other:
+        assert await ownership.take_over(other, 1, process_gone=True)
+
+    with pytest.raises(FencedOut, match="incarnation 1"):
+        await journal.write(conn, 1, [change(0, None, "queued")], [], {"etl": 1})
+
+    assert await states(conn) == [None, None, None]
+    assert await used(conn) == 0
+
+
+async def test_a_batch_that_meets_a_take_over_in_progress_waits_and_is_void(conn: Connection, db: Database) -> None:
+    async with db.acquire() as other:
+        take_over = other.transaction()
+        await take_over.__aenter__()
+        await other.execute("SELECT 1 FROM scheduler WHERE incarnation = 1 FOR UPDATE")
+        writing = asyncio.create_task(journal.write(conn, 1, [change(0, None, "queued")], [], {"etl": 1}))
+        async with db.acquire() as third:
+            while not await third.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                await asyncio.sleep(0.001)
+        assert not writing.done()
+        await other.execute("DELETE FROM scheduler WHERE incarnation = 1")
+        await take_over.__aexit__(None, None, None)
+
+        with pytest.raises(FencedOut):
+            await writing
+    assert await states(conn) == [None, None, None]
+
+
+async def test_a_hot_batch_goes_by_keys_however_the_statistics_look(conn: Connection) -> None:
+    await conn.execute("INSERT INTO task_instance SELECT n, 0, -1 FROM generate_series(2, 3000) AS n; ANALYZE")
+    arguments: list[Any] = [1, *([] for _ in range(25)), 0, 0, 0]
+
+    rows = await conn.fetch(f"EXPLAIN {journal.WRITE}", *arguments)
+
+    plan = "\n".join(row[0] for row in rows)
+    for table in ("task_instance", "dag_run", "pool"):
+        assert f"Index Scan using pk_{table} on {table}" in plan, plan
+        assert f"Seq Scan on {table} " not in plan, plan
+
+
+async def test_updates_of_instances_are_heap_only(conn: Connection) -> None:
+    for number in range(20):
+        old = None if number == 0 else "scheduled"
+        await journal.write(conn, 1, [change(0, old, "scheduled", old_try=number, new_try=number + 1)], [], {})
+
+    await conn.execute("SELECT pg_stat_force_next_flush()")
+    row = await conn.fetchrow(
+        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'task_instance'"
+    )
+    assert row["n_tup_upd"] == row["n_tup_hot_upd"] == 20
+
+
+# -- pools ------------------------------------------------------------------------------------
+
+
+async def test_pools_are_read_and_missing_ones_are_absent(conn: Connection) -> None:
+    found = await journal.read_pools(conn, ["ghost", "etl", "default_pool"], lock=False)
+
+    assert found == {"etl": PoolRow(3, 0), "default_pool": PoolRow(128, 0)}
+
+
+async def test_locked_pools_wait_for_each_other(conn: Connection, db: Database) -> None:
+    await journal.begin(conn, 1)
+    await journal.read_pools(conn, ["etl"], lock=True)
+    async with db.transaction() as other:
+        waiting = asyncio.create_task(journal.read_pools(other, ["etl"], lock=True))
+        while not await conn.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            await asyncio.sleep(0.001)
+        await journal.write(conn, 1, [], [], {"etl": 3})
+
+        await conn.execute("COMMIT")
+
+        assert await waiting == {"etl": PoolRow(3, 3)}
+
+
+# -- tries and values -------------------------------------------------------------------------
+
+
+def finished(number: int, state: str = "failed") -> FinishedTry:
+    return FinishedTry(AttemptKey(1, 0, -1, number), state, 1, NOON, NOON, NOON, "boom", "Traceback …", "host", 42)
+
+
+async def test_finished_tries_are_kept_once(conn: Connection) -> None:
+    await journal.insert_tries(conn, [finished(1), finished(2, "lost")])
+    await journal.insert_tries(conn, [finished(2, "failed")])
+
+    rows = await conn.fetch("SELECT try_number, state, reason, details, hostname, pid FROM task_try ORDER BY 1")
+    assert list(map(tuple, rows)) == [
+        (1, "failed", "boom", "Traceback …", "host", 42),
+        (2, "lost", "boom", "Traceback …", "host", 42),
+    ]
+
+
+async def test_the_last_value_of_a_key_wins_and_those_of_earlier_tries_are_forgotten(conn: Connection) -> None:
+    await journal.upsert_xcoms(conn, [XComRow(1, 0, -1, "k", "1"), XComRow(1, 0, -1, "k", "2")])
+    await journal.upsert_xcoms(conn, [XComRow(1, 0, -1, "k", "3"), XComRow(1, 1, -1, "k", '"other"')])
+    assert list(map(tuple, await conn.fetch("SELECT task_index, value FROM xcom ORDER BY 1"))) == [
+        (0, "3"),
+        (1, '"other"'),
+    ]
+
+    await journal.delete_xcoms(conn, [(1, 0, -1)])
+
+    assert await conn.fetch("SELECT value FROM xcom") == [('"other"',)]
+
+
+# -- settling ---------------------------------------------------------------------------------
+
+
+async def test_a_server_process_that_is_asked_to_end_does_and_its_transaction_is_void(
+    conn: Connection, db: Database
+) -> None:
+    backend = await journal.who_am_i(conn)
+    await journal.begin(conn, 1)
+    await journal.write(conn, 1, [change(0, None, "queued")], [], {})
+
+    async with db.acquire() as other:
+        while await journal.end_backend(other, backend):
+            await asyncio.sleep(0.001)
+
+        assert await states(other) == [None, None, None]
+        assert not await other.fetch("SELECT 1 FROM pg_stat_activity WHERE pid = $1", backend.pid)

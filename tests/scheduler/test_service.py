@@ -1,0 +1,119 @@
+"""The life of a `Scheduler`: start, drain, stop, and what may not break it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.db import inbox
+from aiosched.db.engine import Database
+from aiosched.errors import DatabaseUnreachable, Refused
+from aiosched.scheduler.events import SchedulerEvent
+from aiosched.scheduler.service import Scheduler
+from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, dag_in, running, task
+
+HOUR = timedelta(hours=1)
+
+
+async def test_a_scheduler_that_cannot_reach_its_database_says_so_and_starts_nothing(clock: FakeClock) -> None:
+    executor = ScriptedExecutor(clock)
+    scheduler = Scheduler(dsn="postgresql://nobody@127.0.0.1:1/none", executor=executor, parse=False)
+
+    with pytest.raises(DatabaseUnreachable, match="127.0.0.1:1"):
+        await scheduler.start()
+
+    with pytest.raises(Refused, match="not been started"):
+        _ = scheduler.db
+
+
+async def test_draining_starts_and_creates_nothing_and_stores_what_ends(dsn: str, clock: FakeClock) -> None:
+    spec = chain("d", 2, schedule=HOUR, start_date=NEW_YEAR, catchup=True)
+    async with running(dsn, clock, spec) as it:
+        await it.advance(3600)
+        assert not await it.scheduler.drain(0.0)
+
+        await it.finish("t0")
+        await it.advance(5 * 3600)
+
+        assert it.executor.order() == ["t0"]
+        assert await it.dates("d") == [NEW_YEAR]
+        assert list((await it.states(f"scheduled__{NEW_YEAR.isoformat()}")).values())[0] == "success"
+        assert await it.scheduler.drain(5.0)
+
+    async with running(dsn, clock) as it:
+        await it.finish_all()
+        assert await it.dates("d") == [NEW_YEAR + hour * HOUR for hour in range(6)]
+
+
+async def test_attempts_that_a_stop_ends_are_lost_and_run_again(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        await it.attempt("a")
+        await it.scheduler.stop(grace=0.0)
+        assert it.executor.stopped
+        assert await it.fetch("SELECT state FROM task_try") == [("lost",)]
+        assert await it.states("r") == {"a": None} or await it.states("r") == {"a": "scheduled"}
+        assert await it.fetch("SELECT used FROM pool WHERE name = 'default_pool'") == [(0,)]
+
+    async with running(dsn, clock) as it:
+        await it.finish("a")
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_a_listener_that_raises_does_not_stop_the_scheduler(
+    dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def raises(event: SchedulerEvent) -> None:
+        raise ValueError("a bug of the application")
+
+    async with running(dsn, clock, dag("d")) as it:
+        it.session.listener = raises
+        await it.trigger("d", "r")
+        await it.finish("a")
+
+        assert await it.runs("d") == {"r": "success"}
+        assert "a bug of the application" in caplog.text
+
+
+async def test_a_bug_ends_the_scheduler_with_its_error_and_leaves_nothing_open(dsn: str, clock: FakeClock) -> None:
+    def explode(attempts: object) -> None:
+        raise ZeroDivisionError("a bug of an executor")
+
+    executor = ScriptedExecutor(clock)
+    executor.on_submit = explode
+    scheduler = Scheduler(dsn=dsn, executor=executor, clock=clock, parse=False)
+    await scheduler.start()
+    async with await Database.open(dsn, application_name="test") as db, db.acquire() as conn:
+        from tests.scheduler.harness import register
+
+        await register(db, dag("d", schedule="@once", start_date=NEW_YEAR))
+        with pytest.raises(BaseExceptionGroup) as raised:
+            await scheduler.failed
+        assert raised.group_contains(ZeroDivisionError, match="a bug of an executor")
+        with pytest.raises(BaseExceptionGroup):
+            await scheduler.stop()
+
+        assert executor.stopped
+        assert await conn.fetchval("SELECT count(*) FROM scheduler") == 0
+        left = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name <> 'test'"
+        while await conn.fetchval(left):
+            pass
+
+
+async def test_news_of_all_dags_reach_everybody(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a", max_active_tis_per_dag=1))) as it:
+        await it.execute("UPDATE dag SET is_paused = true")
+        async with it.db.acquire() as conn:
+            await inbox.notify(conn, "dags", ())
+
+        await it.until(lambda: it.session.holdings.dags["d"].row.is_paused, "the news")
+
+
+async def test_names_of_what_runs_are_told(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag(dag_in(7))) as it:
+        await it.trigger(dag_in(7), "r")
+        await it.advance(5)
+
+        assert it.scheduler.running_attempts() == [(dag_in(7), "r", "a", 5.0)]
