@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aiosched.authoring.connections import BaseHook, Connection
     from aiosched.authoring.context import Context, get_current_context
     from aiosched.authoring.dag import DAG
     from aiosched.authoring.decorators import dag, task_group
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.params import Param
     from aiosched.authoring.rendering import literal
     from aiosched.authoring.taskflow import task
+    from aiosched.authoring.variables import Variable
     from aiosched.authoring.xcom_arg import XComArg
     from aiosched.core.timetables import CronTriggerTimetable, DeltaTriggerTimetable
     from aiosched.errors import AioschedError, DagError, FailTask, RescheduleTask, SkipTask, TaskTimeout
@@ -38,10 +40,12 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AioschedError": "errors",
+    "BaseHook": "authoring.connections",
     "BaseOperator": "authoring.operator",
     "BaseSensorOperator": "authoring.operators",
     "BashOperator": "authoring.operators",
     "BranchPythonOperator": "authoring.operators",
+    "Connection": "authoring.connections",
     "Context": "authoring.context",
     "CronTriggerTimetable": "core.timetables",
     "DAG": "authoring.dag",
@@ -60,6 +64,7 @@ _HOMES = {
     "SkipTask": "errors",
     "TaskGroup": "authoring.groups",
     "TaskTimeout": "errors",
+    "Variable": "authoring.variables",
     "XComArg": "authoring.xcom_arg",
     "chain": "authoring.dependencies",
     "cross_downstream": "authoring.dependencies",
@@ -86,10 +91,12 @@ def __dir__() -> list[str]:
 __all__ = [
     "DAG",
     "AioschedError",
+    "BaseHook",
     "BaseOperator",
     "BaseSensorOperator",
     "BashOperator",
     "BranchPythonOperator",
+    "Connection",
     "Context",
     "CronTriggerTimetable",
     "DagError",
@@ -107,6 +114,7 @@ __all__ = [
     "SkipTask",
     "TaskGroup",
     "TaskTimeout",
+    "Variable",
     "XComArg",
     "__version__",
     "chain",

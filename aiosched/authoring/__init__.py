@@ -8,6 +8,7 @@
     context.py        what a task knows of its run   task_instance.py  ti and its XComs
     loader.py         from a file to its DAGs        serialize.py      from a DAG to its spec
     settings.py       defaults of an installation    macros.py         helpers in templates
+    variables.py, connections.py  what is kept outside of DAGs (lookups.py: in which order it is looked for)
 
 Beneath these: building.py (the innermost `with`), defaults_by_name.py (default_args), checks.py and dates.py
 (what authors may write), location.py (the author's line). Names are imported when they are first used.
@@ -20,6 +21,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aiosched.authoring.connections import BaseHook, Connection
     from aiosched.authoring.context import Context, build_context, current_context, get_current_context
     from aiosched.authoring.dag import DAG
     from aiosched.authoring.dependencies import Label, chain, cross_downstream
@@ -41,14 +43,17 @@ if TYPE_CHECKING:
     from aiosched.authoring.settings import AuthoringDefaults, use_defaults
     from aiosched.authoring.task_instance import TaskInstance
     from aiosched.authoring.taskflow import task
+    from aiosched.authoring.variables import Variable
     from aiosched.authoring.xcom_arg import XComArg
 
 _HOMES = {
     "AuthoringDefaults": "settings",
+    "BaseHook": "connections",
     "BaseOperator": "operator",
     "BaseSensorOperator": "operators",
     "BashOperator": "operators",
     "BranchPythonOperator": "operators",
+    "Connection": "connections",
     "Context": "context",
     "DAG": "dag",
     "DagParam": "params",
@@ -63,6 +68,7 @@ _HOMES = {
     "ShortCircuitOperator": "operators",
     "TaskGroup": "groups",
     "TaskInstance": "task_instance",
+    "Variable": "variables",
     "XComArg": "xcom_arg",
     "build_context": "context",
     "chain": "dependencies",
@@ -92,10 +98,12 @@ def __dir__() -> list[str]:
 __all__ = [
     "DAG",
     "AuthoringDefaults",
+    "BaseHook",
     "BaseOperator",
     "BaseSensorOperator",
     "BashOperator",
     "BranchPythonOperator",
+    "Connection",
     "Context",
     "DagParam",
     "EmptyOperator",
@@ -109,6 +117,7 @@ __all__ = [
     "ShortCircuitOperator",
     "TaskGroup",
     "TaskInstance",
+    "Variable",
     "XComArg",
     "build_context",
     "chain",

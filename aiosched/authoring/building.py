@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -43,6 +45,17 @@ def open_dag(dag: DAG) -> None:
 def close_dag() -> None:
     """Make the DAG of the enclosing `with` the current one again."""
     _open_dags.set(_open_dags.get()[:-1])
+
+
+@contextlib.contextmanager
+def nothing_open() -> Iterator[None]:
+    """Operators made in the block join no DAG by themselves."""
+    dags, groups = _open_dags.set(()), _open_groups.set(())
+    try:
+        yield
+    finally:
+        _open_dags.reset(dags)
+        _open_groups.reset(groups)
 
 
 def current_group(dag: DAG) -> TaskGroup | None:

@@ -205,6 +205,18 @@ def _macros(context: Context) -> Any:
     return macros
 
 
+def _var(_: Context) -> Any:
+    from aiosched.authoring.variables import VariableAccess
+
+    return VariableAccess()
+
+
+def _conn(_: Context) -> Any:
+    from aiosched.authoring.connections import connection_access
+
+    return connection_access()
+
+
 def _ts_nodash(context: Context) -> str:
     return str(context["logical_date"].strftime("%Y%m%dT%H%M%S"))
 
@@ -217,9 +229,11 @@ def _key(context: Context) -> str:
 _current: ContextVar[Context | None] = ContextVar("aiosched_context", default=None)
 
 _UNDATED: Final[Mapping[str, Callable[[Context], Any]]] = {
+    "conn": _conn,
     "dag_run": lambda context: DagRun(context.run),
     "macros": _macros,
     "params": _params,
+    "var": _var,
 }
 _DATED: Final[Mapping[str, Callable[[Context], Any]]] = {
     **_UNDATED,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Undefined
 
     from aiosched.authoring.groups import TaskGroup
+    from aiosched.authoring.mapped import OperatorPartial
     from aiosched.authoring.templates import TemplateEngine
 
 
@@ -112,6 +113,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         self.task_dict: dict[str, BaseOperator] = {}
         self.task_groups: dict[str, TaskGroup] = {}
         self.edge_labels: dict[str, str] = {}
+        self.partials: list[OperatorPartial] = []  # of mapped tasks, expanded or not
         self._suffixes: dict[str, int] = {}
 
     def _timetable(self, where: Location | None) -> AnyTimetable:

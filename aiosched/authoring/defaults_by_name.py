@@ -71,10 +71,10 @@ def _with_defaults(init: Callable[..., None]) -> Callable[..., None]:
                 kwargs[name] = value
         where: Location | None = self._origin
         if not takes_any and not kwargs.keys() <= names:
-            known_names_only(_called(self, kwargs), kwargs, _known_to(type(self)), where)
+            known_names_only(_called(self, kwargs), kwargs, parameters_of(type(self)), where)
         for name in required:
             if name not in kwargs and name not in by_position:
-                raise missing(_called(self, kwargs), name, kwargs.keys() - _known_to(type(self)), where)
+                raise missing(_called(self, kwargs), name, kwargs.keys() - parameters_of(type(self)), where)
         init(self, *args, **kwargs)
 
     return wrapper
@@ -85,7 +85,14 @@ def _called(operator: Any, kwargs: Mapping[str, Any]) -> str:
     return f"{type(operator).__name__}(task_id={task_id!r})" if task_id else type(operator).__name__
 
 
-def _known_to(cls: type) -> frozenset[str]:
+def required_of(cls: type) -> list[str]:
+    """The parameters that a call of `cls` must give, as far as its own `__init__` says."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return [p.name for p in named if p.default is p.empty]
+
+
+def parameters_of(cls: type) -> frozenset[str]:
     """All parameter names along the inheritance chain, as far as classes pass on what they do not know."""
     names: set[str] = set()
     for ancestor in cls.__mro__:

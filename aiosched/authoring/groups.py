@@ -13,6 +13,7 @@ from aiosched.errors import DuplicateTaskError
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
+    from aiosched.authoring.expansion import ExpandInput
     from aiosched.authoring.operator import BaseOperator
 
 
@@ -47,6 +48,7 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
         self.prefix_group_id = prefix_group_id
         self.label = group_id
         self.tooltip = tooltip
+        self.expand_input: ExpandInput | None = None  # what a mapped group is mapped over
         self.group_display_name = group_display_name or group_id
         outer = self.parent_group.effective_default_args if self.parent_group else dag.default_args
         self.effective_default_args: Mapping[str, Any] = {**outer, **(default_args or {})}

@@ -4,31 +4,21 @@ Lives here: that order, from plain code and coroutines, and `var` and `conn` of 
 Does not live here: what people import (variables.py, connections.py), the database
 (aiosched.scheduler.secret_services).
 
-While a template is rendered nobody may wait, so a value that has to be asked for ends the rendering
-with `Wanted`; `render_with_lookups` asks for it and renders again.
-
 Source: the semantics reference, section 27.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from aiosched.authoring.services import Services, running_services
 from aiosched.errors import DagError, NotFound
 
-if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
-    from aiosched.authoring.operator import BaseOperator
-
-    Task = TypeVar("Task", bound=BaseOperator)
-
 
 class Kind(NamedTuple):
-    """What can be looked up: `variable` is also the name of its service, `prefixes` are those of the environment."""
+    """What can be looked up. `name` is also that of its service; `prefixes` are those of the environment."""
 
     name: str
     prefixes: tuple[str, str]  # ours, Airflow's
@@ -109,52 +99,16 @@ def _answer(said: Mapping[str, Any]) -> Answer:
 # ---- templates ----
 
 
-class Wanted(BaseException):
-    """Ends the rendering of a template that needs `key`. Not an Exception, so that nobody takes it for a failure."""
-
-    def __init__(self, kind: Kind, key: str) -> None:
-        super().__init__(kind.name, key)
-        self.kind, self.key = kind, key
-
-
-class Lookups:
-    """What the templates of one attempt have looked up."""
-
-    __slots__ = ("known", "rendering")
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[str, str], Answer] = {}
-        self.rendering = False
-
-    def get(self, kind: Kind, key: str) -> Answer:
-        """The answer for `key`: fetched before, of the environment, or asked for now (Wanted while rendering)."""
-        if (known := self.known.get((kind.name, key))) is not None:
-            return known
-        if self.rendering and from_environment(kind, key) is None:
-            raise Wanted(kind, key)
-        return look_up(kind, key)
-
-
-async def render_with_lookups(task: Task, context: Context) -> Task:
-    """`task.render(context)`, asking for the variables and connections that its templates name. See there."""
-    while True:
-        try:
-            return task.render(context)
-        except Wanted as wanted:
-            lookups: Lookups = context["lookups"]
-            lookups.known[wanted.kind.name, wanted.key] = await alook_up(wanted.kind, wanted.key)
-        finally:
-            pass
-
-
 class Accessor:
     """`var.value`, `var.json` and `conn` of a template: `.name`, `["name"]` and `.get("name", default)`.
 
-    A name that nobody knows raises NotFound, except in `get` with a default.
+    A name that nobody knows raises NotFound, in `get` it is the default.
     """
 
-    def __init__(self, kind: Kind, lookups: Lookups, read: Callable[[str, Answer], Any]) -> None:
-        self._kind, self._lookups, self._read = kind, lookups, read
+    __slots__ = ("_kind", "_read")
+
+    def __init__(self, kind: Kind, read: Callable[[str, Any], Any]) -> None:
+        self._kind, self._read = kind, read
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -162,37 +116,15 @@ class Accessor:
         return self[name]
 
     def __getitem__(self, name: str) -> Any:
-        answer = self._lookups.get(self._kind, name)
+        answer = look_up(self._kind, name)
         if answer.value is None:
             raise not_found(self._kind, name, answer)
-        return self._read(name, answer)
+        return self._read(name, answer.value)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of `name`, or `default` when there is none."""
-        answer = self._lookups.get(self._kind, name)
-        return default if answer.value is None else self._read(name, answer)
+        answer = look_up(self._kind, name)
+        return default if answer.value is None else self._read(name, answer.value)
 
     def __repr__(self) -> str:
         return f"<{self._kind.name}s>"
-
-
-class VariableAccess:
-    """`var`: `{{ var.value.region }}` is the text, `{{ var.json.limits.cpu }}` what its JSON holds."""
-
-    __slots__ = ("json", "value")
-
-    def __init__(self, lookups: Lookups) -> None:
-        from aiosched.authoring.variables import as_data, as_text
-
-        self.value = Accessor(VARIABLE, lookups, as_text)
-        self.json = Accessor(VARIABLE, lookups, as_data)
-
-
-def connection_access(lookups: Lookups) -> Accessor:
-    """`conn`: `{{ conn.sales.host }}`."""
-    from aiosched.authoring.connections import as_connection
-
-    return Accessor(CONNECTION, lookups, as_connection)
-
-
-__all__ = ["json"]

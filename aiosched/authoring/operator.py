@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeAlias
 
 from aiosched.authoring import checks
@@ -15,9 +16,11 @@ from aiosched.authoring.dates import optional_aware
 from aiosched.authoring.defaults_by_name import OperatorMeta
 from aiosched.authoring.dependencies import Dependable, connect
 from aiosched.authoring.location import Location
+from aiosched.authoring.nesting import mapped_groups
 from aiosched.authoring.rendering import render_task, template_references
 from aiosched.authoring.settings import defaults
-from aiosched.authoring.xcom_arg import RETURN_VALUE, XComArg, iter_xcom_args
+from aiosched.authoring.setup_scopes import close_scope, join_scope, open_scope
+from aiosched.authoring.xcom_arg import RETURN_VALUE, XComArg, iter_outputs
 from aiosched.core.messages import Resume, XComRef
 from aiosched.core.spec import DEFAULT_POOL
 from aiosched.core.trigger_rules import TriggerRule
@@ -27,8 +30,11 @@ from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDefe
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
     from aiosched.authoring.dag import DAG
+    from aiosched.authoring.expansion import ExpandInput
     from aiosched.authoring.groups import TaskGroup
+    from aiosched.authoring.mapped import OperatorPartial
     from aiosched.authoring.params import ParamsDict
+    from aiosched.authoring.setup_scopes import Scope
     from aiosched.authoring.triggers.base import BaseTrigger
 
 Callback: TypeAlias = Callable[["Context"], Any]
@@ -53,6 +59,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
     can_skip_downstream: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True  # False: execute leaves self alone, attempts may share it; not inherited
 
+    expand_input: ExpandInput | None = None  # what a mapped task is mapped over
     _origin: Location | None
     _defaults: Mapping[str, Any]
 
@@ -185,6 +192,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         dag.add_task(self)
         if group is not None:
             group.children[self.task_id] = self
+        join_scope(self)
 
     # What subclasses implement and runners call
 
@@ -230,7 +238,9 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         Raises TaskDeferralError when the trigger failed, TaskDeferralTimeout when it did not fire in time.
         """
         if resume.error is not None:
-            raise (TaskDeferralTimeout if resume.timed_out else TaskDeferralError)(resume.error)
+            if resume.timed_out:
+                raise TaskDeferralTimeout(resume.error)
+            raise TaskDeferralError(f"what it waited for failed: {resume.error}")
         from aiosched.authoring.triggers.encoding import load  # few tasks defer
 
         method = getattr(self, resume.next_method, None)
@@ -254,11 +264,26 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         """
         return render_task(self, context)
 
-    def xcom_references(self) -> tuple[XComRef, ...]:
-        """All XComs that the arguments read: outputs of other tasks, and `ti.xcom_pull(…)` in templates."""
-        refs = {arg.ref: None for name in self.template_fields for arg in iter_xcom_args(getattr(self, name, None))}
-        refs.update(dict.fromkeys(template_references(self)))
+    def xcom_references(self, map_index: int = -1) -> tuple[XComRef, ...]:
+        """All XComs that the arguments read: outputs of other tasks, and `ti.xcom_pull(…)` in templates.
+
+        For an instance of a task in a mapped group, those of its own index where it reads no others.
+        """
+        sources = [source for output in iter_outputs(self._arguments()) for source in output.sources]
+        groups = mapped_groups(self)
+        if len(groups) > 1:  # their lengths tell which index belongs to which
+            sources += [source for group in groups if group.expand_input for source in group.expand_input.sources]
+        refs = dict.fromkeys(source.ref_of(self, map_index) for source in sources)
+        refs.update(dict.fromkeys(template_references(self._arguments(), self)))
         return tuple(refs)
+
+    def _arguments(self) -> Sequence[Any]:
+        """The values that are filled in before each attempt: templates, and outputs of other tasks."""
+        return [getattr(self, name, None) for name in self.template_fields]
+
+    def _shown_fields(self) -> dict[str, Any]:
+        """The template fields by name, for people."""
+        return {name: getattr(self, name, None) for name in self.template_fields}
 
     @cached_property
     def log(self) -> logging.Logger:
@@ -306,32 +331,66 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
     @property
     def task_type(self) -> str:
         """The name of the class, for people."""
-        return type(self).__name__
+        return self._class.__name__
+
+    @property
+    def _class(self) -> type[BaseOperator]:
+        """The class that its author named."""
+        return type(self)
 
     def wire_arguments(self) -> None:
         """Let the task wait for every task whose output is among its arguments."""
-        for name in self.template_fields:
-            for arg in iter_xcom_args(getattr(self, name, None)):
-                if arg.operator is not self and arg.operator.task_id not in self.upstream_task_ids:
-                    connect(arg.operator, self)
+        for output in iter_outputs(self._arguments()):
+            output.check_reader(self)
+            for source in output.sources:
+                if source.operator is not self and source.operator.task_id not in self.upstream_task_ids:
+                    connect(source.operator, self)
 
     def as_setup(self) -> Self:
         """Mark the task as a setup."""
+        if self.is_teardown:
+            raise self.fail(f"Task {self.task_id!r} is a teardown, so it cannot be a setup. Make two tasks of it.")
         self.is_setup = True
         return self
 
     def as_teardown(
         self, *, setups: Dependable | Collection[Dependable] | None = None, on_failure_fail_dagrun: bool = False
     ) -> Self:
-        """Mark the task as a teardown, of `setups` when given: they become setups and direct upstreams."""
+        """Mark the task as a teardown, of `setups` when given: they become setups and direct upstreams.
+
+        A failure of it fails the run only with `on_failure_fail_dagrun`. Source: the semantics reference,
+        section 8.
+        """
+        if self.is_setup:
+            raise self.fail(f"Task {self.task_id!r} is a setup, so it cannot be a teardown. Make two tasks of it.")
+        if self.trigger_rule not in {TriggerRule.ALL_SUCCESS, TriggerRule.ALL_DONE_SETUP_SUCCESS}:
+            raise self.fail(
+                f"Task {self.task_id!r} is a teardown, and these have a trigger rule of their own. "
+                f"Leave out trigger_rule={self.trigger_rule!r}."
+            )
         self.is_teardown = True
         self.on_failure_fail_dagrun = on_failure_fail_dagrun
         self.trigger_rule = TriggerRule.ALL_DONE_SETUP_SUCCESS.value
         for setup in [setups] if isinstance(setups, Dependable) else setups or ():
             for task in setup.last_tasks:
-                task.is_setup = True
-                connect(task, self)
+                connect(task.as_setup(), self)
         return self
+
+    def __enter__(self) -> Scope:
+        """Connect the tasks that the block makes: setup, then they, then teardown."""
+        return open_scope([self])
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        close_scope(wire=error is None)
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> OperatorPartial:
+        """The arguments that all instances of a mapped task share; `.expand(…)` on it makes the task."""
+        from aiosched.authoring.mapped import OperatorPartial
+
+        return OperatorPartial(cls, kwargs)
 
     def fail(self, message: str) -> DagError:
         """The error to raise about this task, with the line where its author made it."""

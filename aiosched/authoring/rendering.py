@@ -7,13 +7,13 @@ imported only when there is one.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiosched.authoring.dependencies import Dependable
 from aiosched.authoring.params import DagParam
-from aiosched.authoring.xcom_arg import XComArg
+from aiosched.authoring.xcom_arg import Output
 from aiosched.core.messages import XComRef
 from aiosched.errors import TaskSignal, TaskTimeout, TemplateError
 
@@ -34,16 +34,18 @@ class literal:
         self.value = value
 
 
-def render_task(task: Task, context: Context) -> Task:
+def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = ()) -> Task:
     """A copy of `task` with its template fields rendered; itself when nothing changes and it keeps no state.
 
-    Raises TemplateError naming task, field, template and name.
+    No templates are looked for inside the objects `as_they_are`. Raises TemplateError naming task, field,
+    template and name.
     """
     changed: dict[str, Any] = {}
+    kept = {id(value) for value in as_they_are if not isinstance(value, int | float | None)}
     for name in task.template_fields:
         value = getattr(task, name, None)
-        if needs_rendering(value, task):
-            changed[name] = _render_field(task, name, value, context)
+        if id(value) not in kept and needs_rendering(value, task):
+            changed[name] = _render_field(task, name, value, context, kept)
     if not changed and not task.keeps_state:
         return task
     twin = copy.copy(task)
@@ -63,24 +65,23 @@ def needs_rendering(value: Any, task: BaseOperator) -> bool:
         return any(needs_rendering(item, task) for item in value.values())
     if isinstance(value, list | tuple | set | frozenset):
         return any(needs_rendering(item, task) for item in value)
-    if isinstance(value, XComArg | DagParam | literal):
+    if isinstance(value, Output | DagParam | literal):
         return True
     return not isinstance(value, Dependable) and any(
         needs_rendering(getattr(value, name, None), task) for name in getattr(type(value), "template_fields", ())
     )
 
 
-def template_references(task: BaseOperator) -> Iterator[XComRef]:
-    """The XComs that the templates of `task` pull with constant arguments."""
-    for name in task.template_fields:
-        for source in _strings(getattr(task, name, None)):
-            if "xcom_pull" in source:
-                yield from _engine(task).references(source)
+def template_references(arguments: Any, task: BaseOperator) -> Iterator[XComRef]:
+    """The XComs that templates in `arguments` of `task` pull with constant arguments."""
+    for source in _strings(arguments):
+        if "xcom_pull" in source:
+            yield from _engine(task).references(source)
 
 
-def _render_field(task: BaseOperator, name: str, value: Any, context: Context) -> Any:
+def _render_field(task: BaseOperator, name: str, value: Any, context: Context, kept: Container[int]) -> Any:
     try:
-        return _rendered(value, task, context)
+        return _rendered(value, task, context, kept)
     except (TaskSignal, TaskTimeout):  # a macro of the author may end the task
         raise
     except Exception as error:
@@ -94,25 +95,27 @@ def _render_field(task: BaseOperator, name: str, value: Any, context: Context) -
         ) from error
 
 
-def _rendered(value: Any, task: BaseOperator, context: Context) -> Any:
+def _rendered(value: Any, task: BaseOperator, context: Context, kept: Container[int]) -> Any:
+    if id(value) in kept:
+        return value
     if isinstance(value, str):
         if _is_file(value, task):
             return _engine(task).file(value, context)
         return _engine(task).text(value, context) if any(mark in value for mark in MARKS) else value
-    if isinstance(value, XComArg | DagParam):
+    if isinstance(value, Output | DagParam):
         return value.resolve(context)
     if isinstance(value, literal):
         return value.value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_rendered(item, task, context) for item in value))
+        return type(value)(*(_rendered(item, task, context, kept) for item in value))
     if isinstance(value, list | tuple | set | frozenset):
-        return type(value)(_rendered(item, task, context) for item in value)
+        return type(value)(_rendered(item, task, context, kept) for item in value)
     if isinstance(value, dict):
-        return {key: _rendered(item, task, context) for key, item in value.items()}
+        return {key: _rendered(item, task, context, kept) for key, item in value.items()}
     if needs_rendering(value, task):
         twin = copy.copy(value)
         for name in type(value).template_fields:
-            setattr(twin, name, _rendered(getattr(value, name, None), task, context))
+            setattr(twin, name, _rendered(getattr(value, name, None), task, context, kept))
         return twin
     return value
 

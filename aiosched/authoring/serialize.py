@@ -15,9 +15,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from aiosched.authoring.checks import fail
+from aiosched.authoring.checks import fail, warn
+from aiosched.authoring.mapped import check_rule
 from aiosched.authoring.params import DagParam
-from aiosched.authoring.xcom_arg import XComArg
+from aiosched.authoring.xcom_arg import Output
 from aiosched.core.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
 from aiosched.core.trigger_rules import TriggerRule
 from aiosched.errors import DagCycleError, DagError, ParamError
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 def to_spec(dag: DAG) -> DagSpec:
     """The serialized form of `dag`. Raises DagError, or a kind of it, for a DAG that could not run."""
+    for partial in dag.partials:
+        if not partial.expanded:
+            warn(f"{partial.name}.partial() makes no task. Call .expand() or .expand_kwargs() on it.", partial.where)
     for task in dag.task_dict.values():
         task.wire_arguments()
     check_cycle(dag)
@@ -62,6 +66,7 @@ def to_spec(dag: DAG) -> DagSpec:
                 group_id=group.group_id,
                 parent_id=group.parent_group.group_id if group.parent_group else None,
                 tooltip=group.tooltip,
+                mapping=group.expand_input.spec() if group.expand_input is not None else None,
             )
             for group in dag.task_groups.values()
         ),
@@ -75,7 +80,7 @@ def task_spec(task: BaseOperator) -> TaskSpec:
     return TaskSpec(
         task_id=task.task_id,
         operator=task.task_type,
-        module=type(task).__module__,
+        module=task._class.__module__,
         upstream=tuple(sorted(task.upstream_task_ids)),
         group_id=task.task_group.group_id if task.task_group else None,
         trigger_rule=task.trigger_rule,
@@ -103,12 +108,14 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         wait_for_past_depends_before_skipping=task.wait_for_past_depends_before_skipping,
         start_date=_utc(task.start_date),
         end_date=_utc(task.end_date),
+        mapping=task.expand_input.spec() if task.expand_input is not None else None,
+        map_index_template=task.map_index_template,
         is_setup=task.is_setup,
         is_teardown=task.is_teardown,
         on_failure_fail_dagrun=task.on_failure_fail_dagrun,
         owner=task.owner,
         doc=task.doc,
-        template_fields={name: as_json(getattr(task, name, None)) for name in task.template_fields},
+        template_fields={name: as_json(value) for name, value in task._shown_fields().items()},
         params={name: as_json(task.params[name]) for name in task._params},
     )
 
@@ -161,6 +168,18 @@ def _check_schedule(dag: DAG) -> None:
 
 def _check_rules(dag: DAG, task: BaseOperator) -> None:
     """Source: the semantics reference, section 5.2 (parse-time restrictions) and 8.1."""
+    check_rule(task)
+    if task.on_failure_fail_dagrun and not task.is_teardown:
+        raise task.fail(
+            f"Task {task.task_id!r} has on_failure_fail_dagrun, which is for teardowns only. "
+            "Mark it with .as_teardown(on_failure_fail_dagrun=True), or leave it out."
+        )
+    if task.is_teardown and not any(dag.task(up).is_setup for up in task.upstream_task_ids):
+        when = "once all its upstream tasks are done, whatever became of them" if task.upstream_task_ids else "at once"
+        warn(
+            f"The teardown {task.task_id!r} has no setup, so it runs {when}. Name its setups: .as_teardown(setups=…).",
+            task._origin,
+        )
     if task.is_teardown or task.trigger_rule == TriggerRule.ALL_SUCCESS:
         return
     if task.trigger_rule == TriggerRule.ALL_DONE_SETUP_SUCCESS:
@@ -238,7 +257,7 @@ def as_json(value: Any) -> Any:
         return as_json(value.value)
     if value is None or isinstance(value, str | int | float):
         return value if _is_json(value) else ascii(value)
-    if isinstance(value, XComArg | DagParam):
+    if isinstance(value, Output | DagParam):
         return str(value)
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}

@@ -50,6 +50,9 @@ class Output(Dependable):
     def resolve(self, context: Context) -> Any:
         """The value, from the XComs that were fetched for the task."""
 
+    def check_reader(self, reader: BaseOperator) -> None:
+        """Raise DagError when `reader` cannot have it as an argument."""
+
     def view(self, context: Context) -> View:
         """The values to map over: the items of a list, the (key, value) pairs of a dict."""
         value = self.resolve(context)

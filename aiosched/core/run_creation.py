@@ -141,6 +141,12 @@ def automated_run(run: NextRun, run_type: RunType = RunType.SCHEDULED) -> Planne
     return PlannedRun(run_id, run_type, run.run_after, run.logical_date, run.interval)
 
 
+def asset_run(at: datetime) -> PlannedRun:
+    """The run that asset events ask for at their triggering instant: without logical date and interval (decision 4)."""
+    run_id = make_run_id(RunType.ASSET_TRIGGERED, logical_date=None, run_after=at)
+    return PlannedRun(run_id, RunType.ASSET_TRIGGERED, at.astimezone(UTC), None, None)
+
+
 def manual_run(
     spec: DagSpec,
     *,

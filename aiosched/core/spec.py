@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from aiosched.core.timetables import AnyTimetable, NullTimetable
+from aiosched.core.assets import AssetReference, leaves, reference_of
+from aiosched.core.timetables import AnyTimetable, NullTimetable, condition_of
 
 DEFAULT_POOL: Final = "default_pool"
 
@@ -61,6 +62,8 @@ class AssetRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     uri: str = ""
     is_alias: bool = False
+    kind: str = "asset"  # name or uri: one that another DAG defines
+    extra: dict[str, Any] = {}  # of the asset itself
 
 
 class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -181,6 +184,23 @@ def encode_spec(spec: DagSpec) -> bytes:
 def decode_spec(document: bytes | str) -> DagSpec:
     """The DAG of a stored document; raises msgspec.ValidationError for one that is not ours."""
     return _DECODER.decode(document)
+
+
+def asset_references(spec: DagSpec) -> tuple[AssetReference, ...]:
+    """Every mention of an asset in the DAG's schedule and in its tasks' inlets and outlets, each once."""
+    condition = condition_of(spec.timetable)
+    found = [] if condition is None else [reference_of(leaf) for leaf in leaves(condition)]
+    for task in spec.tasks:
+        for role, refs in (("inlet", task.inlets), ("outlet", task.outlets)):
+            found += [_mention(role, ref, task.task_id) for ref in refs]
+    return tuple(dict.fromkeys(found))
+
+
+def _mention(role: str, ref: AssetRef, task_id: str) -> AssetReference:
+    kind = "alias" if ref.is_alias else ref.kind
+    if kind == "asset":
+        return AssetReference(role, kind, ref.name, ref.uri or ref.name, task_id, ref.extra)
+    return AssetReference(role, kind, ref.name or ref.uri, "", task_id)
 
 
 def content_hash(document: bytes) -> str:

@@ -75,9 +75,11 @@ async def store_references(
     await conn.execute(NOTE_SCHEDULED, dag_ids, [dag_id in scheduled for dag_id in dag_ids], now)
 
 
-async def forget_references(conn: Connection, dag_ids: Collection[str], *, now: datetime) -> None:
+async def forget_references(conn: Connection, dag_ids: Collection[str]) -> None:
     """These DAGs are stale: they take no part until they are back."""
-    await store_references(conn, {dag_id: () for dag_id in dag_ids}, now=now)
+    if dag_ids:
+        await conn.execute(DROP_REFERENCES, sorted(dag_ids))
+        await conn.execute(NOTE_SCHEDULED, sorted(dag_ids), [False] * len(dag_ids), None)
 
 
 # Another asset at the same place, or another place for the same asset. Index: ix_asset_reference_name_role.
@@ -350,3 +352,11 @@ async def drop_queue(conn: Connection, queue: Queue) -> None:
     rows = [(dag_id, row.asset_id) for dag_id, rows in queue.items() for row in rows]
     if rows:
         await conn.execute(DROP_QUEUE, *map(list, zip(*rows, strict=True)))
+
+
+ASSET_STATES: Final = "SELECT name, is_active FROM asset"
+
+
+async def asset_states(conn: Connection) -> dict[str, bool]:
+    """Every asset by name, and whether it is active."""
+    return {row["name"]: row["is_active"] for row in await conn.fetch(ASSET_STATES)}

@@ -45,7 +45,7 @@ class CommandResult:
 
 
 async def notify(conn: Connection, kind: str, partitions: Iterable[int]) -> None:
-    """Wake the owners of `partitions` (everyone, when empty): kind is dags, commands, reports or pools."""
+    """Wake the owners of `partitions` (everyone, when empty): kind is dags, commands, reports, assets or pools."""
     payload = f"{kind} {','.join(map(str, sorted(set(partitions))))}"
     await conn.execute("SELECT pg_notify($1, $2)", NEWS_CHANNEL, payload)
 
@@ -70,12 +70,14 @@ async def add_command(
     args: Mapping[str, Any],
     requested_by: str,
     reason: str | None = None,
+    partition: int | None = None,
 ) -> int:
-    """Ask the owner of `dag_id` for something and wake it; returns the request's id.
+    """Ask the owner of `dag_id` (or of `partition`) for something and wake it; returns the request's id.
 
     Call it outside a transaction, or commit at once: the NOTIFY leaves with the commit.
     """
-    partition = None if dag_id is None else partition_of(dag_id)
+    if dag_id is not None:
+        partition = partition_of(dag_id)
     document = msgspec.json.encode(args).decode()
     command_id: int = await conn.fetchval(ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason)
     await notify(conn, "commands", () if partition is None else (partition,))

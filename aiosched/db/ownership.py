@@ -8,6 +8,7 @@ it in order. Leases are compared by PostgreSQL's clock alone.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -37,6 +38,7 @@ class View:
 
     peers: tuple[Peer, ...]
     leases: dict[int, int | None]
+    at: float = 0.0  # monotonic second before the look
 
 
 REGISTER: Final = """
@@ -94,13 +96,14 @@ LOOK: Final = """
 
 async def look(conn: Connection) -> View:
     """Who is there, who is dead, who has which partition: one statement."""
+    at = time.monotonic()
     peers: list[Peer] = []
     leases: dict[int, int | None] = {}
     for row in await conn.fetch(LOOK, LOCK_CLASS):
         leases.update(dict.fromkeys(row["partitions"], row["incarnation"]))
         if row["incarnation"] is not None:
             peers.append(Peer(row["incarnation"], row["draining"], row["process_gone"], row["expired"]))
-    return View(tuple(peers), leases)
+    return View(tuple(peers), leases, at)
 
 
 # Lock order: scheduler row, then partitions by number. FOR UPDATE waits for the dead one's last

@@ -266,6 +266,9 @@ DELETE_DAG: Final = (
     """DELETE FROM task_try WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_instance WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM dag_run WHERE dag_id = $1""",
+    """DELETE FROM asset_reference WHERE dag_id = $1""",
+    """DELETE FROM asset_queue WHERE dag_id = $1""",
+    """DELETE FROM asset_consumption WHERE dag_id = $1""",
     """DELETE FROM dag WHERE dag_id = $1""",
     """DELETE FROM dag_version WHERE dag_id = $1""",
 )

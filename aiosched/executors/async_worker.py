@@ -11,12 +11,15 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
+from aiosched.authoring.settings import use_defaults
 from aiosched.core.messages import Attempt, AttemptKey, Report, XComRef
 from aiosched.errors import ExecutorError
+from aiosched.executors.attempts import TriggerExecution, execution_of
+from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_cache import FileDags, InBackground
 from aiosched.executors.logs import ProcessCapture
 from aiosched.executors.processes import peak_memory
@@ -26,15 +29,19 @@ from aiosched.executors.protocol import (
     Call,
     Cancel,
     Ended,
+    Fired,
     FrameReader,
     Ready,
     Reply,
     Run,
+    Unwatch,
+    Watch,
     WorkerConfig,
     error_of,
     frame,
 )
 from aiosched.executors.runner import Execution, Surroundings
+from aiosched.executors.trigger_tasks import TriggerTasks
 
 _LARGE: Final = 1_048_576  # bytes of XComs in one message
 
@@ -59,6 +66,8 @@ class AsyncWorker(asyncio.Protocol):
         self._done = 0
         self._memory = peak_memory()
         self._transport: asyncio.Transport | None = None
+        self._blocking = blocking_on(self._loop)
+        self._triggers: TriggerTasks[int] = TriggerTasks(self._dags, self._fired)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses
@@ -72,6 +81,11 @@ class AsyncWorker(asyncio.Protocol):
                         self._begin(attempt)
                 case Cancel(key):
                     self._cancel(key)
+                case Watch(number, attempt):
+                    trigger = TriggerExecution(attempt, self, self._surroundings, blocking=self._blocking)
+                    self._triggers.start(number, trigger)
+                case Unwatch(number, kill):
+                    self._triggers.stop(number, kill=kill)
                 case Answer(number, pairs, error):
                     self._answer(number, pairs, None if error is None else ExecutorError(error))
                 case Reply(number, answer):
@@ -86,7 +100,8 @@ class AsyncWorker(asyncio.Protocol):
         for task, execution in self._running.values():
             execution.stop_requested = True
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._triggers.stop_all()
+        await asyncio.gather(*tasks, self._triggers.left(), return_exceptions=True)
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
         """See TaskServices."""
@@ -128,7 +143,7 @@ class AsyncWorker(asyncio.Protocol):
             answer.set_exception(error)
 
     def _begin(self, attempt: Attempt) -> None:
-        execution = Execution(attempt, self, self._surroundings, blocking=refuse_to_block)
+        execution = execution_of(attempt, self, self._surroundings, blocking=self._blocking)
         self._running[attempt.key] = (self._loop.create_task(self._run(execution)), execution)
 
     async def _run(self, execution: Execution) -> None:
@@ -159,19 +174,15 @@ class AsyncWorker(asyncio.Protocol):
         if batch:
             self._transport.write(frame(Ended(batch, retire)))
 
+    def _fired(self, number: int, report: Report) -> None:
+        if self._transport is not None and not self._gone.is_set():
+            self._transport.write(frame(Fired(number, report)))
+
     def _cancel(self, key: AttemptKey) -> None:
         if key in self._running:
             task, execution = self._running[key]
             execution.stop_requested = True
             task.cancel()
-
-
-def refuse_to_block(work: Coroutine[Any, Any, Any]) -> NoReturn:
-    """What `ti.xcom_pull` does inside an `async def` task: say what to do instead of blocking the loop for ever."""
-    work.close()
-    raise ExecutorError(
-        "ti.xcom_pull() would block the event loop that this async task runs on: use `await ti.axcom_pull(...)`."
-    )
 
 
 async def _work(sock: socket.socket, config: WorkerConfig) -> None:
@@ -190,6 +201,7 @@ async def _work(sock: socket.socket, config: WorkerConfig) -> None:
 def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    use_defaults(config.defaults)
     os.register_at_fork(after_in_child=sock.close)
     ProcessCapture(config.log_level)
     try:

@@ -39,10 +39,8 @@ def execution_of(
     blocking: Callable[[Coroutine[Any, Any, Any]], Any],
     time_limit: TimeLimit | None = None,
 ) -> Execution:
-    """What executes `attempt`, by what it is."""
+    """What executes a try or a callback; of a trigger see `TriggerExecution`."""
     kind = CallbackExecution if attempt.callback is not None else Execution
-    if attempt.trigger is not None:
-        kind = TriggerExecution
     return kind(attempt, services, surroundings, blocking=blocking, time_limit=time_limit)
 
 
@@ -66,7 +64,9 @@ class TriggerExecution(Execution):
             finally:
                 await self._guarded("cleanup", trigger.cleanup)
         if event is _NO_EVENT:
-            raise AioschedError(f"the trigger {type(trigger).__name__} ended without an event")
+            reason = f"the trigger {type(trigger).__name__} ended without an event"
+            self._log("ERROR", reason)
+            return self._report(Outcome.FAILED, reason=reason)
         payload = getattr(event, "payload", event)
         return self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"))
 

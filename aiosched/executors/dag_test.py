@@ -27,7 +27,7 @@ from aiosched.core.params import resolve_params
 from aiosched.core.run_creation import manual_run, tasks_of_run
 from aiosched.core.states import RunState, TaskState
 from aiosched.errors import AioschedError, NotFound
-from aiosched.executors.async_worker import refuse_to_block
+from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_test_services import Memory
 from aiosched.executors.failures import details_of, reason_of
 from aiosched.executors.inline import InlineExecutor
@@ -224,7 +224,7 @@ class _Player:
 
     def _mock(self, attempt: Attempt, value: Any) -> Report:
         task = self._dag.task_dict[attempt.task_id]
-        ti = TaskInstance(attempt, task, self._memory, refuse_to_block)
+        ti = TaskInstance(attempt, task, self._memory, blocking_on(asyncio.get_running_loop()))
         at = datetime.now(UTC)
         try:
             if isinstance(task, PythonOperator):

@@ -27,6 +27,7 @@ class Memory:
         self, states: Callable[[], Sequence[tuple[str, int, str | None]]], *, dag_id: str, run_id: str
     ) -> None:
         self.values: dict[tuple[str, str], dict[int, str]] = {}  # (task id, key) -> map index -> JSON text
+        self._variables: dict[str, str] = {}
         self._states, self._dag_id, self._run_id = states, dag_id, run_id
 
     def forget(self, task_id: str, map_index: int) -> None:
@@ -81,6 +82,18 @@ class Memory:
             tasks = [(task_id, -1, "success") for task_id in task_ids or [f"{args.get('group_id')}.*"]]
         return {**run, "unknown": [], "tasks": tasks}
 
+    async def variable(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Variables are those of the environment, and what the run itself has set."""
+        if "set" in args:
+            self._variables[args["set"]] = args["value"]
+        elif "delete" in args and self._variables.pop(args["delete"], None) is None:
+            raise NotFound(f"There is no variable {args['delete']!r} here, because dag.test() uses no database.")
+        return {"value": self._variables.get(args.get("get", "")), "database": False}
+
+    async def connection(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Connections are those of the environment."""
+        return {"value": None, "database": False}
+
     def _is_ours(self, args: Mapping[str, Any]) -> bool:
         if args["dag_id"] == self._dag_id:
             return True
@@ -90,7 +103,9 @@ class Memory:
 
 MEMORY_SERVICES: Mapping[str, MemoryService] = {
     "clear_run": Memory.clear_run,
+    "connection": Memory.connection,
     "run_state": Memory.run_state,
     "task_states": Memory.task_states,
     "trigger_dag": Memory.trigger_dag,
+    "variable": Memory.variable,
 }

@@ -6,6 +6,7 @@ import traceback
 from pathlib import Path
 from typing import Final
 
+from aiosched.core.masking import secrets
 from aiosched.errors import TaskSignal
 
 _OURS: Final = str(Path(__file__).resolve().parent.parent)
@@ -14,9 +15,9 @@ _LONGEST_DETAILS: Final = 65_536  # characters
 
 
 def reason_of(error: BaseException) -> str:
-    """One line such as `ValueError: bad`; a signal of ours is its message alone."""
+    """One line such as `ValueError: bad`; a signal of ours is its message alone. Without secrets."""
     try:
-        text = str(error)
+        text = secrets.redact(str(error))
     except Exception:
         text = "<its text cannot be had: __str__ raised>"
     text = " ".join(_storable(text[: 2 * _LONGEST_REASON]).split())
@@ -26,11 +27,11 @@ def reason_of(error: BaseException) -> str:
 
 
 def details_of(error: BaseException) -> str:
-    """The traceback with chained exceptions, without the frames of aiosched; at most 64 Ki characters."""
+    """The traceback with chained exceptions, without the frames of aiosched and secrets; at most 64 Ki characters."""
     try:
         summary = traceback.TracebackException.from_exception(error, compact=True)
         _drop_our_frames(summary)
-        text = _storable("".join(summary.format()))
+        text = _storable(secrets.redact("".join(summary.format())))
     except Exception as problem:  # an exception class may do anything when it is looked at
         text = f"{type(error).__name__}: its traceback cannot be had ({type(problem).__name__})\n"
     if len(text) <= _LONGEST_DETAILS:

@@ -22,7 +22,8 @@ import msgspec
 
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, TaskServices, XComRef
 from aiosched.errors import TaskTimeout
-from aiosched.executors.async_worker import refuse_to_block
+from aiosched.executors.attempts import TriggerExecution, execution_of
+from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_cache import InBackground
 from aiosched.executors.logs import TaskLoggerCapture
 from aiosched.executors.runner import (
@@ -35,6 +36,7 @@ from aiosched.executors.runner import (
 )
 from aiosched.executors.start_notices import StartNotices
 from aiosched.executors.threads import DaemonThreads, run_aside
+from aiosched.executors.trigger_tasks import TriggerTasks
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
@@ -112,6 +114,8 @@ class InlineExecutor:
         self._loop = asyncio.get_running_loop()
         self._report, self._services = report, services
         self._blocking_services = BlockingServices(self._loop, services)
+        self._blocking = blocking_on(self._loop)
+        self._triggers: TriggerTasks[AttemptKey] = TriggerTasks(self._dags_for_loop, lambda _, ended: report(ended))
         self._threads = DaemonThreads(self._slots)
         self._starts = StartNotices(self._loop, report, hostname=socket.gethostname())
         TaskLoggerCapture.begin()
@@ -119,30 +123,37 @@ class InlineExecutor:
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         """Take the attempts and start them, in order, in the next turn of the loop or when a thread is free."""
-        self._quiet.clear()
         for attempt in attempts:
             if self._stopping:
                 report = _final(attempt.key, Outcome.LOST, _STOPPED, self._surroundings)
                 self._loop.call_soon(self._report, report)
+            elif attempt.trigger is not None:
+                self._wait_for(attempt)
             elif attempt.is_async:
-                execution = Execution(attempt, self._services, self._surroundings, blocking=refuse_to_block)
+                execution = execution_of(attempt, self._services, self._surroundings, blocking=self._blocking)
                 self._running[attempt.key] = execution
                 self._tasks[attempt.key] = self._loop.create_task(self._run_async(execution))
-                self._starts.began(attempt.key, self)
+                if attempt.callback is None:
+                    self._starts.began(attempt.key, self)
                 if attempt.execution_timeout is not None:
                     self._watch(attempt.key, attempt.execution_timeout, self._cleanup_time)
             else:
-                execution = Execution(attempt, self._blocking_services, self._surroundings, blocking=drive)
+                execution = execution_of(attempt, self._blocking_services, self._surroundings, blocking=drive)
                 self._running[attempt.key] = execution
                 self._busy += 1
                 self._threads.submit(lambda execution=execution: self._run_in_thread(execution))  # type: ignore[misc]
+        if self._running:
+            self._quiet.clear()
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         """Ask an attempt to stop and return at once; its report (FAILED) follows within `grace` seconds.
 
         One that does not stop is given up: it is reported, and goes on in this process.
         """
-        self._stop_attempt(attempt, grace, Outcome.FAILED, _ON_REQUEST)
+        if self._triggers.stop(attempt, kill=True):
+            self._report(_final(attempt, Outcome.FAILED, _ON_REQUEST, self._surroundings))
+        else:
+            self._stop_attempt(attempt, grace, Outcome.FAILED, _ON_REQUEST)
 
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
         """None: they died with their process."""
@@ -155,12 +166,16 @@ class InlineExecutor:
         with a shorter grace hurries a stop that is under way.
         """
         self._stopping = True
+        if self._started:
+            for key in self._triggers.stop_all():
+                self._report(_final(key, Outcome.LOST, _STOPPED, self._surroundings))
         if not await self._quiet_within(grace):
             for key in list(self._running):
                 self._stop_attempt(key, self._kill_after, Outcome.LOST, _STOPPED)
             await self._quiet_within(self._kill_after + 1)
         if self._started:
             self._started = False
+            await self._triggers.left()
             self._starts.close()
             self._threads.close()
             TaskLoggerCapture.end()
@@ -175,6 +190,11 @@ class InlineExecutor:
         return True
 
     # Running
+
+    def _wait_for(self, attempt: Attempt) -> None:
+        attempt = msgspec.structs.replace(attempt, is_async=True, execution_timeout=None)
+        trigger = TriggerExecution(attempt, self._services, self._surroundings, blocking=self._blocking)
+        self._triggers.start(attempt.key, trigger)
 
     async def _run_async(self, execution: Execution) -> None:
         key = execution.attempt.key
@@ -201,7 +221,8 @@ class InlineExecutor:
         key = execution.attempt.key
         if self._running.get(key) is execution:
             self._begun.add(key)
-            self._starts.began(key, self)
+            if execution.attempt.callback is None:
+                self._starts.began(key, self)
             if execution.attempt.execution_timeout is not None:
                 self._watch(key, execution.attempt.execution_timeout, 0)
 

@@ -32,9 +32,10 @@ from aiosched.executors.logs import AttemptLog
 from aiosched.executors.options import LocalOptions
 from aiosched.executors.pace import Pace
 from aiosched.executors.processes import describe_exit, signal_group
-from aiosched.executors.protocol import Ask, Call, Ended, Reply, WorkerConfig, kind_of
+from aiosched.executors.protocol import Ask, Call, Ended, Fired, Reply, WorkerConfig, kind_of
 from aiosched.executors.runner import timeout_reason
 from aiosched.executors.start_notices import StartNotices
+from aiosched.executors.trigger_desk import TriggerDesk
 from aiosched.executors.worker_link import WorkerLink
 
 __all__ = ["LocalExecutor", "LocalOptions"]
@@ -43,6 +44,7 @@ log = logging.getLogger(__name__)
 
 _MOST_FAILED_STARTS: Final = 3  # in a row, before waiting attempts are given back as lost
 _STOPPED: Final = "the scheduler stopped"
+_ON_REQUEST: Final = "was stopped on request"
 _PATIENCE: Final = 0.5  # seconds for the last words of a dead worker, when a child of its holds the socket open
 
 
@@ -66,6 +68,7 @@ class LocalExecutor:
             max_log_bytes=options.max_log_bytes,
             log_level=options.log_level,
             import_timeout=options.import_timeout,
+            defaults=options.defaults,
             max_attempts=1 if self._fresh else options.max_attempts,
             max_growth_bytes=options.max_growth_bytes,
         )
@@ -116,18 +119,22 @@ class LocalExecutor:
         self._report, self._services = report, services
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
         self._forkserver = ForkserverClient(self._config, self)
+        self._triggers = TriggerDesk(lambda: self._spawn(is_async=True, watches=True), report, self._hostname)
         self._started = True
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         """Take the attempts, in order; those that find no free worker stand in line."""
-        self._quiet.clear()
         for attempt in attempts:
             if self._stopping:
                 self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.LOST, _STOPPED))
+            elif attempt.trigger is not None:
+                self._triggers.submit(attempt)
             elif attempt.is_async and not self._fresh:
                 self._begin(self._async_link(), attempt)
             else:
                 self._backlog.append(attempt)
+        if self._where or self._backlog:
+            self._quiet.clear()
         self._pump()
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
@@ -136,7 +143,8 @@ class LocalExecutor:
         An `async def` attempt that ignores its cancellation is killed with its whole worker:
         the other attempts in that worker are then lost.
         """
-        self._stop_attempt(attempt, grace, Outcome.FAILED, "was stopped on request")
+        if not self._triggers.cancel(attempt, _ON_REQUEST):
+            self._stop_attempt(attempt, grace, Outcome.FAILED, _ON_REQUEST)
 
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
         """None: worker processes die with their scheduler."""
@@ -151,6 +159,7 @@ class LocalExecutor:
         self._stopping = True
         if not self._started:
             return
+        self._triggers.close(_STOPPED)
         while self._backlog:
             self._finish(self._report_of(self._backlog.popleft().key, Outcome.LOST, _STOPPED))
         self._settle()
@@ -178,15 +187,15 @@ class LocalExecutor:
             self._begin(link, self._backlog.popleft())
 
     def _async_link(self) -> WorkerLink:
-        links = [link for link in self._links.values() if link.is_async and not link.retiring]
+        links = [link for link in self._links.values() if link.is_async and not link.watches and not link.retiring]
         best = min(links, key=lambda link: len(link.attempts), default=None)
         if best is None or (best.attempts and len(links) < self._async_workers):
             return self._spawn(is_async=True)
         return best
 
-    def _spawn(self, *, is_async: bool) -> WorkerLink:
+    def _spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink:
         self._last_number += 1
-        link = WorkerLink(self._last_number, is_async=is_async, listener=self)
+        link = WorkerLink(self._last_number, is_async=is_async, watches=watches, listener=self)
         self._links[link.number] = link
         try:
             if self._forkserver is None:
@@ -212,7 +221,8 @@ class LocalExecutor:
 
     def _began(self, link: WorkerLink, attempt: Attempt) -> None:
         key, timeout = attempt.key, attempt.execution_timeout
-        self._starts.began(key, link)
+        if attempt.callback is None:
+            self._starts.began(key, link)
         if timeout is not None:
             patience = timeout + self._options.cleanup_time
             self._timers[key] = self._loop.call_later(patience, self._overdue, key, timeout)
@@ -243,6 +253,11 @@ class LocalExecutor:
         for report in reports:
             self._finish(report)
         self._pump()
+
+    def trigger_fired(self, link: WorkerLink, fired: Fired) -> None:
+        """A trigger has fired or failed."""
+        self._failed_starts = 0
+        self._triggers.fired(link, fired.number, fired.report)
 
     def worker_asks(self, link: WorkerLink, question: Ask | Call) -> None:
         """A task in a worker wants XComs, or calls a service."""
@@ -292,7 +307,7 @@ class LocalExecutor:
             self._idle.remove(link)
         if link.exit is not None:
             self._judge(link)
-        elif link.attempts:  # it lives on, but cannot be talked to any more
+        elif link.attempts or link.triggers:  # it lives on, but cannot be talked to any more
             self._signal(link, signal.SIGKILL)
 
     def forkserver_lost(self, reason: str) -> None:
@@ -323,7 +338,7 @@ class LocalExecutor:
         self._links.pop(link.number, None)
         link.close()
         attempts, link.attempts = link.attempts, {}
-        if not link.ready and not self._stopping and attempts.keys() - self._verdicts.keys():
+        if not link.ready and not self._stopping and (link.triggers or attempts.keys() - self._verdicts.keys()):
             self._failed_starts += 1
         alone = len(attempts) == 1
         again: list[Attempt] = []
@@ -344,6 +359,8 @@ class LocalExecutor:
                 reason = f"{reason}, which ran {len(attempts)} attempts at a time"
             self._note(attempt, reason)
             self._finish(self._report_of(key, outcome, reason, link))
+        fresh_start = not link.ready and self._failed_starts < _MOST_FAILED_STARTS
+        self._triggers.worker_gone(link, link.exit or "the worker process is gone", again=fresh_start)
         if again:
             self.submit(again)
         self._pump()

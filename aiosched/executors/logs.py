@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final, TextIO
 
+from aiosched.core.masking import secrets
 from aiosched.core.messages import Attempt
 from aiosched.executors.log_files import log_path
 
@@ -37,15 +38,17 @@ current_log: ContextVar[AttemptLog | None] = ContextVar("aiosched_attempt_log", 
 class AttemptLog:
     """The log file of one attempt, at most `limit` bytes and one line that says where it was cut.
 
+    Secrets become `***` on the way (core/masking.py), in what a child process wrote itself when the log is closed.
     Safe to use from several threads. A full disk loses lines, never the attempt.
     """
 
-    __slots__ = ("_attempt", "_closed", "_fd", "_folder", "_partial", "_room")
+    __slots__ = ("_attempt", "_closed", "_fd", "_folder", "_partial", "_room", "_shared")
 
     def __init__(self, folder: Path | None, attempt: Attempt, limit: int) -> None:
         self._folder, self._attempt, self._room = folder, attempt, limit
         self._fd: int | None = None
         self._closed = folder is None
+        self._shared = False  # whether others write into the file as well
         self._partial: dict[str, str] | None = None
 
     def line(self, level: str, source: str, text: str) -> None:
@@ -53,6 +56,7 @@ class AttemptLog:
         if self._closed:
             return
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+        text = secrets.redact(text)
         self._write(f"{stamp}Z {level:<5} {source}  {text}\n".encode("utf-8", "backslashreplace"))
 
     def feed(self, source: str, text: str) -> None:
@@ -61,8 +65,11 @@ class AttemptLog:
             self._partial = {}
         *lines, rest = (self._partial.get(source, "") + text).split("\n")
         if len(rest) > _LONGEST_PARTIAL:
-            lines.append(rest)
-            rest = ""
+            rest = secrets.redact(rest)
+            whole = max(len(rest) - secrets.longest, 0)  # behind it a secret may have begun
+            if whole:
+                lines.append(rest[:whole])
+            rest = rest[whole:]
         self._partial[source] = rest
         for line in lines:
             self.line("INFO", source, line)
@@ -70,8 +77,9 @@ class AttemptLog:
                 return
 
     def raw(self, data: bytes) -> None:
-        """Append bytes as they are, and a line end if there is none."""
+        """Append bytes as they are (without secrets), and a line end if there is none."""
         if data and not self._closed:
+            data = secrets.redact_bytes(data)
             self._write(data if data.endswith(b"\n") else data + b"\n")
 
     def fileno(self) -> int:
@@ -79,6 +87,7 @@ class AttemptLog:
         fd = self._open()
         if fd is None:
             raise io.UnsupportedOperation("this attempt has no log file")
+        self._shared = True
         return fd
 
     def close(self) -> None:
@@ -92,6 +101,8 @@ class AttemptLog:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+            if self._shared and secrets and self._folder is not None:
+                _redact_file(log_path(self._folder, self._attempt))
 
     def _write(self, data: bytes) -> None:
         if len(data) > self._room:
@@ -122,12 +133,38 @@ class AttemptLog:
 _opening = threading.Lock()
 
 
+def _redact_file(path: Path) -> None:
+    """Take the secrets out of a file, line by line; it is replaced if there are any."""
+    clean = path.with_suffix(".clean")
+    changed = False
+    with path.open("rb") as file, clean.open("wb") as copy:
+        for line in file:
+            hidden = secrets.redact_bytes(line)
+            changed = changed or hidden != line
+            copy.write(hidden)
+    if changed:
+        clean.replace(path)
+    else:
+        clean.unlink()
+
+
+def _hide_secrets(record: logging.LogRecord) -> bool:
+    """A filter that lets everything pass, without secrets: handlers further up get the record like this, too."""
+    if secrets:
+        text = record.getMessage()
+        hidden = secrets.redact(text)
+        if hidden is not text:
+            record.msg, record.args = hidden, None
+    return True
+
+
 class LogRouter(logging.Handler):
     """Sends records to the log of the attempt that speaks; those of nobody go to `fallback`, if there is one."""
 
     def __init__(self, fallback: TextIO | None = None) -> None:
         super().__init__()
         self._fallback = fallback
+        self.addFilter(_hide_secrets)
 
     def emit(self, record: logging.LogRecord) -> None:
         log = current_log.get()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from aiosched.authoring.settings import AuthoringDefaults
 from aiosched.config import Settings
 from aiosched.executors.start_notices import DELAY
 
@@ -22,6 +23,7 @@ class LocalOptions:
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
     log_level: str = "INFO"
+    defaults: AuthoringDefaults = field(default_factory=AuthoringDefaults)  # of DAGs and tasks that workers load
     import_timeout: float = 30.0
     cleanup_time: float = 60.0  # from the execution timeout to TERM, for a task that does not stop by itself
     kill_after: float = 5.0  # from TERM to KILL where nobody said another grace
@@ -43,6 +45,7 @@ class LocalOptions:
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
             log_level=settings.logs.level,
+            defaults=AuthoringDefaults.of(core),
             import_timeout=core.dagbag_import_timeout,
             cleanup_time=core.killed_task_cleanup_time,
         )

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from aiosched.authoring.settings import AuthoringDefaults
 from aiosched.core.messages import Attempt, AttemptKey, Report, XComRef
 from aiosched.errors import AioschedError, ExecutorError, NotFound, Refused, TimedOut
 
@@ -28,6 +29,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_log_bytes: int
     log_level: str
     import_timeout: float
+    defaults: AuthoringDefaults
     max_attempts: int  # a worker is replaced after so many
     max_growth_bytes: int  # ... or after its memory grew by so much
 
@@ -49,6 +51,20 @@ class Cancel(Message, frozen=True):
     """Cancel a running `async def` attempt. Plain ones are told by SIGTERM."""
 
     key: AttemptKey
+
+
+class Watch(Message, frozen=True):
+    """Let the trigger of an attempt wait, under a number of its own."""
+
+    number: int
+    attempt: Attempt
+
+
+class Unwatch(Message, frozen=True):
+    """Stop a trigger. `kill`: because its task was ended, so that its `on_kill` is called."""
+
+    number: int
+    kill: bool
 
 
 class Answer(Message, frozen=True):
@@ -80,6 +96,13 @@ class Ended(Message, frozen=True):
 
     reports: list[Report]
     retire: str | None = None
+
+
+class Fired(Message, frozen=True):
+    """A trigger has fired or failed."""
+
+    number: int
+    report: Report
 
 
 class Ask(Message, frozen=True):
@@ -146,8 +169,8 @@ class Exited(Message, frozen=True):
     reason: str | None = None
 
 
-ToWorker = Run | Cancel | Answer | Reply
-FromWorker = Ready | Ended | Ask | Call
+ToWorker = Run | Cancel | Watch | Unwatch | Answer | Reply
+FromWorker = Ready | Ended | Fired | Ask | Call
 ToForkserver = Setup | Fork | Signal
 FromForkserver = Forked | Exited
 AnyMessage = ToWorker | FromWorker | ToForkserver | FromForkserver

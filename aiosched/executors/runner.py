@@ -27,6 +27,7 @@ from aiosched.authoring.context import build_context, current_context
 from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.task_instance import TaskInstance
 from aiosched.authoring.triggers.encoding import deferral_of
+from aiosched.core.masking import secrets
 from aiosched.core.messages import Attempt, Outcome, Report, Resume, RunInfo, TaskServices, XComRef, XComValue
 from aiosched.core.retries import may_retry
 from aiosched.errors import (
@@ -247,7 +248,7 @@ class Execution:
                 await self._after(plan_of(self.task).on_skipped, error, reason)
             return report
         if isinstance(error, TaskTimeout):
-            reason = str(error) or reason
+            reason = secrets.redact(str(error)) or reason
             await self.kill()
         details = details_of(error)
         self._log("ERROR", f"failed: {reason}\n{details}")

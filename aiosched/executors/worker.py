@@ -26,8 +26,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from aiosched.authoring.settings import use_defaults
 from aiosched.core.messages import Attempt, Report, XComRef
 from aiosched.errors import ExecutorError
+from aiosched.executors.attempts import execution_of
 from aiosched.executors.dag_cache import FileDags
 from aiosched.executors.interrupts import alarm, interrupts
 from aiosched.executors.logs import AttemptLog, ProcessCapture
@@ -163,6 +165,7 @@ class Housekeeping:
         size = os.fstat(self._output).st_size
         position = 0
         while position < size and (piece := os.pread(self._output, 1_048_576, position)):
+            piece = piece[: piece.rfind(b"\n") + 1] or piece  # whole lines, so that no secret is cut in two
             log.raw(piece)
             position += len(piece)
         os.ftruncate(self._output, 0)
@@ -205,7 +208,7 @@ class Worker:
 
     def _execute(self, attempt: Attempt) -> Report:
         channel = self._channel
-        execution = Execution(attempt, channel, self._surroundings, blocking=drive, time_limit=alarm)
+        execution = execution_of(attempt, channel, self._surroundings, blocking=drive, time_limit=alarm)
         self._running = execution
         try:
             return drive(execution.run(self._dags))
@@ -241,6 +244,7 @@ def _raw_environment() -> dict[bytes, bytes]:
 
 def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
     """The life of a worker process."""
+    use_defaults(config.defaults)
     os.register_at_fork(after_in_child=sock.close)  # a child of a task that goes on as if it were the worker ends
     try:
         Worker(Channel(sock), config).serve()

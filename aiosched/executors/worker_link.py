@@ -16,11 +16,14 @@ from aiosched.executors.protocol import (
     Call,
     Cancel,
     Ended,
+    Fired,
     FrameReader,
     FromWorker,
     Ready,
     Reply,
     Run,
+    Unwatch,
+    Watch,
     frame,
 )
 
@@ -30,6 +33,7 @@ class LinkListener(Protocol):
 
     def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
+    def trigger_fired(self, link: WorkerLink, fired: Fired) -> None: ...
     def worker_asks(self, link: WorkerLink, question: Ask | Call) -> None: ...
     def link_lost(self, link: WorkerLink) -> None: ...
 
@@ -37,8 +41,9 @@ class LinkListener(Protocol):
 class WorkerLink(asyncio.Protocol):
     """One worker. What is written within one turn of the loop leaves as one message."""
 
-    def __init__(self, number: int, *, is_async: bool, listener: LinkListener) -> None:
+    def __init__(self, number: int, *, is_async: bool, listener: LinkListener, watches: bool = False) -> None:
         self.number, self.is_async = number, is_async
+        self.watches = watches  # the one in which triggers wait
         self.pid: int | None = None
         self.ready = False  # has spoken: what it was sent has begun
         self.retiring = False  # gets no more attempts
@@ -47,6 +52,7 @@ class WorkerLink(asyncio.Protocol):
         self.blameless = False  # its process died with the forkserver: no fault of what it ran
         self.idle_since = 0.0
         self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported
+        self.triggers: dict[int, Attempt] = {}  # that wait in it, by number
         self.exit: str | None = None  # how its process ended, once that is known
         self._listener = listener
         self._loop = asyncio.get_running_loop()
@@ -55,6 +61,7 @@ class WorkerLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiting: list[Attempt] = []
         self._cancelled: list[AttemptKey] = []
+        self._unsent: list[Watch | Unwatch] = []
         self._closing = False
 
     async def connect(self, sock: socket.socket) -> None:
@@ -77,6 +84,15 @@ class WorkerLink(asyncio.Protocol):
         """Tell the worker to cancel an `async def` attempt."""
         self._cancelled.append(key)
         self._flush()
+
+    def watch(self, number: int, attempt: Attempt) -> None:
+        """Let a trigger wait in the worker."""
+        self.triggers[number] = attempt
+        self._send_soon(Watch(number, attempt))
+
+    def unwatch(self, number: int, *, kill: bool) -> None:
+        """Have the worker stop a trigger."""
+        self._send_soon(Unwatch(number, kill))
 
     def answer(self, number: int, pairs: Sequence[list[tuple[int, str]]], error: str | None = None) -> None:
         """Answer the worker's question `number`."""
@@ -122,6 +138,8 @@ class WorkerLink(asyncio.Protocol):
                 self._listener.attempts_ended(self, message)
             case Ask() | Call():
                 self._listener.worker_asks(self, message)
+            case Fired():
+                self._listener.trigger_fired(self, message)
             case Ready():
                 self.ready = True
                 self._listener.worker_ready(self)
@@ -134,7 +152,16 @@ class WorkerLink(asyncio.Protocol):
             self._write(Run(attempts))
         while self._cancelled:
             self._write(Cancel(self._cancelled.pop()))
+        for message in self._unsent:
+            self._write(message)
+        self._unsent.clear()
 
-    def _write(self, message: Run | Cancel | Answer | Reply) -> None:
+    def _send_soon(self, message: Watch | Unwatch) -> None:
+        if self._transport is None:
+            self._unsent.append(message)
+        else:
+            self._write(message)
+
+    def _write(self, message: Run | Cancel | Watch | Unwatch | Answer | Reply) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame(message))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from aiosched.db.assets import Clash
 from aiosched.db.dags import FileRow, StoredFile
 from aiosched.parsing.result import ParsedDag, ParsedFile
 
@@ -126,4 +127,15 @@ def pool_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str
         f"DAG {dag_id!r} uses the pool {pool!r}, which does not exist: its tasks wait until "
         f"`aiosched pools set {pool} SLOTS` creates it."
         for pool, dag_id in missing
+    ]
+
+
+def asset_warnings(dags: Sequence[ParsedDag], clashes: Sequence[Clash]) -> list[str]:
+    """A sentence for each asset of `dags` of which another DAG says that it lies somewhere else."""
+    ours = {dag.dag_id for dag in dags}
+    return [
+        f"DAG {c.dag_id!r} has the asset {c.name!r} at {c.uri!r}, DAG {c.other!r} has it at {c.other_uri!r}: "
+        "an asset is known by its name, so give one of them another name, or both the same URI."
+        for c in clashes
+        if c.dag_id in ours
     ]

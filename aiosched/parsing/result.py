@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from aiosched.core.spec import DagSpec, content_hash, decode_spec
+from aiosched.core.assets import AssetReference
+from aiosched.core.spec import DagSpec, asset_references, content_hash, decode_spec
 
 MAX_MESSAGE: Final = 4_000  # characters
 MAX_TRACEBACK: Final = 40_000
@@ -54,6 +55,7 @@ class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...]
     is_paused_upon_creation: bool | None
     pools: tuple[str, ...]  # sorted
+    references: tuple[AssetReference, ...] = ()  # what it says about assets
 
     @property
     def spec(self) -> DagSpec:
@@ -97,6 +99,7 @@ def parsed_dag(document: bytes, spec: DagSpec) -> ParsedDag:
         tags=spec.tags,
         is_paused_upon_creation=spec.is_paused_upon_creation,
         pools=tuple(sorted({task.pool for task in spec.tasks})),
+        references=asset_references(spec),
     )
 
 

@@ -12,11 +12,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from aiosched.core.assets import AssetReference
 from aiosched.core.spec import DagSpec, encode_spec
+from aiosched.db import assets
 from aiosched.db import dags as rows
 from aiosched.db.engine import Connection
 from aiosched.errors import DatabaseError
-from aiosched.parsing.claims import Claim, Conflict, assign, file_row, pool_warnings
+from aiosched.parsing.claims import Claim, Conflict, asset_warnings, assign, file_row, pool_warnings
 from aiosched.parsing.result import ParsedFile, parsed_dag
 
 
@@ -53,6 +55,7 @@ async def store_results(
     pools = await rows.known_pools(conn, {p for r in results for d in r.dags for p in d.pools})
 
     changed = await _define(conn, claims.kept, dags, now=now)
+    clashes = await assets.clashes(conn, _references(claims.kept, claims.kept))
     withdrawn = await rows.withdraw_dags(
         conn,
         {
@@ -62,6 +65,7 @@ async def store_results(
             if dag_id not in claims.kept and not (r.error is None and dag_id in {d.dag_id for d in r.dags})
         },
     )
+    await assets.forget_references(conn, withdrawn)
     await rows.store_files(
         conn,
         [
@@ -70,7 +74,7 @@ async def store_results(
                 kept=[dag_id for dag_id, claim in claims.kept.items() if claim.file == result.name],
                 conflicts=claims.conflicts.get(result.name, ()),
                 previous=before.get(result.name),
-                warnings=pool_warnings(result.dags, pools),
+                warnings=[*pool_warnings(result.dags, pools), *asset_warnings(result.dags, clashes)],
             )
             for result in results
         ],
@@ -86,6 +90,7 @@ async def remove_files(conn: Connection, files: Collection[str]) -> Stored:
     withdrawn = await rows.withdraw_dags(
         conn, {(dag_id, file.file, False) for file in before.values() for dag_id in file.dag_ids}
     )
+    await assets.forget_references(conn, withdrawn)
     await rows.delete_files(conn, files)
     return Stored(frozenset(withdrawn), frozenset(withdrawn))
 
@@ -139,11 +144,18 @@ async def _define(
     )
     definitions = [_definition(c, versions.get(i) or dags[i].version_id) for i, c in sorted(kept.items())]
     await rows.define_dags(conn, definitions, now=now)
+    mentions = _references(kept, new.keys() | {i for i in kept if dags[i].is_stale})  # those of stale DAGs were dropped
+    news = {i: found for i, found in mentions.items() if found or dags[i].version_id is not None}
+    await assets.store_references(conn, news, now=now)
     return new.keys() | {
         d.dag_id
         for d in definitions
         if (old := dags[d.dag_id]).definition != d.definition or old.is_stale or old.has_import_errors
     }
+
+
+def _references(kept: Mapping[str, Claim], dag_ids: Iterable[str]) -> dict[str, tuple[AssetReference, ...]]:
+    return {dag_id: kept[dag_id].dag.references for dag_id in dag_ids if dag_id in kept}
 
 
 def _version(claim: Claim, old: rows.StoredDag, *, replaces: bool) -> rows.NewVersion:

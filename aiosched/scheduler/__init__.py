@@ -7,6 +7,8 @@ holdings.py       what is held in memory                 journal.py       the gr
 loading.py        reading partitions                     commands.py      requests from the inbox
 ownership.py      who owns which partitions              lease.py         the lease on its thread
 pulse.py          how loops rest and wake; timers        metrics.py       figures
+due_runs.py       which runs are due: the decision       claiming.py      who gets a slot: the decision
+new_runs.py       the rows of new runs                   desk.py          what decisions need of a session
 """
 
 from aiosched.scheduler.events import SchedulerEvent

@@ -39,7 +39,7 @@ def room_of(
 def claim(holdings: Holdings, room: Room, now: datetime, *, incarnation: int) -> Batch:
     """Let the allocation choose, and collect the claims beside all other news as one batch."""
     claimed = []
-    if room.open > 0 and len(holdings.waiting):
+    if len(holdings.waiting):  # where nothing is open, too: those who wait learn why
         for candidate in holdings.waiting.take(room).taken:
             board, instance = holdings.get(candidate.key)
             board.grant(instance, now, incarnation)

@@ -5,6 +5,7 @@
     unpause      {}                                               -> {}
     cancel_run   {run_id}                                         -> {run_id}
     delete_dag   {}                                               -> {}
+    emit_asset   {name, extra}  (of no DAG)                       -> {name, at}
 
 A verb either does what it says, or is refused with {"error": …}. The answer is stored in the
 transaction that stores what the verb did (a verb that can be repeated without harm may be
@@ -20,20 +21,22 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-from aiosched.core.params import resolve_params
-from aiosched.core.run_creation import active_runs_limit, check_manual_run, manual_run, tasks_of_run
+from aiosched.core.run_creation import check_manual_run
 from aiosched.core.states import RUN_FINISHED
 from aiosched.db import inbox
 from aiosched.db import runs as statements
 from aiosched.db.inbox import Command, CommandResult
 from aiosched.errors import AioschedError, DagError, NotFound, Refused
+from aiosched.scheduler.assets import emit_event
+from aiosched.scheduler.due_runs import asked_for
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.scheduler.loading import plan_next, set_paused
-from aiosched.scheduler.new_runs import Creation, create
+from aiosched.scheduler.new_runs import create
 from aiosched.scheduler.session import Session
 
 logger = logging.getLogger(__name__)
 
+EMIT_ASSET: Final = "emit_asset"  # the only request that is about no DAG: its partition is that of the asset's name
 _COMMANDS_PER_PASS: Final = 200
 
 
@@ -64,6 +67,8 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
     """Do what a request asks; the answer to store, or None when the verb sees to that itself."""
     verb = VERBS.get(command.verb)
     try:
+        if command.verb == EMIT_ASSET:
+            return await emit_event(session, command)
         if verb is None:
             raise Refused(f"There is no request {command.verb!r}; known are {', '.join(sorted(VERBS))}.")
         dag = session.holdings.dags.get(command.dag_id or "")
@@ -86,21 +91,19 @@ async def _trigger(session: Session, dag: OwnedDag, command: Command) -> None:
     check_manual_run(dag.row.dag_id, is_stale=dag.row.is_stale, has_import_errors=dag.row.has_import_errors)
     if args.get("unpause") and dag.row.is_paused:
         await _set_paused(session, dag, False)
-    conf = dict(args.get("conf") or {})
-    resolve_params(dag.version.spec.params, conf)
     now = session.clock.now()
-    planned = manual_run(
-        dag.version.spec,
-        now=now,
+    creation = asked_for(
+        dag,
+        now,
+        conf=dict(args.get("conf") or {}),
         run_id=args.get("run_id"),
         logical_date=_instant(args.get("logical_date")),
         run_after=_instant(args.get("run_after")),
+        triggered_by=str(args.get("triggered_by", "cli")),
         allowed_run_id=re.compile(session.settings.scheduler.allowed_run_id_pattern),
+        may_start=not session.draining,
     )
-    free = len(dag.running) + len(dag.queued) < active_runs_limit(dag.version.spec)
-    starts = free and planned.run_after <= now and not dag.row.is_paused and not session.draining
-    tasks = tasks_of_run(dag.version.spec, planned)
-    creation = Creation(dag, planned, tasks, str(args.get("triggered_by", "cli")), conf, starts)
+    planned = creation.planned
     (run,) = await create(session, [creation], now, answering=command.id)
     if run is None:
         what = f"run id {planned.run_id!r}" + (

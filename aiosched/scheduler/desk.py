@@ -1,6 +1,6 @@
 """What deciding needs of a session: enough for a scheduler without a database.
 
-The pure halves of the loops (evaluation.py, resuming in loading.py) take a `Desk`. A
+The pure halves of the loops (evaluation.py, parts of new_runs.py and loading.py) take a `Desk`. A
 `Session` is one; `aiosched.testing` has another, whose rows are in memory.
 """
 
@@ -12,6 +12,7 @@ from aiosched.clock import Clock
 from aiosched.core.board import Board, Instance
 from aiosched.scheduler.holdings import Holdings
 from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.pulse import Pulse
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Attempts
@@ -25,6 +26,8 @@ class Desk(Protocol):
     incarnation: int
     metrics: Metrics
     holdings: Holdings
+    creation: Pulse
+    evaluation: Pulse
     unsent: list[tuple[Board, Instance]]
 
     def absorb(self, board: Board) -> None:

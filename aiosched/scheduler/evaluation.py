@@ -13,6 +13,7 @@ from typing import Final
 
 from aiosched.core.messages import Outcome, Report
 from aiosched.core.states import RunState
+from aiosched.scheduler.asset_events import events_of
 from aiosched.scheduler.desk import Desk
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,8 @@ def _apply(session: Desk, report: Report, now: datetime) -> None:
     if report.outcome is Outcome.STARTED:
         session.absorb(board)  # nothing to decide, the row may wait for the next commit
         return
+    if report.assets and report.outcome is Outcome.SUCCESS:
+        holdings.asset_events.extend(events_of(report, board.run.dag_id, now))
     holdings.applied.append(report)
     holdings.to_evaluate[board] = None
 

@@ -15,14 +15,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from aiosched.core.assets import AssetExpression
 from aiosched.core.board import Board, FinishedTry, Instance, Run
 from aiosched.core.graph import Graph
 from aiosched.core.messages import AttemptKey, Report, RunInfo
 from aiosched.core.slots import Candidate, DagRoom, TaskRoom
 from aiosched.core.spec import TaskSpec
 from aiosched.core.states import HOLDING_SLOT
+from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.core.waiting import WaitingQueue
+from aiosched.db.assets import NewEvent
 from aiosched.db.inbox import CommandResult
 from aiosched.db.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.runs import DagRow, Version
@@ -58,6 +61,11 @@ class OwnedDag:
         running = sum(board.run.backfill_id is None for board in self.running.values())
         return running + sum(run.backfill_id is None for run in self.queued)
 
+    @property
+    def asset_condition(self) -> AssetExpression | None:
+        """When its events make runs; None: it is not scheduled on assets."""
+        return condition_of(self.version.spec.timetable)
+
 
 @dataclass(slots=True)
 class Batch:
@@ -75,11 +83,13 @@ class Batch:
     started: list[Board] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     answers: list[tuple[int, CommandResult]] = field(default_factory=list)  # to requests, by their id
+    asset_events: list[NewEvent] = field(default_factory=list)
+    consumers: frozenset[int] = frozenset()  # partitions of the DAGs that these events were queued for
 
     @property
     def needs_transaction(self) -> bool:
         """Whether it takes more than the one hot statement."""
-        return bool(self.tries or self.xcoms or self.forget_xcoms or self.answers)
+        return bool(self.tries or self.xcoms or self.forget_xcoms or self.answers or self.asset_events)
 
     @property
     def is_empty(self) -> bool:
@@ -107,6 +117,8 @@ class Holdings:
         self.ended: list[Board] = []  # reached their end, not committed yet
         self.begun: list[Board] = []
         self.answers: list[tuple[int, CommandResult]] = []
+        self.asset_events: list[NewEvent] = []  # of tasks whose success is not committed yet
+        self.asset_news: set[int] = set()  # partitions with events that may make a run
 
     def graph_of(self, version: Version) -> Graph:
         """The compiled graph of a version, remembered."""
@@ -213,7 +225,9 @@ class Holdings:
             finished=self.ended,
             started=self.begun,
             answers=self.answers,
+            asset_events=self.asset_events,
         )
+        self.asset_events = []
         self.applied, self.cancelled, self.ended, self.begun, self.answers = [], [], [], [], []
         for board in self.dirty:
             self._collect_board(board, batch)
@@ -332,10 +346,12 @@ class Holdings:
                     dag.held_back[instance] = board
 
     def plan(self, dag: OwnedDag) -> None:
-        """Put the DAG's next run on the calendar."""
+        """Put the DAG's next run on the calendar, and have a look at the asset events that wait for it."""
         if dag.next_run is not None and dag.creates_runs and dag.on_calendar != dag.next_run.run_after:
             dag.on_calendar = dag.next_run.run_after
             self.due_runs.add(dag.next_run.run_after, dag.row.dag_id)
+        if dag.asset_condition is not None:
+            self.asset_news.add(dag.row.partition)
 
     def drop_dag(self, dag_id: str) -> None:
         """Forget a DAG and its runs."""

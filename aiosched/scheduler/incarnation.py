@@ -18,6 +18,7 @@ from aiosched.db.failures import is_retryable
 from aiosched.db.inbox import NEWS_CHANNEL, read_news
 from aiosched.db.ownership import View, release, set_draining
 from aiosched.errors import FencedOut, StaleRows
+from aiosched.scheduler.assets import look_at_assets
 from aiosched.scheduler.commands import apply_commands
 from aiosched.scheduler.enqueueing import enqueue
 from aiosched.scheduler.evaluation import evaluate
@@ -158,11 +159,13 @@ async def _listen(session: Session) -> None:
             async with session.books:
                 overdue = session.news_overdue(every)
                 if overdue:
-                    session.journal.forget_pools()
+                    _look_at_pools_again(session)
                 if changed or overdue:
                     await reload_dags(session, changed or session.holdings.partitions)
                 while await apply_commands(session):
                     pass
+            if overdue:
+                await look_at_assets(session)
             session.progress.set()
             return every
 
@@ -175,12 +178,20 @@ async def _listen(session: Session) -> None:
 def _hear(session: Session, payload: str) -> None:
     kind, partitions = read_news(payload)
     if kind == "dags":
-        session.changed_dags |= partitions
+        session.changed_dags |= partitions or session.holdings.partitions
+    elif kind == "assets":
+        session.holdings.asset_news |= partitions or session.holdings.partitions
+        session.creation.wake()
     elif kind == "pools":
-        session.journal.forget_pools()
+        _look_at_pools_again(session)
+    session.news.wake()
+
+
+def _look_at_pools_again(session: Session) -> None:
+    session.journal.forget_pools()
+    if len(session.holdings.waiting):
         session.holdings.room_changed = True
         session.enqueueing.wake()
-    session.news.wake()
 
 
 def _raise_if_closed(conn: Connection) -> None:

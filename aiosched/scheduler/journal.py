@@ -17,6 +17,7 @@ from aiosched.db import journal as statements
 from aiosched.db.engine import Connection, Database
 from aiosched.db.inbox import answer_commands
 from aiosched.db.journal import Backend, PoolRow
+from aiosched.scheduler.asset_events import store_events
 from aiosched.scheduler.holdings import Batch
 from aiosched.scheduler.metrics import Metrics
 
@@ -62,6 +63,8 @@ class Transaction:
             await statements.delete_xcoms(self.conn, batch.forget_xcoms)
         if batch.xcoms:
             await statements.upsert_xcoms(self.conn, batch.xcoms)
+        if batch.asset_events:
+            batch.consumers = await store_events(self.conn, batch.asset_events)
         if batch.answers:
             await answer_commands(self.conn, batch.answers, incarnation=self._incarnation)
 

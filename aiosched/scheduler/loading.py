@@ -13,7 +13,7 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from aiosched.core.board import Board
+from aiosched.core.board import Instance, Run
 from aiosched.core.messages import AttemptKey
 from aiosched.core.run_creation import compute_next
 from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
@@ -50,10 +50,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
             instances = await statements.load_instances(conn, [run.key for run in chunk])
             known = session.attempts.known()
             for run in chunk:
-                version, graph = session.holdings.versions[run.version_id]
-                board = make_board(run, version, graph, instances[run.key])
-                session.holdings.add_board(board)
-                resume(session, board, known)
+                resume(session, run, instances[run.key], known)
     session.holdings.partitions |= wanted
     if unfinished:
         logger.info("read %d unfinished runs of %d partitions", len(unfinished), len(wanted))
@@ -97,10 +94,14 @@ def plan_next(session: Desk, dag: OwnedDag, last: DataInterval | None) -> None:
         logger.error("not scheduled: %s", error, extra={"dag_id": dag.row.dag_id})
         dag.next_run = None
     session.holdings.plan(dag)
+    session.holdings.asset_news.add(dag.row.partition)
 
 
-def resume(session: Desk, board: Board, known: Collection[AttemptKey]) -> None:
-    """Go on with a run that was read back. `known` are the attempts that this process still runs or will report."""
+def resume(session: Desk, run: Run, instances: Iterable[Instance], known: Collection[AttemptKey]) -> None:
+    """Hold a running run that was read back. `known` are the attempts that this process still runs or will report."""
+    version, graph = session.holdings.versions[run.version_id]
+    board = make_board(run, version, graph, instances)
+    session.holdings.add_board(board)
     now = session.clock.now()
     abandoned = []
     for instance in board:

@@ -19,6 +19,7 @@ from aiosched.core.states import RunState
 from aiosched.db import runs as statements
 from aiosched.db.engine import Connection
 from aiosched.db.inbox import CommandResult, answer_commands
+from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.holdings import OwnedDag, make_board
 from aiosched.scheduler.session import Session
 
@@ -68,11 +69,9 @@ async def create(
     return hold(session, creations, keys, now)
 
 
-async def store(
-    session: Session, conn: Connection, creations: Sequence[Creation], now: datetime
-) -> list[int | None]:
+async def store(session: Session, conn: Connection, creations: Sequence[Creation], now: datetime) -> list[int | None]:
     """Write runs and their task instances; the keys of the runs, None for one that exists already."""
-    found = await statements.insert_runs(conn, [_row(session, c, now) for c in creations])
+    found = await statements.insert_runs(conn, [new_run(session, c, now) for c in creations])
     keys = [found.get((c.dag.row.dag_id, c.planned.run_id)) for c in creations]
     rows = (
         (key, task, -1, c.dag.version.spec.tasks[task].retries)
@@ -84,15 +83,14 @@ async def store(
     return keys
 
 
-def hold(
-    session: Session, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime
-) -> list[Run | None]:
+def hold(session: Desk, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime) -> list[Run | None]:
     """Hold in memory what was stored; call it after the commit."""
     session.metrics.runs_created += sum(key is not None for key in keys)
     return [_hold(session, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
 
 
-def _row(session: Session, creation: Creation, now: datetime) -> statements.NewRun:
+def new_run(session: Desk, creation: Creation, now: datetime) -> statements.NewRun:
+    """The row of a run to create."""
     dag, planned = creation.dag, creation.planned
     interval = planned.interval
     return statements.NewRun(
@@ -114,7 +112,7 @@ def _row(session: Session, creation: Creation, now: datetime) -> statements.NewR
     )
 
 
-def _hold(session: Session, creation: Creation, key: int | None, now: datetime) -> Run | None:
+def _hold(session: Desk, creation: Creation, key: int | None, now: datetime) -> Run | None:
     if key is None:
         return None
     dag, planned = creation.dag, creation.planned

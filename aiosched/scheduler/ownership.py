@@ -8,6 +8,7 @@ what is above it is given back when nothing of it is under way. Source: the desi
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -62,11 +63,12 @@ async def apply_view(session: Session, view: View) -> bool:
     if plan.acquire and not session.draining:
         async with session.db.acquire() as conn:
             gained = await statements.acquire(conn, session.incarnation, plan.acquire)
-    mine = gained | {partition for partition, owner in view.leases.items() if owner == session.incarnation}
-    if mine - session.holdings.partitions - session.given_back:
+    session.given_back = {p: at for p, at in session.given_back.items() if view.at <= at and p not in gained}
+    shown = {partition for partition, owner in view.leases.items() if owner == session.incarnation}
+    mine = gained | (shown - session.given_back.keys())
+    if mine - session.holdings.partitions:
         session.gate.clear()
-        await load_partitions(session, mine - session.given_back)
-    session.given_back.clear()
+        await load_partitions(session, mine)
     if plan.surplus:
         busy |= await give_back(session, plan.surplus)
     return busy
@@ -80,7 +82,8 @@ async def give_back(session: Session, count: int) -> bool:
             session.holdings.drop_dag(dag_id)
         session.holdings.partitions -= set(idle)
         await statements.release(transaction.conn, session.incarnation, idle)
-    session.given_back |= set(idle)  # a view from before this moment still shows them as ours
+    # a view from before this moment still shows them as ours
+    session.given_back.update(dict.fromkeys(idle, time.monotonic()))
     return bool(idle)
 
 

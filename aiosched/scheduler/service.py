@@ -28,6 +28,7 @@ from aiosched.db import runs as statements
 from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir
 from aiosched.db.engine import Database
 from aiosched.db.failures import is_retryable
+from aiosched.db.keyring import Keyring
 from aiosched.db.migrate import migrate
 from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
 from aiosched.parsing import Parser
@@ -38,8 +39,9 @@ from aiosched.scheduler.incarnation import Incarnation, give_up
 from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.lease import Identity, Lease
 from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.secret_services import secret_services
 from aiosched.scheduler.session import Attempts, Session
-from aiosched.scheduler.task_services import DatabaseServices
+from aiosched.scheduler.task_services import SERVICES, DatabaseServices
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
@@ -151,7 +153,8 @@ class Scheduler:
         try:
             await self._open_database()
             await self._register_dags()
-            await self.executor.start(self._attempts.receive, DatabaseServices(self.db))
+            services = {**SERVICES, **secret_services(Keyring.of(self.settings))}
+            await self.executor.start(self._attempts.receive, DatabaseServices(self.db, services))
             self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
             ready = asyncio.create_task(self._ready.wait())
             await asyncio.wait((ready, self._life), return_when=asyncio.FIRST_COMPLETED)
@@ -427,6 +430,8 @@ class Scheduler:
         if self._busy():
             return False
         holdings = session.holdings
+        if holdings.asset_news:
+            return False
         for board in holdings.boards.values():
             if not holdings.dags[board.run.dag_id].row.is_paused:
                 return False

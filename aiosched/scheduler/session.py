@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from aiosched.core.board import Board, Instance, Run
 from aiosched.core.messages import AttemptKey, Executor, Outcome, Report
 from aiosched.core.states import SUCCEEDED, TaskState
 from aiosched.db.engine import Database
-from aiosched.db.inbox import CommandResult, announce_applied
+from aiosched.db.inbox import CommandResult, announce_applied, notify
 from aiosched.errors import FencedOut
 from aiosched.scheduler.events import Listener, SchedulerEvent
 from aiosched.scheduler.holdings import Batch, Holdings
@@ -85,7 +85,7 @@ class Session:
     has_peers: bool = False
     draining: bool = False  # claims and creates nothing more
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
-    given_back: set[int] = field(default_factory=set)  # partitions released since the last look
+    given_back: dict[int, float] = field(default_factory=dict)  # partitions released, at this monotonic second
     changed_dags: set[int] = field(default_factory=set)  # partitions with news of DAGs
     gate: asyncio.Event = field(default_factory=asyncio.Event)  # open while no partitions are being loaded
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # its partitions are read
@@ -93,6 +93,7 @@ class Session:
     storing: Batch | None = None  # sent, not yet known to be committed
     answering: set[int] = field(default_factory=set)  # requests that are applied in memory and not yet stored
     _last_look: float = 0.0
+    _last_sweep: float = 0.0
     _helpers: set[asyncio.Task[None]] = field(default_factory=set)
     _lazy: asyncio.TimerHandle | None = None
 
@@ -121,6 +122,14 @@ class Session:
         if now - self._last_look < every:
             return False
         self._last_look = now
+        return True
+
+    def sweep_due(self, every: float) -> bool:
+        """Whether it is `every` seconds since unused assets were looked for; begins the next period then."""
+        now = self.clock.monotonic()
+        if now - self._last_sweep < every:
+            return False
+        self._last_sweep = now
         return True
 
     def close(self) -> None:
@@ -172,6 +181,8 @@ class Session:
         if batch.answers:
             self.answering.difference_update(command_id for command_id, _ in batch.answers)
             self._spawn(self._announce([command_id for command_id, _ in batch.answers]), "announce answers")
+        if batch.consumers:
+            self.assets_changed(batch.consumers)
         if logger.isEnabledFor(logging.INFO):
             _log_round(batch)
         for board in batch.started:
@@ -179,6 +190,13 @@ class Session:
         for board in batch.finished:
             self._tell("run_finished", board)
             self.on_run_end(board.run)
+
+    def assets_changed(self, partitions: Collection[int]) -> None:
+        """Asset events were queued for DAGs of these partitions: look at ours, tell the owners of the others."""
+        self.holdings.asset_news.update(self.holdings.partitions.intersection(partitions))
+        self.creation.wake()
+        if others := set(partitions) - self.holdings.partitions:
+            self._spawn(self._tell_owners("assets", others), "tell the owners of asset events")
 
     def answer(self, command: int, result: CommandResult) -> None:
         """Answer a request in the transaction that stores what it did; until then it is not applied again."""
@@ -201,6 +219,10 @@ class Session:
         async with self.db.acquire() as conn:
             await announce_applied(conn, ids)
 
+    async def _tell_owners(self, kind: str, partitions: Collection[int]) -> None:
+        async with self.db.acquire() as conn:
+            await notify(conn, kind, partitions)
+
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
         self._helpers.add(task)
@@ -217,11 +239,13 @@ class Session:
         run = board.run
         seconds = (run.end_date - run.start_date).total_seconds() if run.end_date and run.start_date else None
         done = sum(instance.state in SUCCEEDED for instance in board)
-        self.listener(
-            SchedulerEvent(
-                kind, self.clock.now(), run.dag_id, run.run_id, run.state, seconds, done, board.total, run.reason
-            )
+        event = SchedulerEvent(
+            kind, self.clock.now(), run.dag_id, run.run_id, run.state, seconds, done, board.total, run.reason
         )
+        try:
+            self.listener(event)
+        except Exception:
+            logger.exception("the listener failed on %s", kind, extra={"dag_id": run.dag_id, "run_id": run.run_id})
 
 
 def _log_round(batch: Batch) -> None:

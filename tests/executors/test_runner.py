@@ -16,7 +16,7 @@ from aiosched.authoring import DAG, BaseOperator, PythonOperator
 from aiosched.authoring.context import get_current_context
 from aiosched.core.messages import Attempt, Outcome, Report, SkipDecision, XComValue
 from aiosched.errors import FailTask, RescheduleTask, SkipTask, TaskTimeout
-from aiosched.executors.async_worker import refuse_to_block
+from aiosched.executors.blocking import blocking_on
 from aiosched.executors.inline import RegisteredDags
 from aiosched.executors.log_files import log_path
 from aiosched.executors.runner import AttemptStopped, Execution, Surroundings, drive
@@ -38,7 +38,7 @@ def run(dag: DAG, one: Attempt | None = None, *, services: Any = None, **surroun
 
 async def run_async(dag: DAG, one: Attempt | None = None, *, services: Any = None) -> Report:
     one = one or attempt("t", is_async=True)
-    execution = Execution(one, services or FakeServices(), Surroundings(), blocking=refuse_to_block)
+    execution = Execution(one, services or FakeServices(), Surroundings(), blocking=blocking_on(asyncio.get_running_loop()))
     return await execution.run(RegisteredDags({"d": dag}))
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from aiosched.clock import FakeClock
 from aiosched.core.ids import PARTITIONS
-from aiosched.db.ownership import Peer, View
-from aiosched.scheduler.ownership import Plan, make_plan
+from aiosched.db.ownership import Peer, View, look
+from aiosched.scheduler.ownership import Plan, apply_view, give_back, make_plan
 from tests.scheduler.harness import (
     GUARD,
     NEW_YEAR,
@@ -299,6 +299,23 @@ async def test_a_new_dag_is_seen_by_its_owner_whoever_registered_it(dsn: str, cl
 
         await until(lambda: theirs.dag_id in second.session.holdings.dags, "the news")
         assert theirs.dag_id not in first.session.holdings.dags
+
+
+async def test_a_look_from_before_a_partition_was_given_back_does_not_bring_it_back(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock) as it:
+        async with it.session.books:
+            async with it.db.acquire() as conn:
+                before = await look(conn)
+            await give_back(it.session, 1)
+            assert len(owned(it)) == PARTITIONS - 1
+
+            for _ in range(2):  # nothing says that the first look after the release is a fresh one
+                await apply_view(it.session, before)
+
+            assert len(owned(it)) == PARTITIONS - 1
+        await it.until(lambda: len(owned(it)) == PARTITIONS, "the partition to be taken again")
 
 
 # -- the lease --------------------------------------------------------------------------------

@@ -47,7 +47,9 @@ class BaseTrigger:
         """
         cls = type(self)
         if "<locals>" in cls.__qualname__:
-            raise TypeError(f"The trigger class {cls.__qualname__} is local to a function: move it to the module's top.")
+            raise TypeError(
+                f"The trigger class {cls.__qualname__} is local to a function: move it to the module's top."
+            )
         return f"{cls.__module__}.{cls.__qualname__}", {name: getattr(self, name) for name in _parameters(cls)}
 
     async def on_kill(self) -> None:

@@ -57,9 +57,11 @@ class ExternalTaskTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Ask every `poke_interval` seconds."""
-        while (status := await self.status()) is None:
+        while True:
+            if (status := await self.status()) is not None:
+                yield TriggerEvent({"status": status})
+                return
             await asyncio.sleep(self.poke_interval)
-        yield TriggerEvent({"status": status})
 
     async def status(self) -> str | None:
         """`success`, `failed`, `skipped`, or None to go on waiting."""

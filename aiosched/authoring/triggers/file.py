@@ -21,14 +21,17 @@ class FileTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look, in a thread, until there is a match."""
-        while not (found := await asyncio.to_thread(matching_files, self.filepath, recursive=self.recursive)):
+        while True:
+            if found := await asyncio.to_thread(matching_files, self.filepath, recursive=self.recursive):
+                yield TriggerEvent(found)
+                return
             await asyncio.sleep(self.poke_interval)
-        yield TriggerEvent(found)
 
 
 def matching_files(pattern: str, *, recursive: bool = False) -> list[str]:
     """The files that match the glob, and the folders that match and have a file; sorted. Reads the disk."""
-    return sorted(path for path in iglob(pattern, recursive=recursive) if _counts(Path(path), recursive))
+    matches = iglob(pattern, recursive=recursive)  # noqa: PTH207  the pattern may be absolute
+    return sorted(path for path in matches if _counts(Path(path), recursive))
 
 
 def _counts(path: Path, recursive: bool) -> bool:

@@ -25,9 +25,12 @@ class DateTimeTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Sleep until the moment."""
-        while (left := (self.moment - self.clock.now()).total_seconds()) > 0:
+        while True:
+            left = (self.moment - self.clock.now()).total_seconds()
+            if left <= 0:
+                yield TriggerEvent(self.moment)
+                return
             await asyncio.sleep(min(left, _LONGEST_SLEEP))
-        yield TriggerEvent(self.moment)
 
 
 class TimeDeltaTrigger(DateTimeTrigger):

@@ -1,0 +1,36 @@
+"""Asset events on their way into the database: those of tasks that succeeded, and those that people emit.
+
+Source: the semantics reference, sections 15.1 and 15.2.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from aiosched.core.messages import Report
+from aiosched.db.assets import NewEvent, record_events
+from aiosched.db.engine import Connection
+
+logger = logging.getLogger(__name__)
+
+
+def events_of(report: Report, dag_id: str, now: datetime) -> Iterable[NewEvent]:
+    """The events that a task's success makes: to be stored with it."""
+    key = report.key
+    for touch in report.assets:
+        yield NewEvent(
+            touch.name, touch.uri, touch.extra, touch.alias, now, dag_id, key.run, key.task_index, key.map_index
+        )
+
+
+async def store_events(conn: Connection, events: Sequence[NewEvent]) -> frozenset[int]:
+    """Store events in the open transaction; the partitions of the DAGs that they were queued for.
+
+    Those of assets that no DAG mentions any more are dropped with a warning.
+    """
+    recorded = await record_events(conn, events)
+    for name in recorded.refused:
+        logger.warning("no event for the asset %r: no DAG mentions it any more", name)
+    return recorded.partitions

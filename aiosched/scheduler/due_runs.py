@@ -1,0 +1,146 @@
+"""Which scheduled runs are due and which queued ones start now: the decisions of run creation, on what is held.
+
+Pure: it changes what is held in memory and nothing else. Does not live here: reading and
+writing rows (run_creation.py, new_runs.py), the rules on one DAG (core/run_creation.py).
+Source: the semantics reference, sections 13 and 14.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from aiosched.core.board import Board, Instance, Run
+from aiosched.core.ids import ALLOWED_RUN_ID
+from aiosched.core.params import resolve_params
+from aiosched.core.run_creation import (
+    active_runs_limit,
+    automated_run,
+    check_manual_run,
+    compute_next,
+    manual_run,
+    next_at_creation,
+    runs_to_start,
+    tasks_of_run,
+)
+from aiosched.errors import DagError
+from aiosched.scheduler.holdings import Holdings, OwnedDag, make_board
+from aiosched.scheduler.new_runs import Creation
+
+logger = logging.getLogger(__name__)
+
+
+def asked_for(
+    dag: OwnedDag,
+    now: datetime,
+    *,
+    conf: dict[str, Any],
+    run_id: str | None = None,
+    logical_date: datetime | None = None,
+    run_after: datetime | None = None,
+    triggered_by: str,
+    allowed_run_id: re.Pattern[str] = ALLOWED_RUN_ID,
+    may_start: bool = True,
+) -> Creation:
+    """The run that somebody asks for (13.4); it starts at once where the DAG has room.
+
+    Raises Refused for a DAG, run id or date that cannot be, ParamError for a conf that breaks a schema.
+    """
+    spec = dag.version.spec
+    check_manual_run(dag.row.dag_id, is_stale=dag.row.is_stale, has_import_errors=dag.row.has_import_errors)
+    resolve_params(spec.params, conf)
+    planned = manual_run(
+        spec, now=now, run_id=run_id, logical_date=logical_date, run_after=run_after, allowed_run_id=allowed_run_id
+    )
+    free = len(dag.running) + len(dag.queued) < active_runs_limit(spec)
+    starts = free and may_start and planned.run_after <= now and not dag.row.is_paused
+    return Creation(dag, planned, tasks_of_run(spec, planned), triggered_by, conf, starts)
+
+
+def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> list[Run]:
+    """The queued runs that may start now; they are `starting` until `begin`. `due` are DAG ids from the calendar."""
+    candidates, holdings.to_start = dict.fromkeys(due) | holdings.to_start, {}
+    starting: list[Run] = []
+    for dag_id in candidates:
+        dag = holdings.dags.get(dag_id)
+        if dag is None or not dag.queued:
+            continue
+        decision = runs_to_start(
+            dag.queued,
+            now=now,
+            limits={None: active_runs_limit(dag.version.spec)},
+            running={None: sum(board.run.backfill_id is None for board in dag.running.values())},
+            blocked="the DAG is paused" if dag.row.is_paused else None,
+        )
+        for run in decision.started:
+            dag.queued.remove(run)
+            dag.starting.add(run.key)
+            starting.append(run)
+        for run in dag.queued:
+            if run.run_after > now:
+                holdings.due_runs.add(run.run_after, dag_id)
+    return starting
+
+
+def begin(holdings: Holdings, run: Run, instances: Iterable[Instance], now: datetime) -> Board | None:
+    """Let a starting run run; its version must be held. None when it was deleted or cancelled meanwhile."""
+    dag = holdings.dags.get(run.dag_id)
+    if dag is None or run.key not in dag.starting:
+        return None
+    dag.starting.discard(run.key)
+    version, graph = holdings.versions[run.version_id]
+    run.start_date = now
+    board = make_board(run, version, graph, instances)
+    board.start(now)
+    holdings.add_board(board)
+    holdings.begun.append(board)
+    return board
+
+
+def choose_due(holdings: Holdings, due: Iterable[str], now: datetime) -> tuple[list[Creation], dict[str, OwnedDag]]:
+    """The scheduled runs to create now, and the DAGs whose schedule that moves on: `plan_again` them afterwards."""
+    creations: list[Creation] = []
+    touched: dict[str, OwnedDag] = {}
+    for dag_id in dict.fromkeys(due):
+        dag = holdings.dags.get(dag_id)
+        if dag is None:
+            continue
+        dag.on_calendar = None
+        if dag.creates_runs and dag.next_run is not None and dag.next_run.run_after <= now:
+            creations.extend(_due_runs(dag, now))
+            touched[dag_id] = dag
+    return creations, touched
+
+
+def plan_again(holdings: Holdings, touched: Iterable[OwnedDag]) -> None:
+    """Put the next runs on the calendar, of the DAGs that may have another run."""
+    for dag in touched:
+        if dag.active_runs() < active_runs_limit(dag.version.spec):
+            holdings.plan(dag)
+
+
+def _due_runs(dag: OwnedDag, now: datetime) -> list[Creation]:
+    """The scheduled runs of one DAG that are due and below its limit; moves its schedule on."""
+    spec = dag.version.spec
+    room = active_runs_limit(spec) - dag.active_runs()
+    found: list[Creation] = []
+    while room > 0 and dag.next_run is not None and dag.next_run.run_after <= now:
+        try:
+            run = next_at_creation(spec, dag.next_run, dag.last, now)
+            if run is None:
+                dag.next_run = None
+                break
+            planned = automated_run(run)
+            resolve_params(spec.params, {})
+            found.append(Creation(dag, planned, tasks_of_run(spec, planned), "timetable", {}, starts=True))
+            dag.last = run.interval
+            dag.next_run = compute_next(spec, run.interval, now)
+        except DagError as error:
+            logger.error("no scheduled run: %s", error, extra={"dag_id": dag.row.dag_id})
+            dag.next_run = None
+            break
+        room -= 1
+    return found

@@ -1,0 +1,53 @@
+"""What running tasks may ask about variables and connections.
+
+    variable     {get: key}                          -> {value: text or null}
+                 {set: key, value, description}      -> {}
+                 {delete: key}                       -> {}
+    connection   {get: conn_id}                      -> {value: fields or null}
+
+The values are decrypted here and travel to the worker over its own socket; workers have no keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiosched.db.engine import Database
+from aiosched.db.keyring import Keyring
+from aiosched.db.secrets import SecretStore, VariableValue
+from aiosched.errors import ConfigError, Refused
+from aiosched.scheduler.task_services import Service
+
+
+def secret_services(keyring: Keyring) -> Mapping[str, Service]:
+    """The services `variable` and `connection`, for DatabaseServices."""
+
+    async def variable(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        store = SecretStore(db, keyring)
+        if "set" in args:
+            await store.set_variables({args["set"]: VariableValue(args["value"], args.get("description"))})
+            return {}
+        if "delete" in args:
+            await store.delete_variable(args["delete"])
+            return {}
+        found = (await store.get_variables([args["get"]])).get(args["get"])
+        return {"value": found.value if found is not None else None}
+
+    async def connection(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        found = (await SecretStore(db, keyring).get_connections([args["get"]])).get(args["get"])
+        return {"value": found.as_fields() if found is not None else None}
+
+    return {"variable": _told(variable), "connection": _told(connection)}
+
+
+def _told(service: Service) -> Service:
+    """A key that is none is the operator's mistake, told to the task's author as a refusal."""
+
+    async def call(db: Database, run: int, args: Mapping[str, Any]) -> Any:
+        try:
+            return await service(db, run, args)
+        except ConfigError as error:
+            raise Refused(str(error)) from error
+
+    return call
