@@ -83,6 +83,9 @@ class CoreSettings(_Section):
     )
     dag_discovery_safe_mode: bool = Field(default=True, description="skip files that do not mention aiosched and dag")
     killed_task_cleanup_time: float = Field(default=60.0, ge=0, description="seconds between TERM and KILL of a task")
+    max_map_length: int = Field(
+        default=1024, ge=1, description="longest value that a task may return when others are mapped over it"
+    )
     max_xcom_bytes: int = Field(default=1_048_576, ge=0, description="largest XCom value, as JSON")
     max_log_bytes: int = Field(default=104_857_600, ge=0, description="largest log of one attempt")
 

@@ -9,6 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from aiosched.authoring.checks import fail
 from aiosched.authoring.dag import DAG
+from aiosched.authoring.group_mapping import PartialGroup
 from aiosched.authoring.groups import TaskGroup
 
 P = ParamSpec("P")
@@ -73,11 +74,32 @@ class TaskGroupFunction(Generic[P, R]):
         self.options = dict(options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        options = {"tooltip": _first_line(self.function.__doc__), "add_suffix_on_collision": True, **self.options}
-        group_id = options.pop("group_id", None) or self.function.__name__
-        with TaskGroup(group_id, **options) as group:
+        with self._new_group() as group:
             result = self.function(*args, **kwargs)
         return group if result is None else result
+
+    def partial(self, **kwargs: Any) -> PartialGroup:
+        """Some arguments, the same for all instances of a mapped group."""
+        return PartialGroup(self.function, self._new_group, kwargs)
+
+    def expand(self, **mapped: Any) -> Any:
+        """Map the group: all its tasks have one instance for each combination of the values.
+
+        Instance i of a task waits for instance i of the tasks before it in the group, and sees its values.
+        Inside the function the arguments stand for values that are not known yet.
+        Source: the semantics reference, section 26.7.
+        """
+        return self.partial().expand(**mapped)
+
+    def expand_kwargs(self, kwargs: Any) -> Any:
+        """Map the group: one instance for each dict of arguments in a list, or in what a task returns."""
+        return self.partial().expand_kwargs(kwargs)
+
+    def _new_group(self) -> TaskGroup:
+        options = {"tooltip": _first_line(self.function.__doc__), "add_suffix_on_collision": True, **self.options}
+        group_id = options.pop("group_id", None) or self.function.__name__
+        group: TaskGroup = TaskGroup(group_id, **options)
+        return group
 
     def override(self, **options: Any) -> TaskGroupFunction[P, R]:
         """The same function with other parameters of its group."""

@@ -15,6 +15,7 @@ from aiosched.authoring.checks import fail
 from aiosched.authoring.location import Location
 from aiosched.authoring.nesting import group_index, mapped_groups, split_index
 from aiosched.authoring.params import DagParam
+from aiosched.authoring.plain_values import shortened
 from aiosched.authoring.xcom_arg import RETURN_VALUE, Output, View, XComArg, iter_outputs
 from aiosched.core.spec import LiteralLength, MapInput, MappingSpec
 from aiosched.errors import AioschedError
@@ -46,6 +47,10 @@ class ExpandInput(ABC):
 
         Raises SkipTask as such a function does, AioschedError for values that cannot be mapped over.
         """
+
+    @abstractmethod
+    def shown(self) -> dict[str, Any]:
+        """The inputs by name as JSON, for people."""
 
     @cached_property
     def sources(self) -> Sequence[XComArg]:
@@ -85,6 +90,9 @@ class MappedArguments(ExpandInput):
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.arguments = dict(arguments)
 
+    def shown(self) -> dict[str, Any]:
+        return {name: shortened(value) for name, value in self.arguments.items()}
+
     @property
     def values(self) -> Sequence[Any]:
         return list(self.arguments.values())
@@ -103,6 +111,9 @@ class MappedKwargs(ExpandInput):
     def __init__(self, dicts: Any, *, owner: str, taken: Collection[str], refused: Collection[str]) -> None:
         self.dicts = dicts
         self._owner, self._taken, self._refused = owner, taken, refused
+
+    def shown(self) -> dict[str, Any]:
+        return {"expand_kwargs": shortened(self.dicts)}
 
     @property
     def values(self) -> Sequence[Any]:

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aiosched.authoring.connections import Connection
+from aiosched.authoring.operators.python import call_arguments
 from aiosched.errors import AioschedError, CommandFailed
 
 if TYPE_CHECKING:
     import httpx2
+
+    from aiosched.authoring.context import Context
 
 
 def require_httpx2() -> Any:
@@ -25,7 +28,10 @@ def require_httpx2() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class HttpCall:
-    """A request as authors describe it. `endpoint` is a whole URL, or what stands behind the connection's host."""
+    """A request as authors describe it. `endpoint` is a whole URL, or what stands behind the connection's host.
+
+    The connection `http_default` is asked when nothing else says where the server is.
+    """
 
     method: str
     endpoint: str
@@ -37,7 +43,8 @@ class HttpCall:
     async def send(self) -> httpx2.Response:
         """Send it and return the answer, whatever its status. Raises AioschedError without httpx2."""
         http = require_httpx2()
-        base, headers, auth = await _address(self.http_conn_id)
+        is_url = "://" in self.endpoint
+        base, headers, auth = await _address(self.http_conn_id or (None if is_url else "http_default"))
         options = dict(self.options)
         client_options = {
             "verify": options.pop("verify", True),
@@ -50,7 +57,7 @@ class HttpCall:
                 options.setdefault("params", self.data)
             else:
                 options.setdefault("data" if isinstance(self.data, Mapping) else "content", self.data)
-        url = self.endpoint if "://" in self.endpoint or not base else _joined(base, self.endpoint)
+        url = self.endpoint if is_url else _joined(base, self.endpoint)
         async with http.AsyncClient(**client_options) as client:
             response: httpx2.Response = await client.request(
                 method, url, headers={**headers, **self.headers}, auth=options.pop("auth", auth), **options
@@ -69,17 +76,17 @@ def checked(response: httpx2.Response) -> httpx2.Response:
     return response
 
 
-async def judged(check: Callable[..., Any], response: httpx2.Response, context: Any, call: Callable[..., Any]) -> Any:
+async def judged(check: Callable[..., Any], response: httpx2.Response, context: Context) -> Any:
     """What an author's function of the response (plain or coroutine) says; it may also name parts of the context."""
-    result = check(response, **call(check, (response,), {}, context))
+    result = check(response, **call_arguments(check, (response,), {}, context))
     return await result if inspect.isawaitable(result) else result
 
 
 async def _address(conn_id: str | None) -> tuple[str, dict[str, str], Any]:
     """Base URL, headers and login of a connection; nothing without one."""
-    connection = await Connection.aget(conn_id) if conn_id else None
-    if connection is None:
+    if conn_id is None:
         return "", {}, None
+    connection = await Connection.aget(conn_id)
     host = connection.host or ""
     if "://" not in host:
         host = f"{connection.schema or 'http'}://{host}"

@@ -92,14 +92,11 @@ class MappedOperator(BaseOperator):
         )
 
     def _shown_fields(self) -> dict[str, Any]:
-        given = {**self.partial_kwargs, **self._mapped_arguments()}
-        return {name: given.get(name) for name in self.operator_class.template_fields}
-
-    def _mapped_arguments(self) -> dict[str, Any]:
-        mapped = getattr(self.expand_input, "arguments", {})
-        if self.into is None:
-            return dict(mapped)
-        return {self.into: {**self.partial_kwargs.get(self.into, {}), **mapped}}
+        mapped = self.expand_input.shown()
+        if self.into is not None:
+            mapped = {self.into: {**self.partial_kwargs.get(self.into, {}), **mapped}}
+        fields = {name: self.partial_kwargs.get(name) for name in self.operator_class.template_fields}
+        return {**fields, **mapped}
 
     def _arguments(self) -> Sequence[Any]:
         return [*self.partial_kwargs.values(), *self.expand_input.values]
@@ -254,4 +251,3 @@ def check_rule(task: BaseOperator) -> None:
             f"Task {task.task_id!r} is mapped over what tasks return, so it cannot have trigger_rule='always': it "
             "must wait for them. Use 'all_done'."
         )
-

@@ -7,8 +7,8 @@ index varies fastest. Source: the semantics reference, section 26.7.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from aiosched.errors import AioschedError
 
@@ -20,18 +20,51 @@ if TYPE_CHECKING:
 
 def mapped_groups(task: BaseOperator) -> list[TaskGroup]:
     """The mapped groups around `task`, outermost first."""
+    return groups_around(task.task_group) if task.task_group is not None else []
+
+
+def groups_around(group: TaskGroup) -> list[TaskGroup]:
+    """The mapped groups of which `group` is a part, itself included, outermost first."""
     found = []
-    group = task.task_group
-    while group is not None:
-        if group.expand_input is not None:
-            found.append(group)
-        group = group.parent_group
+    inner: TaskGroup | None = group
+    while inner is not None:
+        if inner.expand_input is not None:
+            found.append(inner)
+        inner = inner.parent_group
     return found[::-1]
 
 
 def is_mapped(task: BaseOperator) -> bool:
     """Whether the task has several instances: it is mapped itself, or stands in a mapped group."""
     return task.expand_input is not None or bool(mapped_groups(task))
+
+
+def is_mapped_over(task: BaseOperator) -> bool:
+    """Whether the number of instances of another task, or of a group, depends on what `task` returns."""
+    dag = task.dag
+    if dag is None:
+        return False
+    mapped: list[BaseOperator | TaskGroup] = [*dag.task_dict.values(), *dag.task_groups.values()]
+    return any(one.expand_input is not None and task.task_id in one.expand_input.producers for one in mapped)
+
+
+def map_length(value: Any, task: BaseOperator, limit: int) -> int:
+    """How many values `value`, which `task` returned, is to others that are mapped over it.
+
+    Raises AioschedError, by which the task fails, when nothing can be mapped over it.
+    Source: the semantics reference, section 26.3.
+    """
+    who = f"Other tasks are mapped over what task {task.task_id!r} returns"
+    if not task.do_xcom_push:
+        raise AioschedError(f"{who}, but it stores nothing. Leave out do_xcom_push=False.")
+    if not isinstance(value, list | tuple | Mapping):
+        raise AioschedError(f"{who}, and it returned {value!r:.80}. Return a list or a dict, perhaps an empty one.")
+    if len(value) > limit:
+        raise AioschedError(
+            f"{who}, and it returned {len(value)} values; allowed are {limit}. Return fewer, for instance in "
+            "batches, or raise core.max_map_length."
+        )
+    return len(value)
 
 
 def split_index(index: int, lengths: Sequence[int]) -> list[int]:

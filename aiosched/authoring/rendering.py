@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Task = TypeVar("Task", bound=BaseOperator)
 
 MARKS: Final = ("{{", "{%", "{#")
+LONGEST_LABEL: Final = 250  # characters
 
 
 class literal:
@@ -51,6 +52,12 @@ def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = ()
     twin = copy.copy(task)
     twin.__dict__.update(changed)
     return twin
+
+
+def render_label(task: BaseOperator, context: Context) -> str:
+    """The task's `map_index_template` rendered, at most 250 characters. Source: the semantics reference, 26.9."""
+    text = str(_rendered(task.map_index_template, task, context, ()))
+    return text[:LONGEST_LABEL]
 
 
 def needs_rendering(value: Any, task: BaseOperator) -> bool:

@@ -1,4 +1,4 @@
-"""From a DAG object to its `DagSpec`: the last checks, and values as JSON.
+"""From a DAG object to its `DagSpec`, with the last checks.
 
 Two parses of one file give equal specs: sets are sorted, and nothing depends on addresses,
 the file's place or the time of day. Source: the semantics reference, section 31.1.
@@ -6,19 +6,13 @@ the file's place or the time of day. Source: the semantics reference, section 31
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time, timedelta
-from enum import Enum
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from aiosched.authoring.checks import fail, warn
 from aiosched.authoring.mapped import check_rule
-from aiosched.authoring.params import DagParam
-from aiosched.authoring.xcom_arg import Output
+from aiosched.authoring.plain_values import as_json, strict_json
 from aiosched.core.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
 from aiosched.core.trigger_rules import TriggerRule
 from aiosched.errors import DagCycleError, DagError, ParamError
@@ -67,6 +61,7 @@ def to_spec(dag: DAG) -> DagSpec:
                 parent_id=group.parent_group.group_id if group.parent_group else None,
                 tooltip=group.tooltip,
                 mapping=group.expand_input.spec() if group.expand_input is not None else None,
+                arguments=group.expand_input.shown() if group.expand_input is not None else {},
             )
             for group in dag.task_groups.values()
         ),
@@ -229,52 +224,6 @@ def _param(name: str, spec: ParamSpec, dag: DAG) -> ParamSpec:
             dag.params.get_param(name).origin or dag._origin,
             kind=ParamError,
         ) from None
-
-
-def strict_json(value: Any) -> Any:
-    """`value` if JSON can hold it; raises TypeError naming what it cannot."""
-    if isinstance(value, date | datetime):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {str(key): strict_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict_json(item) for item in value]
-    if _is_json(value):
-        return value
-    raise TypeError(f"{value!r} is a {type(value).__name__} that JSON cannot hold")
-
-
-def _is_json(value: Any) -> bool:
-    """Whether a value without parts is JSON: no infinite numbers, no halves of characters."""
-    if isinstance(value, str):
-        return value.isascii() or value.encode(errors="ignore").decode() == value
-    return value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-
-
-def as_json(value: Any) -> Any:
-    """`value` as JSON for people: what JSON cannot hold becomes a stable text without addresses."""
-    if isinstance(value, Enum):
-        return as_json(value.value)
-    if value is None or isinstance(value, str | int | float):
-        return value if _is_json(value) else ascii(value)
-    if isinstance(value, Output | DagParam):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((as_json(item) for item in value), key=repr)
-    if isinstance(value, date | datetime | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, PurePath | UUID):
-        return str(value)
-    if isinstance(value, functools.partial):
-        return f"partial({as_json(value.func)})"
-    named = value if hasattr(value, "__qualname__") else type(value)
-    return f"<{named.__qualname__}>"
 
 
 def _utc(moment: datetime | None) -> datetime | None:

@@ -22,6 +22,7 @@ class AuthoringDefaults:
     retries: int = 0
     retry_delay: float = 300.0
     weight_rule: str = "downstream"
+    max_map_length: int = 1024  # of a value that tasks are mapped over
 
     @classmethod
     def of(cls, core: CoreSettings) -> AuthoringDefaults:
@@ -33,6 +34,7 @@ class AuthoringDefaults:
             retries=core.default_task_retries,
             retry_delay=core.default_task_retry_delay,
             weight_rule=core.default_task_weight_rule,
+            max_map_length=core.max_map_length,
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
 from aiosched.authoring import building
 from aiosched.authoring.checks import fail
 from aiosched.authoring.context import CONTEXT_KEYS
+from aiosched.authoring.function_mapping import PartialFunction
 from aiosched.authoring.location import author_location
 from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
 from aiosched.authoring.operators.sensor import PythonSensor
@@ -59,20 +60,30 @@ class TaskFunction(Generic[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
         self._check_call(args, kwargs)
+        return XComArg(self.operator(**self.operator_options(args, kwargs)))
+
+    def operator_options(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """What the operator is made with when the function is called so; the task id is free in the current DAG."""
         options = dict(self.options)
         task_id = options.pop("task_id", None) or self.function.__name__
         if issubclass(self.operator, DecoratedOperator):
             options.setdefault("multiple_outputs", self._returns_dict)
         if self.function.__doc__ and "doc_md" not in options:
             options["doc_md"] = inspect.cleandoc(self.function.__doc__)
-        operator = self.operator(
-            task_id=_free_id(task_id, options),
-            python_callable=self.function,
-            op_args=args,
-            op_kwargs=kwargs,
-            **options,
-        )
-        return XComArg(operator)
+        called = {"python_callable": self.function, "op_args": args, "op_kwargs": kwargs}
+        return {**options, **called, "task_id": _free_id(task_id, options)}
+
+    def partial(self, **kwargs: Any) -> PartialFunction[P, R]:
+        """Some arguments, the same for all instances of a mapped task: `.partial(table="t").expand(day=days)`."""
+        return PartialFunction(self, kwargs)
+
+    def expand(self, **mapped: Any) -> XComArg:
+        """Map the task: one instance for each combination of the values. See `PartialFunction.expand`."""
+        return PartialFunction(self, {}).expand(**mapped)
+
+    def expand_kwargs(self, kwargs: Any) -> XComArg:
+        """Map the task: one instance for each dict of arguments in a list, or in what a task returns."""
+        return PartialFunction(self, {}).expand_kwargs(kwargs)
 
     def override(self, **options: Any) -> TaskFunction[P, R]:
         """The same function with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""
@@ -80,13 +91,13 @@ class TaskFunction(Generic[P, R]):
 
     def _check_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         try:
-            self._call_signature.bind(*args, **kwargs)
+            self.call_signature.bind(*args, **kwargs)
         except TypeError as error:
             name = self.function.__name__
             raise fail(f"The call {name}(…) does not fit the task function {name}: {error}.") from None
 
     @functools.cached_property
-    def _call_signature(self) -> inspect.Signature:
+    def call_signature(self) -> inspect.Signature:
         """The function's, where parameters that the context fills may be left out."""
         signature = inspect.signature(self.function)
         optional, parameters = False, []

@@ -29,6 +29,8 @@ _VISIBLE: Final = {
     "runs": _entry("runs", "List, show, watch and cancel runs.", _WORK),
     "tasks": _entry("tasks", "List tasks, show their tries and logs.", _WORK),
     "pools": _entry("pools", "List, set and delete pools.", _OPERATE),
+    "variables": _entry("variables", "List, set and delete variables of DAGs.", _OPERATE),
+    "connections": _entry("connections", "List, add, test and delete connections.", _OPERATE),
     "schedulers": _entry("schedulers", "List schedulers and check that they are alive.", _OPERATE),
     "db": _entry("db", "Migrate, check, back up and open the database.", _OPERATE),
     "config": _entry("config", "Show settings and where they come from.", _OPERATE),
@@ -42,11 +44,14 @@ def _hidden(name: str, *arguments: str) -> Entry:
 
 # Singular nouns, and what Airflow calls the same thing.
 _ALIASES: Final = {
-    **{name.removesuffix("s"): _hidden(name) for name in ("dags", "runs", "tasks", "pools")},
+    **{
+        name.removesuffix("s"): _hidden(name) for name in ("dags", "runs", "tasks", "pools", "variables", "connections")
+    },
     "scheduler": _hidden("serve", "--no-web"),
     "dag-processor": _hidden("serve", "--role", "parser"),
     "standalone": _hidden("serve"),
     "jobs": _hidden("schedulers"),
+    "rotate-fernet-key": _hidden("db", "rotate-keys"),
 }
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from aiosched.cli.options import Dsn, Output, Yes, confirm
-from aiosched.cli.output import console, show_one, talk
-from aiosched.cli.session import address, load, open_database, with_database
+from aiosched.cli.output import console, counted, show_one, talk, write
+from aiosched.cli.secret_files import with_store
+from aiosched.cli.session import address, load, open_database, requester, with_database
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -119,6 +120,25 @@ def backup(
 
     size = _with_address(load(database__dsn=dsn).settings, work)
     show_one({"file": str(target), "bytes": size}, output)
+
+
+@app.command("make-key")
+def make_key() -> None:
+    """Print a new key for the setting secrets.fernet_keys."""
+    from aiosched.db.keyring import new_key
+
+    write(new_key())
+
+
+@app.command("rotate-keys")
+def rotate_keys(dsn: Dsn = None) -> None:
+    """Encrypt all variables and connections again, with the newest key.
+
+    Beside an embedded database a new key is made first. Keys of the setting secrets.fernet_keys: put a new one in
+    front everywhere, restart, run this, then take the old ones out.
+    """
+    done = with_store(dsn, lambda store: store.rotate(requested_by=requester()))
+    talk(f"encrypted {counted(done, 'secret')} again with the newest key")
 
 
 # Airflow's spellings.

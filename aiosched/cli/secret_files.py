@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
@@ -33,19 +33,10 @@ TargetFile = Annotated[
 ]
 
 
-class OnExisting:
-    """The values of `--existing`, and Airflow's spelling of the option."""
-
-    option = Annotated[
-        str,
-        typer.Option(
-            "--existing",
-            "--action-on-existing-key",
-            "-a",
-            metavar="overwrite|skip|fail",
-            help="What to do with those that exist.",
-        ),
-    ]
+Existing = Annotated[
+    Literal["overwrite", "skip", "fail"],
+    typer.Option("--existing", "--action-on-existing-key", "-a", help="What to do with those that exist."),
+]
 
 
 def with_store(dsn: str | None, work: Callable[[SecretStore], Awaitable[T]]) -> T:

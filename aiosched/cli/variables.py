@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.options import Dsn, Output, UsageProblem, Yes, confirm
+from aiosched.cli.options import Dsn, Output, Yes, confirm, read_json
 from aiosched.cli.output import Columns, Format, chosen, show_list, show_one, talk, write
 from aiosched.cli.secret_files import (
     Existing,
@@ -92,10 +92,7 @@ def set_(
 
     text = sys.stdin.read().removesuffix("\n") if value == "-" else value
     if as_json:
-        try:
-            json.loads(text)
-        except ValueError as error:
-            raise UsageProblem(f"The value of {key} is not JSON: {error}.") from None
+        read_json(text, f"the value of {key}")
     changes = with_store(
         dsn, lambda store: store.set_variables({key: VariableValue(text, description)}, requested_by=requester())
     )

@@ -21,12 +21,15 @@ from typing import Final
 import msgspec
 
 from aiosched.core.branching import skipped_by
+from aiosched.core.callbacks import dag_callback, task_callback
+from aiosched.core.deferral import MAX_TRIGGER_LOSSES, Deferred, deferred, is_trigger, trigger_key, without_trigger
 from aiosched.core.graph import Graph
-from aiosched.core.instances import Effects, FinishedTry, Instance, Run, new_instances
-from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, XComValue
+from aiosched.core.instances import CallbackRequest, Effects, FinishedTry, Instance, Run, new_instances
+from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, Resume, RunInfo, XComValue
 from aiosched.core.retries import may_retry, retry_delay, retry_seed
 from aiosched.core.run_result import TASK_FAILURE, judge_run, waits_outside
 from aiosched.core.states import (
+    ACTIVE_FOR_TASK_LIMITS,
     FINISHED,
     HOLDING_SLOT,
     SCHEDULABLE,
@@ -51,6 +54,7 @@ _SETTLING: Final = {
     Verdict.REMOVED: TaskEvent.SETTLED_REMOVED,
 }
 _EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
+_GOES_ON: Final = _EXECUTING | {TaskState.DEFERRED, TaskState.SCHEDULED}  # while a deferral is of use
 _CANCELLED_AS_FAILED: Final = frozenset({TaskState.RUNNING, TaskState.DEFERRED, TaskState.UP_FOR_RESCHEDULE})
 
 
@@ -60,13 +64,14 @@ class Board:
     A task without a row (its own dates exclude the run) counts as absent: nobody waits for it.
     """
 
-    __slots__ = ("_decisions", "_pending", "_tally", "effects", "graph", "info", "run")
+    __slots__ = ("_decisions", "_pending", "_tally", "deferrals", "effects", "graph", "info", "run")
 
     def __init__(self, graph: Graph, run: Run, instances: Iterable[Instance], *, info: RunInfo) -> None:
         self.graph = graph
         self.run = run
         self.info = info
         self.effects = Effects()
+        self.deferrals: dict[Instance, Deferred] = {}  # what instances wait for, or go on with
         self._tally = Tally(graph, instances)
         self._pending: set[int] = set()  # tasks to look at
         self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> direct downstreams that it skips
@@ -89,6 +94,7 @@ class Board:
     def attempt(self, instance: Instance) -> Attempt:
         """What an executor needs to run the instance's current try."""
         task = self.graph.tasks[instance.task]
+        waited = self.deferrals.get(instance)
         return Attempt(
             key=AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number),
             run=self.info,
@@ -99,6 +105,7 @@ class Board:
             execution_timeout=task.execution_timeout,
             first_started=instance.start_date,
             executor=task.executor,
+            resume=None if waited is None else waited.resume,
         )
 
     @property
@@ -138,6 +145,8 @@ class Board:
                 self.effects.ready.append(instance)
             elif instance.next_at is not None and instance.state in SCHEDULABLE:
                 self.effects.timers.append((instance.next_at + _TICK, instance))
+            elif instance.state is TaskState.DEFERRED:
+                self._wait_for_trigger(instance, now)
         self._pending.update(range(len(self.graph.tasks)))
 
     def recall(self, instance: Instance, skipped: Iterable[str]) -> None:

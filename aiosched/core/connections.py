@@ -27,7 +27,7 @@ _EXTRA: Final = "__extra__"  # the query key of extras that are more than texts 
 _NAME: Final = re.compile(r"^[\w.:()#-]{1,250}$")
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+._-]*)://")
 _AUTHORITY: Final = re.compile(
-    r"^(?:(?P<login>[^:@/?#]*)(?::(?P<password>[^@/?#]*))?@)?(?P<host>\[[^\]]*\]|[^:@/?#]*)(?::(?P<port>\d*))?$"
+    r"^(?:(?P<login>[^:@/?#]*)(?::(?P<password>[^/?#]*))?@)?(?P<host>\[[^\]]*\]|[^:@/?#]*)(?::(?P<port>\d*))?$"
 )
 _TYPES: Final[Mapping[str, Any]] = {"port": int, "extra": (str, Mapping)}
 _SYNONYMS: Final = {"postgresql": "postgres"}

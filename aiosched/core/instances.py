@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiosched.core.graph import Graph
 from aiosched.core.messages import AttemptKey, XComValue
@@ -35,6 +35,7 @@ class Instance:
     reason: str | None = None
     stored_state: TaskState = TaskState.NONE
     stored_try: int = 0
+    holds_pool: bool = False  # whether its pool slots count as used in the database
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +62,7 @@ class Run:
     conf: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
     backfill_id: int | None = None
+    backfill_order: int | None = None  # 1 for the first run of its backfill
     stored_state: RunState = RunState.QUEUED
 
 
@@ -80,6 +82,16 @@ class FinishedTry:
     pid: int | None = None
 
 
+class CallbackRequest(NamedTuple):
+    """A callback to run in a worker. `task` is the index of the task that it is about or shows, None for none."""
+
+    kind: str  # as in core.messages.CallbackCall
+    reason: str | None
+    task: int | None = None
+    map_index: int = -1
+    try_number: int = 0
+
+
 @dataclass(slots=True)
 class Effects:
     """What decisions ask others to do. Instances may stand in several of these."""
@@ -89,16 +101,20 @@ class Effects:
     ready: list[Instance] = field(default_factory=list)  # wait for a slot from now on
     withdrawn: list[Instance] = field(default_factory=list)  # do not wait for a slot any more
     released: list[Instance] = field(default_factory=list)  # gave their slot back
+    inactive: list[Instance] = field(default_factory=list)  # do not count for their task's own limits any more
     timers: list[tuple[datetime, Instance]] = field(default_factory=list)  # look again then
     cancelled: list[AttemptKey] = field(default_factory=list)  # attempts to stop
     tries: list[FinishedTry] = field(default_factory=list)
     xcoms: list[tuple[Instance, XComValue]] = field(default_factory=list)
     forget_xcoms: list[Instance] = field(default_factory=list)  # a new try starts without the old values
+    deferrals: dict[Instance, None] = field(default_factory=dict)  # whose deferral to store, or to forget
+    triggers: list[Instance] = field(default_factory=list)  # wait for a trigger that is to be run
+    callbacks: list[CallbackRequest] = field(default_factory=list)
     run_changed: bool = False
 
     def __bool__(self) -> bool:
         """Whether something has to be stored now."""
-        return bool(self.changed or self.tries or self.xcoms or self.run_changed)
+        return bool(self.changed or self.tries or self.xcoms or self.run_changed or self.deferrals or self.callbacks)
 
 
 def new_instances(graph: Graph, tasks: Iterable[int]) -> list[Instance]:

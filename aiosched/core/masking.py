@@ -68,6 +68,10 @@ class Redactor:
             self._words = tuple(sorted(known, key=lambda word: (-len(word), word)))
             self.longest = len(self._words[0])
 
+    def clear(self) -> None:
+        """Forget everything: for tests."""
+        self._words, self.longest = (), 0
+
     def register_named(self, name: str, value: Any) -> None:
         """Register `value` if its name marks a secret; else what lies under such names inside it."""
         if is_sensitive(name):

@@ -92,8 +92,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a runner needs to execute one try.
 
     Besides a task's try it may be, without a slot: its `trigger` (the answer is TRIGGERED
-    or FAILED), or a `callback` (the answer is SUCCESS or FAILED; its key has task index -1
-    and the callback's id as try number).
+    or FAILED; its key is that of the try with the number negated), or a `callback` (the answer
+    is SUCCESS or FAILED; its key has task index -1 and the callback's id as try number).
     """
 
     key: AttemptKey
@@ -141,7 +141,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an attempt. `at` is the instant of the outcome, aware UTC.
 
     For SKIPPED of a branch's downstream tasks see `skip`: the branch itself is SUCCESS.
-    `reason` is one line for people; `details` a traceback. `fail_now` forbids a retry.
+    `reason` is one line for people; `details` a traceback. `fail_now` forbids a retry. A failure
+    is `unattended` when the process that ran the attempt could not tell it: no callback has run.
     """
 
     key: AttemptKey
@@ -151,6 +152,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     details: str | None = None
     fail_now: bool = False
+    unattended: bool = False
     reschedule_at: datetime | None = None
     xcoms: tuple[XComValue, ...] = ()
     skip: SkipDecision | None = None

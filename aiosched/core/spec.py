@@ -135,6 +135,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parent_id: str | None = None
     tooltip: str = ""
     mapping: MappingSpec | None = None
+    arguments: dict[str, Any] = {}  # what it is mapped over (JSON), for people
 
 
 class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -33,18 +33,20 @@ PUT_ASSETS: Final = """
      WHERE NOT a.is_active OR excluded.uri NOT IN (a.uri, excluded.name)
         OR excluded.extra::text NOT IN (a.extra::text, '{}')
 """
-DROP_REFERENCES: Final = "DELETE FROM asset_reference WHERE dag_id = ANY($1::text[])"
+# What they said before is dropped; `asset_scheduled_at` is when a DAG was first scheduled on its
+# assets, NULL for one that is not (any more).
+DROP_REFERENCES: Final = """
+    WITH told AS (SELECT * FROM unnest($1::text[], $2::bool[]) AS n (dag_id, scheduled)),
+    gone AS (DELETE FROM asset_reference AS r USING told WHERE r.dag_id = told.dag_id)
+    UPDATE dag AS d
+       SET asset_scheduled_at = CASE WHEN told.scheduled THEN coalesce(d.asset_scheduled_at, $3) END
+      FROM told
+     WHERE d.dag_id = told.dag_id AND (d.asset_scheduled_at IS NOT NULL) <> told.scheduled
+"""
 PUT_REFERENCES: Final = """
     INSERT INTO asset_reference (dag_id, role, kind, name, uri, task_id)
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
     ON CONFLICT DO NOTHING
-"""
-# When it was first scheduled on its assets; NULL for a DAG that is not (any more).
-NOTE_SCHEDULED: Final = """
-    UPDATE dag AS d
-       SET asset_scheduled_at = CASE WHEN n.scheduled THEN coalesce(d.asset_scheduled_at, $3) END
-      FROM unnest($1::text[], $2::bool[]) AS n (dag_id, scheduled)
-     WHERE d.dag_id = n.dag_id AND (d.asset_scheduled_at IS NOT NULL) <> n.scheduled
 """
 
 
@@ -55,31 +57,26 @@ async def store_references(
     if not references:
         return
     dag_ids = sorted(references)
-    await conn.execute(DROP_REFERENCES, dag_ids)
-    rows = [
-        (dag_id, r.role, r.kind, r.name, r.uri, r.task_id, r.extra) for dag_id in dag_ids for r in references[dag_id]
-    ]
+    scheduled = [any(r.role == "schedule" for r in references[dag_id]) for dag_id in dag_ids]
+    await conn.execute(DROP_REFERENCES, dag_ids, scheduled, now)
     assets: dict[str, tuple[str, str]] = {}
-    for _, _, kind, name, uri, _, extra in rows:
-        if kind == "asset":
-            known_uri, known_extra = assets.get(name, (name, "{}"))
-            told = msgspec.json.encode(extra, order="sorted").decode() if extra else known_extra
-            assets[name] = (uri if uri != name else known_uri, told)
+    for mention in (r for dag_id in dag_ids for r in references[dag_id] if r.kind == "asset"):
+        uri, extra = assets.get(mention.name, (mention.name, "{}"))
+        if mention.extra:
+            extra = msgspec.json.encode(mention.extra, order="sorted").decode()
+        assets[mention.name] = (uri if mention.uri == mention.name else mention.uri, extra)
     if assets:
-        await conn.execute(
-            PUT_ASSETS, list(assets), [uri for uri, _ in assets.values()], [extra for _, extra in assets.values()]
-        )
+        uris, extras = zip(*assets.values(), strict=True)
+        await conn.execute(PUT_ASSETS, list(assets), list(uris), list(extras))
+    rows = [(dag_id, r.role, r.kind, r.name, r.uri, r.task_id) for dag_id in dag_ids for r in references[dag_id]]
     if rows:
-        await conn.execute(PUT_REFERENCES, *(list(column) for column in list(zip(*rows, strict=True))[:6]))
-    scheduled = {row[0] for row in rows if row[1] == "schedule"}
-    await conn.execute(NOTE_SCHEDULED, dag_ids, [dag_id in scheduled for dag_id in dag_ids], now)
+        await conn.execute(PUT_REFERENCES, *map(list, zip(*rows, strict=True)))
 
 
 async def forget_references(conn: Connection, dag_ids: Collection[str]) -> None:
     """These DAGs are stale: they take no part until they are back."""
     if dag_ids:
-        await conn.execute(DROP_REFERENCES, sorted(dag_ids))
-        await conn.execute(NOTE_SCHEDULED, sorted(dag_ids), [False] * len(dag_ids), None)
+        await conn.execute(DROP_REFERENCES, sorted(dag_ids), [False] * len(dag_ids), None)
 
 
 # Another asset at the same place, or another place for the same asset. Index: ix_asset_reference_name_role.

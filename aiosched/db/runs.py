@@ -64,6 +64,8 @@ class NewRun(NamedTuple):
     start_date: datetime | None
     conf: str  # JSON
     created_by: int
+    backfill_id: int | None = None
+    backfill_order: int | None = None
 
 
 _DAG_COLUMNS: Final = "dag_id, partition, file, version_id, is_paused, is_stale, has_import_errors"
@@ -90,7 +92,8 @@ async def load_versions(conn: Connection, ids: Iterable[int]) -> dict[int, Versi
 
 
 _RUN_COLUMNS: Final = """id, dag_id, run_id, version_id, run_type, state, run_after, logical_date,
-    data_interval_start, data_interval_end, queued_at, start_date, end_date, conf, reason, backfill_id"""
+    data_interval_start, data_interval_end, queued_at, start_date, end_date, conf, reason, backfill_id,
+    backfill_order, clear_number"""
 
 # Index: ix_dag_run_unfinished (partial), so its cost does not grow with history.
 LOAD_UNFINISHED: Final = f"""
@@ -103,6 +106,14 @@ LOAD_UNFINISHED: Final = f"""
 async def load_unfinished_runs(conn: Connection, partitions: Iterable[int]) -> list[Run]:
     """The queued and running runs of the partitions, oldest first."""
     return [_run(row) for row in await conn.fetch(LOAD_UNFINISHED, list(partitions))]
+
+
+LOAD_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM dag_run WHERE id = ANY($1::bigint[]) ORDER BY id"
+
+
+async def load_runs(conn: Connection, keys: Iterable[int]) -> list[Run]:
+    """The runs with these keys, oldest first."""
+    return [_run(row) for row in await conn.fetch(LOAD_RUNS, list(keys))]
 
 
 def _run(row: Any) -> Run:
@@ -124,6 +135,7 @@ def _run(row: Any) -> Run:
         conf=msgspec.json.decode(row["conf"]),
         reason=row["reason"],
         backfill_id=row["backfill_id"],
+        backfill_order=row["backfill_order"],
         stored_state=state,
     )
 
@@ -170,14 +182,15 @@ async def latest_automated_intervals(conn: Connection, dag_ids: Sequence[str]) -
 # A run that exists already (same run id or same logical date) is left alone: losing that race is a shorter result.
 INSERT_RUNS: Final = """
     INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date,
-                         data_interval_start, data_interval_end, run_after, queued_at, start_date, conf, created_by)
+                         data_interval_start, data_interval_end, run_after, queued_at, start_date, conf, created_by,
+                         backfill_id, backfill_order)
     SELECT dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
-           interval_end, run_after, queued_at, start_date, conf::json, created_by
+           interval_end, run_after, queued_at, start_date, conf::json, created_by, backfill_id, backfill_order
       FROM unnest($1::text[], $2::text[], $3::smallint[], $4::bigint[], $5::text[], $6::text[], $7::text[],
                   $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[],
-                  $13::timestamptz[], $14::text[], $15::bigint[])
+                  $13::timestamptz[], $14::text[], $15::bigint[], $16::bigint[], $17::int[])
         AS n (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
-              interval_end, run_after, queued_at, start_date, conf, created_by)
+              interval_end, run_after, queued_at, start_date, conf, created_by, backfill_id, backfill_order)
     ON CONFLICT DO NOTHING
     RETURNING id, dag_id, run_id
 """

@@ -24,7 +24,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from aiosched.authoring.context import build_context, current_context
+from aiosched.authoring.nesting import is_mapped_over, map_length, mapped_groups
 from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.rendering import render_label
+from aiosched.authoring.settings import defaults
 from aiosched.authoring.task_instance import TaskInstance
 from aiosched.authoring.triggers.encoding import deferral_of
 from aiosched.core.masking import secrets
@@ -107,7 +110,7 @@ class Execution:
 
     __slots__ = (
         "_blocking", "_services", "_surroundings", "_ti", "_time_limit",
-        "attempt", "context", "interruptible", "operator", "started_at", "stop_requested", "task",
+        "attempt", "context", "interruptible", "map_label", "operator", "started_at", "stop_requested", "task",
     )  # fmt: skip
 
     def __init__(
@@ -126,6 +129,7 @@ class Execution:
         self.context: Context | None = None
         self.interruptible = False  # whether AttemptStopped may be raised in it now
         self.stop_requested = False
+        self.map_label: str | None = None
         self._ti: TaskInstance | None = None
         self._services, self._surroundings = services, surroundings
         self._blocking, self._time_limit = blocking, time_limit
@@ -168,16 +172,22 @@ class Execution:
         self.context = context = build_context(task, ti, attempt, dag)
         with current_context(context):
             if plan.references:
-                await ti.prefetch(plan.references)
+                indexed = plan.reads_own_index and ti.map_index >= 0
+                await ti.prefetch(task.xcom_references(ti.map_index) if indexed else plan.references)
             self.operator = operator = await self._render(task, context)
+            self._label(operator, context)
             if plan.on_execute:
                 await self._call_all(plan.on_execute)
             operator.pre_execute(context)
             if attempt.resume is None:
-                result = await self._execute(operator.execute, context, plan.is_async)
+                is_async = plan.is_async if task.expand_input is None else operator.is_async
+                result = await self._execute(operator.execute, context, is_async)
             else:
                 result = await self._resume(operator, context, attempt.resume)
             operator.post_execute(context, result)
+        length = None
+        if plan.is_mapped_over and ti.map_index < 0:
+            length = map_length(result, task, defaults().max_map_length)
         xcoms: tuple[XComValue, ...] = ()
         if result is not None or ti.pushed:
             xcoms = collect_xcoms(
@@ -187,7 +197,17 @@ class Execution:
                 multiple_outputs=task.multiple_outputs,
                 limit=self._surroundings.max_xcom_bytes,
             )
-        return self._report(Outcome.SUCCESS, xcoms=xcoms, skip=ti.skip_decision)
+        self._label(operator, context)
+        return self._report(Outcome.SUCCESS, xcoms=xcoms, skip=ti.skip_decision, map_length=length)
+
+    def _label(self, operator: BaseOperator | None, context: Context | None) -> None:
+        """Work out what people see instead of the map index; before the task ran it need not be possible yet."""
+        if operator is None or context is None or operator.map_index_template is None or self.attempt.key.map_index < 0:
+            return
+        try:
+            self.map_label = secrets.redact(render_label(operator, context))
+        except Exception as error:
+            self._log("DEBUG", f"no label for the map index yet: {reason_of(error)}")
 
     async def _render(self, task: BaseOperator, context: Context) -> BaseOperator:
         try:
@@ -231,6 +251,7 @@ class Execution:
             await self.kill()
             return self._report(Outcome.LOST, reason="its asyncio task was cancelled by the program it runs in")
         pushed = self._pushed()
+        self._label(self.operator, self.context)
         if isinstance(error, RescheduleTask):
             if error.at.tzinfo is not None:
                 return self._report(Outcome.RESCHEDULED, reschedule_at=error.at, xcoms=pushed)
@@ -328,6 +349,7 @@ class Execution:
             started_at=self.started_at,
             hostname=self._surroundings.hostname,
             pid=self._surroundings.pid,
+            map_label=self.map_label,
             **facts,
         )
 
@@ -342,6 +364,8 @@ class Plan:
     """What of the runner's steps a task needs: looked up once a task, not once an attempt."""
 
     references: Sequence[XComRef]
+    reads_own_index: bool  # in a mapped group: which values it reads depends on the map index
+    is_mapped_over: bool
     is_async: bool
     has_on_kill: bool
     on_execute: Sequence[Callable[..., Any]]
@@ -360,6 +384,8 @@ def plan_of(task: BaseOperator) -> Plan:
     if plan is None:
         plan = _plans[task] = Plan(
             references=tuple(task.xcom_references()),
+            reads_own_index=bool(mapped_groups(task)),
+            is_mapped_over=is_mapped_over(task),
             is_async=task.is_async,
             has_on_kill=type(task).on_kill is not BaseOperator.on_kill,
             on_execute=tuple(task.on_execute_callback),

@@ -7,6 +7,8 @@
     delete_dag   {}                                               -> {}
     emit_asset   {name, extra}  (of no DAG)                       -> {name, at}
 
+    backfill_…   see backfills.py
+
 A verb either does what it says, or is refused with {"error": …}. The answer is stored in the
 transaction that stores what the verb did (a verb that can be repeated without harm may be
 answered right after it), so no crash can apply a request twice or answer it without effect.
@@ -27,6 +29,7 @@ from aiosched.db import inbox
 from aiosched.db import runs as statements
 from aiosched.db.inbox import Command, CommandResult
 from aiosched.errors import AioschedError, DagError, NotFound, Refused
+from aiosched.scheduler import backfills
 from aiosched.scheduler.assets import emit_event
 from aiosched.scheduler.due_runs import asked_for
 from aiosched.scheduler.holdings import OwnedDag
@@ -189,5 +192,9 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "unpause": _unpause,
         "cancel_run": _cancel_run,
         "delete_dag": _delete_dag,
+        "backfill_create": backfills.create_backfill,
+        "backfill_pause": backfills.pause_backfill,
+        "backfill_resume": backfills.resume_backfill,
+        "backfill_cancel": backfills.cancel_backfill,
     }
 )

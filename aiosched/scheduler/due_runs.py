@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -55,7 +56,7 @@ def asked_for(
     planned = manual_run(
         spec, now=now, run_id=run_id, logical_date=logical_date, run_after=run_after, allowed_run_id=allowed_run_id
     )
-    free = len(dag.running) + len(dag.queued) < active_runs_limit(spec)
+    free = dag.active_runs() < active_runs_limit(spec)
     starts = free and may_start and planned.run_after <= now and not dag.row.is_paused
     return Creation(dag, planned, tasks_of_run(spec, planned), triggered_by, conf, starts)
 
@@ -71,9 +72,12 @@ def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> li
         decision = runs_to_start(
             dag.queued,
             now=now,
-            limits={None: active_runs_limit(dag.version.spec)},
-            running={None: sum(board.run.backfill_id is None for board in dag.running.values())},
+            limits={None: active_runs_limit(dag.version.spec)}
+            | {backfill.id: backfill.max_active_runs for backfill in dag.backfills.values()},
+            running=Counter(board.run.backfill_id for board in dag.running.values()),
             blocked="the DAG is paused" if dag.row.is_paused else None,
+            paused_backfills=[backfill.id for backfill in dag.backfills.values() if backfill.is_paused],
+            backfill_order={run.key: run.backfill_order or 0 for run in dag.queued if run.backfill_id is not None},
         )
         for run in decision.started:
             dag.queued.remove(run)

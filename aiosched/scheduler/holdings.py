@@ -26,6 +26,7 @@ from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.core.waiting import WaitingQueue
 from aiosched.db.assets import NewEvent
+from aiosched.db.backfills import Backfill
 from aiosched.db.inbox import CommandResult
 from aiosched.db.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.runs import DagRow, Version
@@ -50,11 +51,19 @@ class OwnedDag:
     starting: set[int] = field(default_factory=set)  # their keys, while their rows are read
     running: dict[int, Board] = field(default_factory=dict)
     held_back: dict[Instance, Board] = field(default_factory=dict)  # ready, but the DAG is paused
+    backfills: dict[int, Backfill] = field(default_factory=dict)  # those that are not completed
 
     @property
     def creates_runs(self) -> bool:
         """Whether the schedule may create runs now, limits apart."""
         return not (self.row.is_paused or self.row.is_stale or self.row.has_import_errors)
+
+    def finished_backfills(self) -> list[Backfill]:
+        """The backfills none of whose runs is queued, starting or running."""
+        if self.starting:
+            return []
+        active = {run.backfill_id for run in self.queued} | {b.run.backfill_id for b in self.running.values()}
+        return [backfill for backfill in self.backfills.values() if backfill.id not in active]
 
     def active_runs(self) -> int:
         """Queued and running runs that count for `max_active_runs` (14.3): backfills do not."""
@@ -230,11 +239,11 @@ class Holdings:
         self.asset_events = []
         self.applied, self.cancelled, self.ended, self.begun, self.answers = [], [], [], [], []
         for board in self.dirty:
-            self._collect_board(board, batch)
+            self.collect_board(board, batch)
         self.dirty.clear()
         return batch
 
-    def _collect_board(self, board: Board, batch: Batch) -> None:
+    def collect_board(self, board: Board, batch: Batch) -> None:
         effects, run = board.effects, board.run
         key, tasks = run.key, board.graph.tasks
         changed = effects.changed

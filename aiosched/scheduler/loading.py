@@ -19,12 +19,13 @@ from aiosched.core.run_creation import compute_next
 from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.core.timetables.base import DataInterval
 from aiosched.db import runs as statements
+from aiosched.db.backfills import load_backfills
 from aiosched.db.runs import DagRow
 from aiosched.errors import DagError
 from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.holdings import OwnedDag, make_board
-from aiosched.scheduler.run_creation import ensure_versions
 from aiosched.scheduler.session import Session
+from aiosched.scheduler.versions import ensure_versions
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     await _load_dags(session, wanted)
     async with session.db.acquire() as conn:
         unfinished = await statements.load_unfinished_runs(conn, wanted)
+        for backfill in await load_backfills(conn, wanted):
+            if (owner := session.holdings.dags.get(backfill.dag_id)) is not None:
+                owner.backfills[backfill.id] = backfill
         await ensure_versions(session, conn, {run.version_id for run in unfinished})
         running = [run for run in unfinished if run.state is RunState.RUNNING]
         for run in unfinished:

@@ -36,6 +36,7 @@ class Creation:
     triggered_by: str
     conf: dict[str, Any]
     starts: bool  # at once, else it waits in state queued
+    backfill: tuple[int, int] | None = None  # its id, and the run's order number in it
 
 
 def chunks(creations: Sequence[Creation]) -> Iterable[list[Creation]]:
@@ -109,6 +110,8 @@ def new_run(session: Desk, creation: Creation, now: datetime) -> statements.NewR
         start_date=now if creation.starts else None,
         conf=msgspec.json.encode(creation.conf).decode(),
         created_by=session.incarnation,
+        backfill_id=None if creation.backfill is None else creation.backfill[0],
+        backfill_order=None if creation.backfill is None else creation.backfill[1],
     )
 
 
@@ -131,6 +134,8 @@ def _hold(session: Desk, creation: Creation, key: int | None, now: datetime) -> 
         queued_at=now,
         start_date=now if creation.starts else None,
         conf=creation.conf,
+        backfill_id=None if creation.backfill is None else creation.backfill[0],
+        backfill_order=None if creation.backfill is None else creation.backfill[1],
         stored_state=state,
     )
     if not creation.starts:

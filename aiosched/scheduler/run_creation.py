@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from aiosched.core.board import Run
 from aiosched.db import runs as statements
 from aiosched.scheduler.assets import create_asset_runs
+from aiosched.scheduler.backfills import complete_backfills
 from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, plan_again
 from aiosched.scheduler.new_runs import chunks, create
 from aiosched.scheduler.session import Session
+from aiosched.scheduler.versions import ensure_versions
 
 _RUNS_PER_LOAD: Final = 500
 
@@ -32,6 +34,7 @@ async def create_runs(session: Session) -> float | None:
         await _start_queued(session, due, now)
         more = await _create_due(session, due, now)
         await create_asset_runs(session, now)
+        await complete_backfills(session, now)
     if more:
         return 0.0
     earliest = session.holdings.due_runs.earliest
@@ -55,14 +58,6 @@ async def _start(session: Session, starting: Sequence[Run], now: datetime) -> No
     for run in starting:
         begin(session.holdings, run, instances[run.key], now)
     session.evaluation.wake()
-
-
-async def ensure_versions(session: Session, conn: Any, ids: Iterable[int]) -> None:
-    """Read the DAG versions that are not held yet."""
-    missing = set(ids) - session.holdings.versions.keys()
-    if missing:
-        for version in (await statements.load_versions(conn, missing)).values():
-            session.holdings.graph_of(version)
 
 
 # -- due runs ---------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ async def run_task(
     context = context_of(task, attempt, services=FakeServices(xcoms or {}))
     ti: TaskInstance = context["ti"]
     with current_context(context):
-        await ti.prefetch(task.xcom_references())
+        await ti.prefetch(task.xcom_references(ti.map_index))
         result = task.render(context).execute(context)
         if inspect.isawaitable(result):
             result = await result

@@ -248,7 +248,7 @@ def test_an_unknown_task_is_named_with_the_near_one() -> None:
 
 def test_fail_fast_allows_only_all_success_and_teardowns() -> None:
     with DAG("d", fail_fast=True) as built:
-        EmptyOperator(task_id="a").as_teardown()
+        EmptyOperator(task_id="a").as_teardown(setups=EmptyOperator(task_id="s"))
         EmptyOperator(task_id="b", trigger_rule="all_done")
     with pytest.raises(DagError) as caught:
         built.to_spec()

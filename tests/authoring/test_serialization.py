@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiosched import DAG, EmptyOperator, PythonOperator, TaskGroup
-from aiosched.authoring.serialize import as_json
+from aiosched.authoring.plain_values import as_json
 from aiosched.core.spec import content_hash, decode_spec, encode_spec
 from aiosched.core.trigger_rules import TriggerRule
 

@@ -9,7 +9,8 @@ import pytest
 from aiosched.core.ids import partition_of
 from aiosched.db import inbox
 from aiosched.db.engine import Connection, Database
-from aiosched.db.inbox import CommandResult
+from aiosched.db.inbox import READ_RESULT, CommandResult
+from tests.db.waiting import until_true
 
 
 async def ask(conn: Connection, verb: str = "pause", dag_id: str | None = "d") -> int:
@@ -60,8 +61,7 @@ async def test_who_waits_hears_of_the_answer(db: Database) -> None:
     async with db.acquire() as conn:
         command = await ask(conn)
         waiting = asyncio.create_task(inbox.wait_applied(db, command, timeout=20))
-        while not await conn.fetchval("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%FROM command WHERE id%'"):
-            await asyncio.sleep(0.001)
+        await until_true(conn, f"SELECT count(*) > 0 FROM pg_stat_activity WHERE query = '{READ_RESULT}'")
         assert not waiting.done()
 
         await inbox.answer_commands(conn, [(command, CommandResult("applied", {}))], incarnation=1)

@@ -15,6 +15,7 @@ from aiosched.db import journal, ownership
 from aiosched.db.engine import Connection, Database
 from aiosched.db.journal import InstanceChange, PoolRow, RunChange, XComRow
 from aiosched.errors import FencedOut, StaleRows
+from tests.db.waiting import until_somebody_is_blocked, until_true
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -135,8 +136,7 @@ async def test_a_batch_that_meets_a_take_over_in_progress_waits_and_is_void(conn
         await other.execute("SELECT 1 FROM scheduler WHERE incarnation = 1 FOR UPDATE")
         writing = asyncio.create_task(journal.write(conn, 1, [change(0, None, "queued")], [], {"etl": 1}))
         async with db.acquire() as third:
-            while not await third.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-                await asyncio.sleep(0.001)
+            await until_somebody_is_blocked(third)
         assert not writing.done()
         await other.execute("DELETE FROM scheduler WHERE incarnation = 1")
         await take_over.__aexit__(None, None, None)
@@ -184,8 +184,7 @@ async def test_locked_pools_wait_for_each_other(conn: Connection, db: Database) 
     await journal.read_pools(conn, ["etl"], lock=True)
     async with db.transaction() as other:
         waiting = asyncio.create_task(journal.read_pools(other, ["etl"], lock=True))
-        while not await conn.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-            await asyncio.sleep(0.001)
+        await until_somebody_is_blocked(conn)
         await journal.write(conn, 1, [], [], {"etl": 3})
 
         await conn.execute("COMMIT")
@@ -235,8 +234,8 @@ async def test_a_server_process_that_is_asked_to_end_does_and_its_transaction_is
     await journal.write(conn, 1, [change(0, None, "queued")], [], {})
 
     async with db.acquire() as other:
-        while await journal.end_backend(other, backend):
-            await asyncio.sleep(0.001)
+        assert await journal.end_backend(other, backend)
+        await until_true(other, f"SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = {backend.pid}")
 
+        assert not await journal.end_backend(other, backend)
         assert await states(other) == [None, None, None]
-        assert not await other.fetch("SELECT 1 FROM pg_stat_activity WHERE pid = $1", backend.pid)

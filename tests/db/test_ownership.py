@@ -13,6 +13,7 @@ from aiosched.db import ownership
 from aiosched.db.engine import Connection, Database
 from aiosched.db.journal import begin
 from aiosched.errors import FencedOut
+from tests.db.waiting import until_somebody_is_blocked
 
 
 @contextlib.asynccontextmanager
@@ -141,8 +142,7 @@ async def test_a_take_over_waits_for_the_last_commit_of_the_dead_and_stops_any_l
         async with db.acquire() as other:
             burying = asyncio.create_task(ownership.take_over(other, number, process_gone=False))
             async with db.acquire() as third:
-                while not await third.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-                    await asyncio.sleep(0.001)
+                await until_somebody_is_blocked(third)
             assert not burying.done()
 
             await conn.execute("COMMIT")

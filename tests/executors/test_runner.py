@@ -344,7 +344,7 @@ async def test_xcom_pull_in_a_coroutine_says_what_to_write_instead() -> None:
 
     report = await run_async(a_dag(pull))
 
-    assert "use `await ti.axcom_pull(...)`" in (report.reason or "")
+    assert "(`await ti.axcom_pull(...)`" in (report.reason or "")
 
 
 def test_drive_refuses_a_coroutine_that_suspends() -> None:

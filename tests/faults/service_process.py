@@ -25,7 +25,9 @@ def numbered_dag(folder: Path) -> DAG:
         ti = context["ti"]
         with (folder / "ran").open("a") as file:
             file.write(f"{context['dag_run'].run_id} {ti.task_id} {ti.try_number}\n")
-        while (folder / "hold").exists():
+        while True:
+            if not (folder / "hold").exists():
+                return
             await asyncio.sleep(0.01)
 
     with DAG("d", schedule=None, catchup=False, max_active_runs=1000, max_active_tasks=1000) as dag:

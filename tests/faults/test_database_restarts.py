@@ -106,4 +106,3 @@ async def test_a_database_that_stays_away_longer_than_the_lease_costs_the_attemp
                 assert await conn.fetchval("SELECT state FROM dag_run") == "success"
                 assert await conn.fetchval("SELECT state FROM task_try") == "lost"
             await assert_consistent(db)
-

@@ -137,7 +137,9 @@ async def test_a_new_version_leaves_live_runs_as_they_are_and_is_used_by_new_run
         assert await it.states("old") == {"t0": "success", "t1": "success"}
         assert await it.states("new") == {"other": "success"}
         assert await it.runs("d") == {"old": "success", "new": "success"}
-        numbers = await it.fetch("SELECT v.number FROM dag_run r JOIN dag_version v ON v.id = r.version_id ORDER BY r.id")
+        numbers = await it.fetch(
+            "SELECT v.number FROM dag_run r JOIN dag_version v ON v.id = r.version_id ORDER BY r.id"
+        )
         assert [number for (number,) in numbers] == [1, 2]
         await it.assert_consistent()
 
@@ -266,7 +268,9 @@ async def test_a_trigger_may_unpause(dsn: str, clock: FakeClock) -> None:
 
 async def test_a_manual_run_has_the_conf_run_id_and_date_that_were_given(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
-        await it.trigger("d", "mine", conf={"x": [1, "ü"]}, logical_date=datetime(2031, 5, 1, 12, 0, 0, 999, tzinfo=UTC))
+        await it.trigger(
+            "d", "mine", conf={"x": [1, "ü"]}, logical_date=datetime(2031, 5, 1, 12, 0, 0, 999, tzinfo=UTC)
+        )
 
         run = (await it.attempt("a")).run
         assert (run.run_id, run.run_type, run.conf) == ("mine", "manual", {"x": [1, "ü"]})

@@ -78,9 +78,7 @@ async def test_a_task_takes_its_pool_slots_and_a_smaller_one_passes_it(dsn: str,
 async def test_tasks_of_a_pool_that_does_not_exist_wait_until_it_does(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", task("a", pool="ghost"))) as it:
         await it.trigger("d", "r")
-        assert await waiting_reasons(it) == {
-            "pool 'ghost' does not exist: create it with `aiosched pools set ghost 1`"
-        }
+        assert await waiting_reasons(it) == {"pool 'ghost' does not exist: create it with `aiosched pools set ghost 1`"}
 
         await set_pool(it, "ghost", 1)
         await it.finish("a")
@@ -106,9 +104,7 @@ async def test_a_pool_that_shrinks_below_its_use_drains_before_it_takes_more(dsn
         assert await it.runs("d") == {"r": "success"}
 
 
-async def test_a_pool_of_zero_slots_lets_nothing_run_and_an_infinite_one_everything(
-    dsn: str, clock: FakeClock
-) -> None:
+async def test_a_pool_of_zero_slots_lets_nothing_run_and_an_infinite_one_everything(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, wide(40, options={"pool": "etl"}, max_active_tasks=100)) as it:
         await set_pool(it, "etl", 0)
         await it.trigger("d", "r")

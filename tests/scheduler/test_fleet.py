@@ -142,7 +142,9 @@ async def shares(it: Running) -> dict[int | None, int]:
 async def until(condition: Callable[[], object], what: str) -> None:
     try:
         async with asyncio.timeout(GUARD):
-            while not condition():
+            while True:
+                if condition():
+                    return
                 await asyncio.sleep(0.005)
     except TimeoutError:
         raise AssertionError(f"waited {GUARD:.0f} s for {what}") from None
@@ -176,9 +178,7 @@ async def test_one_scheduler_gets_all_partitions_and_leaves_them_free(dsn: str, 
         assert await it.fetch("SELECT 1 FROM scheduler") == []
 
 
-async def test_a_second_scheduler_gets_half_and_when_it_goes_the_first_gets_it_back(
-    dsn: str, clock: FakeClock
-) -> None:
+async def test_a_second_scheduler_gets_half_and_when_it_goes_the_first_gets_it_back(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock) as first:
         async with running(dsn, clock, settle=False) as second:
             await balanced(first, second)
@@ -301,9 +301,7 @@ async def test_a_new_dag_is_seen_by_its_owner_whoever_registered_it(dsn: str, cl
         assert theirs.dag_id not in first.session.holdings.dags
 
 
-async def test_a_look_from_before_a_partition_was_given_back_does_not_bring_it_back(
-    dsn: str, clock: FakeClock
-) -> None:
+async def test_a_look_from_before_a_partition_was_given_back_does_not_bring_it_back(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock) as it:
         async with it.session.books:
             async with it.db.acquire() as conn:

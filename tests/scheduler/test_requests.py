@@ -103,9 +103,7 @@ async def test_a_request_that_nobody_knows_is_refused_and_says_what_is_known(dsn
         ("trigger", {"conf": 5}),
     ],
 )
-async def test_unusable_arguments_are_refused(
-    dsn: str, clock: FakeClock, verb: str, args: dict[str, object]
-) -> None:
+async def test_unusable_arguments_are_refused(dsn: str, clock: FakeClock, verb: str, args: dict[str, object]) -> None:
     async with running(dsn, clock, dag("d")) as it:
         with pytest.raises(Refused):
             await it.scheduler.request(verb, "d", args)

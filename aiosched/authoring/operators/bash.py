@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aiosched.authoring.operator import BaseOperator
@@ -56,33 +58,72 @@ class BashOperator(BaseOperator):
         )
         self.cwd = cwd
         self.output_processor = output_processor
-        self._group: int | None = None
+        self._command: BashCommand | None = None
 
     async def execute(self, context: Context) -> Any:
         """Run the command to its end; raises SkipTask or CommandFailed by its exit code."""
+        self._command = BashCommand(
+            str(self.bash_command),
+            env=self.env,
+            append_env=self.append_env,
+            cwd=self.cwd,
+            encoding=self.output_encoding,
+            log=self.log,
+            context=context,
+        )
+        return self._result(*await self._command.run())
+
+    def on_kill(self) -> None:
+        """Stop the command and everything it started."""
+        if self._command is not None:
+            self._command.stop()
+
+    def _result(self, code: int, last: str) -> Any:
+        if code in self.skip_on_exit_code:
+            raise SkipTask(f"the command ended with exit code {code}, which means skip")
+        if code != 0:
+            ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            raise CommandFailed(f"The command of task {self.task_id!r} {ending}. Its last line: {last!r}")
+        return self.output_processor(last) if self.output_processor is not None else last
+
+
+@dataclass(kw_only=True)
+class BashCommand:
+    """One run of a command in bash, in a process group of its own; its output is logged line by line."""
+
+    command: str = field(kw_only=False)
+    context: Context
+    log: logging.Logger
+    env: Mapping[str, str] | None = None
+    append_env: bool = False
+    cwd: str | None = None
+    encoding: str = "utf-8"
+    _group: int | None = None
+
+    async def run(self) -> tuple[int, str]:
+        """Run it to its end; its exit code (minus the signal's number when it was killed) and its last line."""
         with contextlib.ExitStack() as stack:
             folder = self.cwd or stack.enter_context(tempfile.TemporaryDirectory(prefix="aiosched-"))
             process = await asyncio.create_subprocess_exec(
                 shutil.which("bash") or "/bin/bash",
                 "-c",
-                str(self.bash_command),
+                self.command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 cwd=folder,
-                env=self._environment(context),
+                env=self._environment(),
                 start_new_session=True,
             )
             self._group = process.pid
             try:
                 last = await self._follow(process)
-                code = await process.wait()
+                return await process.wait(), last
             finally:
                 await _stop_group(process)
-        return self._result(code, last)
 
-    def on_kill(self) -> None:
-        """Stop the command and everything it started."""
+    def stop(self) -> None:
+        """Ask it and everything it started to end."""
         if self._group is not None:
             _signal_group(self._group, signal.SIGTERM)
 
@@ -97,23 +138,15 @@ class BashOperator(BaseOperator):
         return self._log_line(rest) if rest else last
 
     def _log_line(self, line: bytes) -> str:
-        text = line.decode(self.output_encoding, errors="backslashreplace").rstrip()
+        text = line.decode(self.encoding, errors="backslashreplace").rstrip()
         self.log.info("%s", text)
         return text
 
-    def _result(self, code: int, last: str) -> Any:
-        if code in self.skip_on_exit_code:
-            raise SkipTask(f"the command ended with exit code {code}, which means skip")
-        if code != 0:
-            ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            raise CommandFailed(f"The command of task {self.task_id!r} {ending}. Its last line: {last!r}")
-        return self.output_processor(last) if self.output_processor is not None else last
-
-    def _environment(self, context: Context) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         """The variables of the command: chosen ones, and which attempt it is."""
         given = {name: str(value) for name, value in (self.env or {}).items()}
         chosen = {**os.environ, **given} if self.env is None or self.append_env else given
-        ti, logical_date = context["ti"], context.get("logical_date")
+        ti, logical_date = self.context["ti"], self.context.get("logical_date")
         return chosen | {
             "AIRFLOW_CTX_DAG_ID": ti.dag_id,
             "AIRFLOW_CTX_TASK_ID": ti.task_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -15,10 +15,21 @@ from aiosched.authoring import checks
 from aiosched.authoring.operator import BaseOperator, Seconds
 from aiosched.authoring.operators.python import call_arguments, is_coroutine_function
 from aiosched.clock import Clock, SystemClock
-from aiosched.errors import FailTask, RescheduleTask, SensorTimeout, SkipTask, TaskSignal, TaskTimeout
+from aiosched.core.messages import Resume
+from aiosched.errors import (
+    AioschedError,
+    FailTask,
+    RescheduleTask,
+    SensorTimeout,
+    SkipTask,
+    TaskDeferralTimeout,
+    TaskSignal,
+    TaskTimeout,
+)
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
+    from aiosched.authoring.triggers.base import BaseTrigger
 
 WEEK = 7 * 24 * 3600.0
 
@@ -37,7 +48,8 @@ class PokeReturnValue:
 class BaseSensorOperator(BaseOperator):
     """Calls `poke(context)`, a plain or coroutine function, until it is true, every `poke_interval` seconds.
 
-    With a coroutine function a waiting sensor holds no process. `mode="reschedule"` gives the slot back
+    With a coroutine function a waiting sensor holds no process, and with `deferrable` (for sensors that offer it)
+    it survives restarts: it pokes once, then waits for `deferred_on(context)`. `mode="reschedule"` gives the slot back
     between pokes. A false poke later than `timeout` seconds after the first one fails the task, whatever
     retries are left, or skips it with `soft_fail`. `never_fail` skips it for any error in `poke`, `silent_fail`
     logs errors and goes on poking. The interval doubles with `exponential_backoff`, up to `max_wait`.
@@ -45,6 +57,7 @@ class BaseSensorOperator(BaseOperator):
 
     ui_color = "#e6f1f2"
     clock: ClassVar[Clock] = SystemClock()
+    deferrable: bool = False
 
     def __init__(
         self,
@@ -86,7 +99,7 @@ class BaseSensorOperator(BaseOperator):
     def execute(self, context: Context) -> Any:
         """Poke until true; the value of a PokeReturnValue. A coroutine when `is_async`."""
         if self.is_async:
-            return self._wait_async(context)
+            return self._poke_and_defer(context) if self.deferrable else self._wait_async(context)
         self._killed = threading.Event()
         started, pokes = self._beginning(context)
         while True:
@@ -111,6 +124,48 @@ class BaseSensorOperator(BaseOperator):
                 return _value(found)
             await asyncio.sleep(self._pause(context, started, pokes))
             pokes += 1
+
+    async def _poke_and_defer(self, context: Context) -> Any:
+        try:
+            found = await self.poke(context)
+        except Exception as error:
+            found = self._weighed(error)
+        if found:
+            return _value(found)
+        self.defer(trigger=self.deferred_on(context), method_name="execute_complete", timeout=self.timeout)
+
+    def deferred_on(self, context: Context) -> BaseTrigger:
+        """The trigger that waits for the same as `poke`, for sensors with the parameter `deferrable`."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be deferred: it has no deferred_on(self, context).")
+
+    def execute_complete(self, context: Context, event: Any = None) -> Any:
+        """What the sensor returns once its trigger has fired."""
+        return None
+
+    def resume_execution(self, resume: Resume, context: Context) -> Any:
+        """As of every operator, and what fails then fails as section 24.3 says of sensors."""
+        try:
+            result = super().resume_execution(resume, context)
+        except Exception as error:
+            raise self._resumed(error) from error
+        return self._resumed_async(result) if self.resumes_async(resume) else result
+
+    async def _resumed_async(self, work: Awaitable[Any]) -> Any:
+        try:
+            return await work
+        except Exception as error:
+            raise self._resumed(error) from error
+
+    def _resumed(self, error: Exception) -> Exception:
+        """What an error after a deferral becomes."""
+        if isinstance(error, TaskSignal) and not isinstance(error, FailTask):
+            return error
+        if isinstance(error, TaskDeferralTimeout):
+            message = f"Sensor {self.task_id!r} waited longer than its timeout of {self.timeout:.0f} s."
+            return SkipTask(message) if self.soft_fail or self.never_fail else SensorTimeout(message)
+        if self.never_fail or (self.soft_fail and isinstance(error, AioschedError)):
+            return SkipTask(f"what it waited for failed: {error}")
+        return error
 
     def on_kill(self) -> None:
         """End the pause between two pokes of a plain function."""

@@ -1,0 +1,73 @@
+"""A sensor that asks a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aiosched.authoring.http import HttpCall, checked, judged
+from aiosched.authoring.operators.sensor import BaseSensorOperator
+from aiosched.authoring.triggers.http import HttpTrigger
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+
+
+class HttpSensor(BaseSensorOperator):
+    """Waits until a request is answered with a status below 400, and `response_check(response)` says so if given.
+
+    A status in `response_error_codes_allowlist` (404) means "not yet", any other from 400 on fails. `endpoint` is a
+    URL, or what stands behind the host of the connection `http_conn_id`. Needs `aiosched[http]`.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ("endpoint", "request_params", "headers")
+
+    def __init__(
+        self,
+        *,
+        endpoint: str | Any,
+        http_conn_id: str | None = None,
+        method: str = "GET",
+        request_params: Mapping[str, Any] | Any | None = None,
+        headers: Mapping[str, Any] | Any | None = None,
+        response_error_codes_allowlist: Sequence[str | int] | None = None,
+        response_check: Callable[..., Any] | None = None,
+        extra_options: Mapping[str, Any] | None = None,
+        deferrable: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if deferrable and response_check is not None:
+            raise self.fail(
+                f"Sensor {self.task_id!r}: a trigger cannot carry a function, so response_check and deferrable=True "
+                "exclude each other. Keep one."
+            )
+        self.endpoint = endpoint
+        self.http_conn_id = http_conn_id
+        self.method = method
+        self.request_params = request_params or {}
+        self.headers = headers or {}
+        codes = ("404",) if response_error_codes_allowlist is None else response_error_codes_allowlist
+        self.response_error_codes_allowlist = [str(code) for code in codes]
+        self.response_check = response_check
+        self.extra_options = dict(extra_options or {})
+        self.deferrable = deferrable
+
+    async def poke(self, context: Context) -> bool:
+        """Ask once."""
+        call = HttpCall(
+            method=self.method, endpoint=self.endpoint, http_conn_id=self.http_conn_id, data=self.request_params,
+            headers=self.headers, options=self.extra_options,
+        )  # fmt: skip
+        response = await call.send()
+        if str(response.status_code) in self.response_error_codes_allowlist:
+            return False
+        checked(response)
+        return self.response_check is None or bool(await judged(self.response_check, response, context))
+
+    def deferred_on(self, context: Context) -> HttpTrigger:
+        """Asks the same."""
+        return HttpTrigger(
+            self.endpoint, self.http_conn_id, self.method, self.request_params, self.headers, self.extra_options,
+            self.response_error_codes_allowlist, self.poke_interval,
+        )  # fmt: skip

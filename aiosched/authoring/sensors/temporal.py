@@ -1,0 +1,124 @@
+"""Sensors that wait for time to pass."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aiosched.authoring import checks
+from aiosched.authoring.operator import Seconds
+from aiosched.authoring.operators.sensor import BaseSensorOperator
+from aiosched.authoring.operators.weekdays import WeekDay, week_days, zone_of
+from aiosched.authoring.triggers.temporal import DateTimeTrigger
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+
+
+class MomentSensor(BaseSensorOperator):
+    """Waits until the clock has reached `moment(context)`, an aware instant."""
+
+    def __init__(self, *, deferrable: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.deferrable = deferrable
+
+    @abstractmethod
+    def moment(self, context: Context) -> datetime:
+        """The instant, aware."""
+
+    async def poke(self, context: Context) -> bool:
+        """Whether the moment is past."""
+        return self.clock.now() >= self.moment(context)
+
+    def deferred_on(self, context: Context) -> DateTimeTrigger:
+        """Waits for the same moment."""
+        return DateTimeTrigger(self.moment(context))
+
+
+class DateTimeSensor(MomentSensor):
+    """Waits until `target_time`: an aware datetime, or a text in ISO 8601, which may be a template."""
+
+    template_fields: ClassVar[Sequence[str]] = ("target_time",)
+
+    def __init__(self, *, target_time: datetime | str | Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if isinstance(target_time, datetime) and target_time.tzinfo is None:
+            raise self.fail(f"Sensor {self.task_id!r}: target_time={target_time!r} has no time zone. Give it one.")
+        self.target_time = target_time
+
+    def moment(self, context: Context) -> datetime:
+        """The target time; a text without an offset is in the DAG's zone."""
+        if isinstance(self.target_time, datetime):
+            return self.target_time
+        found = datetime.fromisoformat(str(self.target_time))
+        return found if found.tzinfo is not None else found.replace(tzinfo=zone_of(self))
+
+
+class TimeDeltaSensor(MomentSensor):
+    """Waits until `delta` after the end of the data interval (the run's start, for a run without one)."""
+
+    def __init__(self, *, delta: Seconds, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.delta = checks.duration("delta", delta, self._origin)
+
+    def moment(self, context: Context) -> datetime:
+        """The end of the interval plus the delta."""
+        run = context.run
+        return (run.interval_end or run.start_date or run.run_after) + self.delta
+
+
+class TimeSensor(MomentSensor):
+    """Waits until `target_time` of the day on which the try began, by the clock in the DAG's time zone."""
+
+    def __init__(self, *, target_time: time, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(target_time, time):
+            raise self.fail(f"Sensor {self.task_id!r}: target_time={target_time!r} is no datetime.time. Give one.")
+        self.target_time = target_time
+
+    def moment(self, context: Context) -> datetime:
+        """That time, today."""
+        began = context["ti"].first_started.astimezone(zone_of(self))
+        return datetime.combine(began.date(), self.target_time.replace(tzinfo=None), zone_of(self))
+
+
+class DayOfWeekSensor(BaseSensorOperator):
+    """Waits until it is one of the days `week_day` ("Monday", WeekDay.MONDAY, or a set of those).
+
+    The day is today's in the DAG's time zone, or with `use_task_logical_date` that of the logical date.
+    """
+
+    def __init__(
+        self,
+        *,
+        week_day: str | WeekDay | Collection[str | WeekDay],
+        use_task_logical_date: bool = False,
+        deferrable: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.week_day = week_day
+        self.days = week_days(week_day, self)
+        self.use_task_logical_date = use_task_logical_date
+        self.deferrable = deferrable
+
+    async def poke(self, context: Context) -> bool:
+        """Whether it is such a day."""
+        return self._day(context).isoweekday() in self.days
+
+    def deferred_on(self, context: Context) -> DateTimeTrigger:
+        """Waits for the beginning of the next such day; a logical date does not change, so that is in vain."""
+        day = self._day(context)
+        while day.isoweekday() not in self.days:
+            day += timedelta(days=1)
+        if self.use_task_logical_date:
+            return DateTimeTrigger(self.clock.now() + timedelta(seconds=self.timeout + 1))
+        return DateTimeTrigger(datetime.combine(day, time(), zone_of(self)))
+
+    def _day(self, context: Context) -> date:
+        moment = self.clock.now()
+        if self.use_task_logical_date and context.run.logical_date is not None:
+            moment = context.run.logical_date
+        return moment.astimezone(zone_of(self)).date()

@@ -1,0 +1,66 @@
+"""What DAGs are tested with: a whole scheduler on a virtual clock, and a pytest plugin.
+
+world.py        World: the real scheduling code in memory   simulation.py  what would run when
+endings.py      how attempts end: what scripts return       checks.py      what holds after each commit
+executor.py     the scripted executor                       dag_bag.py     all DAGs of a folder
+rows.py         the stored rows, with the database's guards plugin.py      the fixtures
+
+Names are imported when they are first used, so that the plugin costs nothing where it is not used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aiosched.testing.checks import InvariantBroken
+    from aiosched.testing.dag_bag import DagBag, load_dag_bag
+    from aiosched.testing.endings import Ending, dies, fails, never_ends, reschedules, skips, succeeds
+    from aiosched.testing.simulation import Simulation, simulate
+    from aiosched.testing.world import World
+
+_HOMES = {
+    "DagBag": "dag_bag",
+    "Ending": "endings",
+    "InvariantBroken": "checks",
+    "Simulation": "simulation",
+    "World": "world",
+    "dies": "endings",
+    "fails": "endings",
+    "load_dag_bag": "dag_bag",
+    "never_ends": "endings",
+    "reschedules": "endings",
+    "simulate": "simulation",
+    "skips": "endings",
+    "succeeds": "endings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
+__all__ = [
+    "DagBag",
+    "Ending",
+    "InvariantBroken",
+    "Simulation",
+    "World",
+    "dies",
+    "fails",
+    "load_dag_bag",
+    "never_ends",
+    "reschedules",
+    "simulate",
+    "skips",
+    "succeeds",
+]

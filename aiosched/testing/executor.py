@@ -1,0 +1,137 @@
+"""An executor on a virtual clock: attempts end when and as their script says.
+
+Implements `core.messages.Executor`. What ends at the same instant ends in an order that the
+seed decides, so that no test comes to rely on one. An attempt whose script takes longer than
+the task's execution_timeout fails by it, as in the real runner.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from aiosched.clock import Clock
+from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
+from aiosched.executors.runner import timeout_reason
+from aiosched.testing.endings import NO_TIME, Ending
+
+
+class ScriptedExecutor:
+    """See the module docstring. `usual` is how long an attempt takes whose ending does not say."""
+
+    name = "scripted"
+
+    def __init__(
+        self,
+        clock: Clock,
+        ending_of: Callable[[Attempt], Ending],
+        *,
+        seed: int,
+        usual: timedelta,
+        slots: int,
+        async_slots: int,
+    ) -> None:
+        self.slots, self.async_slots, self.usual = slots, async_slots, usual
+        self.running: dict[AttemptKey, tuple[Attempt, datetime]] = {}  # with the instant of its start
+        self._clock, self._ending_of = clock, ending_of
+        self._chance = random.Random(seed).random
+        self._ends: list[tuple[datetime, float, AttemptKey, Ending]] = []
+        self._plain = 0
+        self._report: Callable[[Report], None] = lambda report: None
+
+    # -- what the scheduler asks
+
+    @property
+    def open_slots(self) -> int:
+        return max(0, self.slots - self._plain)
+
+    @property
+    def open_async_slots(self) -> int:
+        return max(0, self.async_slots - (len(self.running) - self._plain))
+
+    async def start(self, report: Callable[[Report], None], services: TaskServices | None = None) -> None:
+        """Hear of reports. Scripted attempts ask for no services."""
+        self.listen(report)
+
+    def listen(self, report: Callable[[Report], None]) -> None:
+        """Hand reports to `report` from now on."""
+        self._report = report
+
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        now = self._clock.now()
+        for attempt in attempts:
+            ending = self._ending_of(attempt)
+            takes = self.usual if ending.takes is None else ending.takes
+            limit = attempt.execution_timeout
+            if limit is not None and (ending.outcome is None or takes.total_seconds() > limit):
+                takes, ending = timedelta(seconds=limit), Ending(Outcome.FAILED, reason=timeout_reason(limit))
+            self.running[attempt.key] = (attempt, now)
+            self._plain += not attempt.is_async
+            if takes > NO_TIME or ending.outcome is None:
+                self._report(Report(key=attempt.key, outcome=Outcome.STARTED, at=now))
+            if ending.outcome is not None:
+                heapq.heappush(self._ends, (now + takes, self._chance(), attempt.key, ending))
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        self.end(attempt, Ending(Outcome.LOST, reason="it was stopped on request"))
+
+    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
+        return [key for key in attempts if key in self.running]
+
+    async def stop(self, grace: float) -> None:
+        self.forget()
+
+    # -- what the world asks
+
+    def forget(self) -> None:
+        """Everything that runs is gone without a report, with the process that it ran in."""
+        self.running.clear()
+        self._ends.clear()
+        self._plain = 0
+
+    @property
+    def earliest(self) -> datetime | None:
+        """When the next attempt ends."""
+        ends = self._ends
+        while ends and ends[0][2] not in self.running:
+            heapq.heappop(ends)
+        return ends[0][0] if ends else None
+
+    def end_due(self, now: datetime) -> int:
+        """Let end what is due; returns how many ended."""
+        ended = 0
+        while (at := self.earliest) is not None and at <= now:
+            _, _, key, ending = heapq.heappop(self._ends)
+            ended += self.end(key, ending)
+        return ended
+
+    def end(self, key: AttemptKey, ending: Ending) -> bool:
+        """End an attempt now; whether it was running."""
+        found = self.running.pop(key, None)
+        if found is None or ending.outcome is None:
+            return False
+        attempt, started_at = found
+        self._plain -= not attempt.is_async
+        now = self._clock.now()
+        reschedule_at = now + ending.call_again if ending.outcome is Outcome.RESCHEDULED else None
+        self._report(
+            Report(
+                key=key,
+                outcome=ending.outcome,
+                at=now,
+                started_at=started_at,
+                reason=ending.reason,
+                fail_now=ending.fail_now,
+                reschedule_at=reschedule_at,
+                xcoms=ending.xcoms,
+                skip=ending.skip,
+            )
+        )
+        return True
+
+    def adopt_running(self, attempt: Attempt, started_at: datetime) -> None:
+        """Count an attempt as running that nobody has submitted; it ends only by `end`."""
+        self.running[attempt.key] = (attempt, started_at)
+        self._plain += not attempt.is_async

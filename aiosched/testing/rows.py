@@ -1,0 +1,192 @@
+"""What a database would hold, as plain rows in memory, changed under the same guards.
+
+The counterpart of the statements in db/journal.py and db/runs.py: a batch is applied as a
+whole or not at all; a row that is not as expected makes it void (StaleRows). Nothing here
+shares an object with the scheduler's memory, so that `World.restart` really reads back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.core.board import FinishedTry, Instance, Run
+from aiosched.core.messages import AttemptKey
+from aiosched.core.spec import DEFAULT_POOL
+from aiosched.core.states import HOLDING_SLOT, RUN_FINISHED, RunState, RunType, TaskState
+from aiosched.core.timetables.base import DataInterval
+from aiosched.db.journal import InstanceChange, PoolRow, RunChange
+from aiosched.db.runs import DagRow, NewRun, Version
+from aiosched.errors import StaleRows
+from aiosched.scheduler.holdings import Batch
+
+Place = tuple[int, int]  # task index and map index, within a run
+
+_AUTOMATED: Final = (RunType.SCHEDULED, RunType.BACKFILL)
+_OF_RUN: Final = tuple(name for name in RunChange._fields if name not in ("id", "old_state", "state"))
+_OF_INSTANCE: Final = tuple(
+    f.name for f in dataclasses.fields(Instance) if f.name in InstanceChange._fields and f.name != "state"
+)
+_STORED: Final = frozenset({"instances", "runs", "tries", "xcoms", "forget_xcoms", "pool_deltas"})
+_NOT_STORED: Final = frozenset({"claimed", "cancelled", "finished", "started", "reports", "answers", "consumers"})
+_FOREIGN: Final = tuple(f.name for f in dataclasses.fields(Batch) if f.name not in _STORED | _NOT_STORED)
+
+
+@dataclass(slots=True)
+class Rows:
+    """See the module docstring. `keep_finished` False: task instances of finished runs are forgotten."""
+
+    keep_finished: bool = True
+    dags: dict[str, DagRow] = field(default_factory=dict)
+    versions: dict[int, Version] = field(default_factory=dict)
+    runs: dict[int, Run] = field(default_factory=dict)
+    instances: dict[int, dict[Place, InstanceChange]] = field(default_factory=dict)  # the newest of each, by run
+    pools: dict[str, PoolRow | None] = field(default_factory=lambda: {DEFAULT_POOL: PoolRow(128, 0)})
+    tries: dict[AttemptKey, FinishedTry] = field(default_factory=dict)
+    failures: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # failed tries of (run, task, map index)
+    xcoms: dict[tuple[int, int, int, str], str] = field(default_factory=dict)
+    keys: dict[tuple[str, str], int] = field(default_factory=dict)  # of runs, by DAG id and run id
+    _dates: set[tuple[str, datetime]] = field(default_factory=set)
+    _last: dict[str, tuple[datetime, DataInterval]] = field(default_factory=dict)
+    _unfinished: dict[int, None] = field(default_factory=dict)
+    _number: int = 0
+
+    # -- runs -------------------------------------------------------------------------------
+
+    def insert_run(self, new: NewRun, instances: Sequence[tuple[int, int]]) -> int | None:
+        """Create a run with its (task index, max tries); None when its run id or logical date exists already."""
+        name = (new.dag_id, new.run_id)
+        date = None if new.logical_date is None else (new.dag_id, new.logical_date)
+        if name in self.keys or date in self._dates:
+            return None
+        self._number += 1
+        key = self.keys[name] = self._number
+        if date is not None:
+            self._dates.add(date)
+        self.runs[key] = Run(
+            key=key,
+            dag_id=new.dag_id,
+            run_id=new.run_id,
+            version_id=new.version_id,
+            run_type=new.run_type,
+            state=RunState(new.state),
+            run_after=new.run_after,
+            logical_date=new.logical_date,
+            interval_start=new.interval_start,
+            interval_end=new.interval_end,
+            queued_at=new.queued_at,
+            start_date=new.start_date,
+            conf=msgspec.json.decode(new.conf),
+        )
+        self.instances[key] = {(task, -1): _new_row(key, task, max_tries) for task, max_tries in instances}
+        self._unfinished[key] = None
+        if new.run_type in _AUTOMATED and new.logical_date is not None and new.interval_start and new.interval_end:
+            last = self._last.get(new.dag_id)
+            if last is None or new.logical_date > last[0]:
+                self._last[new.dag_id] = (new.logical_date, DataInterval(new.interval_start, new.interval_end))
+        return key
+
+    def last_interval(self, dag_id: str) -> DataInterval | None:
+        """The data interval of the DAG's latest automated run."""
+        found = self._last.get(dag_id)
+        return None if found is None else found[1]
+
+    def assume_last(self, dag_id: str, interval: DataInterval) -> None:
+        """Count as if the run of `interval` had been made."""
+        self._last[dag_id] = (interval.start, interval)
+
+    def unfinished_runs(self) -> list[Run]:
+        """Copies of the queued and running runs, oldest first."""
+        return [
+            dataclasses.replace(run, stored_state=run.state) for run in map(self.runs.__getitem__, self._unfinished)
+        ]
+
+    def load_instances(self, run: int) -> list[Instance]:
+        """The task instances of a run, as a reader of the rows sees them."""
+        return [_instance(row) for _, row in sorted(self.instances[run].items())]
+
+    # -- a batch ----------------------------------------------------------------------------
+
+    def commit(self, batch: Batch) -> None:
+        """Apply all of `batch`, or raise StaleRows and apply nothing."""
+        self._check(batch)
+        for change in batch.instances:
+            self.instances[change.run_id][change.task_index, change.map_index] = change
+        for run in batch.runs:
+            row = self.runs[run.id]
+            row.state = RunState(run.state)
+            for name in _OF_RUN:
+                setattr(row, name, getattr(run, name))
+            if row.state in RUN_FINISHED:
+                self._unfinished.pop(run.id, None)
+                if not self.keep_finished:
+                    self._forget(run.id)
+            else:
+                self._unfinished[run.id] = None
+        for name, delta in batch.pool_deltas.items():
+            pool = self.pools[name]
+            if pool is not None:
+                self.pools[name] = PoolRow(pool.slots, pool.used + delta)
+        for done in batch.tries:
+            if done.key not in self.tries:
+                self.tries[done.key] = done
+                self.failures[done.key[:3]] += done.state == "failed"
+        if batch.forget_xcoms:
+            gone = set(batch.forget_xcoms)
+            for xcom in [xcom for xcom in self.xcoms if xcom[:3] in gone]:
+                del self.xcoms[xcom]
+        for value in batch.xcoms:
+            self.xcoms[value[:4]] = value.value
+
+    def _check(self, batch: Batch) -> None:
+        for name in _FOREIGN:
+            if getattr(batch, name):
+                raise NotImplementedError(f"World does not store {name} yet: {getattr(batch, name)!r}")
+        for change in batch.instances:
+            row = self.instances.get(change.run_id, {}).get((change.task_index, change.map_index))
+            if row is None or row.state != change.old_state or row.try_number != change.old_try:
+                raise StaleRows(f"A task instance is not as expected: {change} meets {row}")
+        for run in batch.runs:
+            if self.runs[run.id].state != run.old_state:
+                raise StaleRows(f"A run is not as expected: {run} meets {self.runs[run.id]}")
+        for name, delta in batch.pool_deltas.items():
+            pool = self.pools.get(name)
+            if delta and (pool is None or (0 <= pool.slots < pool.used + delta and delta > 0)):
+                raise StaleRows(f"The pool {name!r} has no room for {delta} slots: {pool}")
+
+    def _forget(self, run: int) -> None:
+        instances = self.instances.pop(run)
+        for task, index in instances:
+            self.failures.pop((run, task, index), None)
+
+    # -- rows as a test wants them ----------------------------------------------------------
+
+    def put(self, run: int, place: Place, state: TaskState, pool: str, slots: int, **fields: Any) -> InstanceChange:
+        """Put a task instance into any state; the use of its pool follows."""
+        old = self.instances[run][place]
+        held, holds = TaskState.of(old.state) in HOLDING_SLOT, state in HOLDING_SLOT
+        if held != holds and (known := self.pools.get(pool)) is not None:
+            self.pools[pool] = PoolRow(known.slots, known.used + (slots if holds else -slots))
+        row = self.instances[run][place] = old._replace(state=state.stored, **fields)
+        return row
+
+
+def _new_row(run: int, task: int, max_tries: int) -> InstanceChange:
+    return InstanceChange(
+        run_id=run, task_index=task, map_index=-1, old_state=None, old_try=0, state=None, try_number=0,
+        max_tries=max_tries, losses=0, queued_by=None, scheduled_at=None, queued_at=None, start_date=None,
+        end_date=None, next_at=None, reason=None,
+    )  # fmt: skip
+
+
+def _instance(row: InstanceChange) -> Instance:
+    state = TaskState.of(row.state)
+    values = {name: getattr(row, name) for name in _OF_INSTANCE}
+    values |= {"task": row.task_index, "state": state, "stored_state": state, "stored_try": row.try_number}
+    return Instance(**values)

@@ -1,0 +1,532 @@
+"""A whole scheduler in memory, on a virtual clock: what happens, when, in microseconds.
+
+    async with World(now=datetime(2026, 1, 1, tzinfo=UTC)) as world:
+        world.add(dag)
+        world.script("sales", "load", fails=2, takes=timedelta(minutes=5))
+        await world.run_until(datetime(2026, 1, 8, tzinfo=UTC))
+        assert world.states("sales", world.runs("sales")[0].run_id) == {"load": "success"}
+
+The decisions are those of the real scheduler: the same holdings, boards, waiting queue, run
+creation, evaluation and allocation. In place of PostgreSQL there are rows in memory with the
+same guards (rows.py), in place of workers a script (executor.py); the clock goes from one
+instant at which something happens to the next. Equal input and seed give equal decisions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from aiosched.core.board import Board, Run
+from aiosched.core.ids import partition_of
+from aiosched.core.messages import Attempt, AttemptKey
+from aiosched.core.run_creation import check_schedule
+from aiosched.core.spec import DagSpec
+from aiosched.core.states import HOLDING_SLOT, TaskState
+from aiosched.core.timetables.base import DataInterval
+from aiosched.db.journal import PoolRow
+from aiosched.db.runs import DagRow, Version
+from aiosched.errors import AioschedError, NotFound, Refused, did_you_mean
+from aiosched.scheduler.claiming import claim, room_of
+from aiosched.scheduler.due_runs import asked_for
+from aiosched.scheduler.evaluation import evaluate
+from aiosched.scheduler.holdings import Batch, OwnedDag
+from aiosched.scheduler.loading import plan_next, set_paused
+from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.session import Attempts
+from aiosched.testing.checks import check_commit
+from aiosched.testing.desk import MemoryDesk, WorldClock
+from aiosched.testing.endings import Ending, Play, Scripted, dies, fails, skips, succeeds
+from aiosched.testing.executor import ScriptedExecutor
+from aiosched.testing.rows import Rows
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag import DAG
+
+Decision = tuple[datetime, str, str, str, str | None, int, int]
+"""(instant, what, DAG id, run id, task id, map index, try number); of a run: None, -1, 0."""
+
+Listener = Callable[[Batch, datetime], None]
+
+_PLENTY: Final = 1_000_000
+_MOST_PASSES: Final = 10_000  # at one instant
+_WORDS: Final[Mapping[str, Ending]] = {"success": succeeds(), "failed": fails(), "skipped": skips(), "lost": dies()}
+
+
+class World:
+    """See the module docstring.
+
+    now           where the clock begins; aware
+    seed          decides the order of what ends at one instant
+    takes         how long an attempt takes whose script does not say
+    parallelism   attempts of this scheduler at one time; slots and async_slots: of its executor
+    checked       compare memory with rows and check every limit after each commit (costs time)
+    keep          remember decisions and the task instances of finished runs
+    listener      is called with each committed batch and the instant
+    """
+
+    def __init__(
+        self,
+        *,
+        now: datetime,
+        seed: int = 0,
+        takes: timedelta = timedelta(seconds=1),
+        parallelism: int = _PLENTY,
+        slots: int = _PLENTY,
+        async_slots: int = _PLENTY,
+        checked: bool = True,
+        keep: bool = True,
+        listener: Listener | None = None,
+    ) -> None:
+        self.clock = WorldClock(_aware(now))
+        self.parallelism = parallelism
+        self.log: list[Decision] = []
+        self.rows = Rows(keep_finished=keep)
+        self._checked, self._keep, self._listener = checked, keep, listener
+        self._scripts: dict[tuple[str, str], Scripted | Play] = {}
+        self._numbers = itertools.count(1)
+        self._shrunk: set[str] = set()
+        self._lose_commit: bool | None = None
+        self._attempts = Attempts(Metrics())
+        self._executor = ScriptedExecutor(
+            self.clock, self._ending_of, seed=seed, usual=takes, slots=slots, async_slots=async_slots
+        )
+        self._executor.listen(self._attempts.receive)
+        self._desk = MemoryDesk(self.clock, self.rows, self._attempts, 1, self._attempts.metrics)
+
+    async def __aenter__(self) -> World:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._executor.forget()
+
+    @property
+    def now(self) -> datetime:
+        """The virtual instant, UTC."""
+        return self.clock.now()
+
+    # -- what there is ----------------------------------------------------------------------
+
+    def add(self, *dags: DAG | DagSpec, paused: bool | None = None, last: DataInterval | None = None) -> None:
+        """Register DAGs, or new versions of them. `last`: as if the run of this interval had been made.
+
+        Raises DagError for a DAG that cannot be scheduled as it is written.
+        """
+        for dag in dags:
+            spec = dag if isinstance(dag, DagSpec) else dag.to_spec()
+            check_schedule(spec)
+            number = len(self.rows.versions) + 1
+            version = self.rows.versions[number] = Version(number, number, spec, None, None)
+            old = self.rows.dags.get(spec.dag_id)
+            is_paused = paused if paused is not None else bool(old.is_paused if old else spec.is_paused_upon_creation)
+            row = DagRow(spec.dag_id, partition_of(spec.dag_id), None, number, is_paused, False, False)
+            self.rows.dags[spec.dag_id] = row
+            if last is not None:
+                self.rows.assume_last(spec.dag_id, last)
+            plan_next(self._desk, self._desk.holdings.put_dag(row, version), self.rows.last_interval(spec.dag_id))
+
+    def script(self, dag_id: str, task_id: str, play: Play | None = None, **words: Any) -> None:
+        """Say how the attempts of a task end: by a function of the attempt, or in `words` (see endings.Scripted).
+
+        `"*"` stands for every task of the DAG, or every DAG. Where nothing is said they succeed.
+        """
+        if play is not None and words:
+            raise TypeError(f"script({dag_id!r}, {task_id!r}): give a function or words, not both.")
+        if isinstance(words.get("branch"), str):
+            words["branch"] = (words["branch"],)
+        if task_id != "*" and dag_id in self.rows.dags and task_id not in self._dag(dag_id).graph.index:
+            hint = did_you_mean(task_id, self._dag(dag_id).graph.index)
+            raise NotFound(f"DAG {dag_id!r} has no task {task_id!r}.{hint}")
+        self._scripts[dag_id, task_id] = play or Scripted(**words)
+
+    def pool(self, name: str, *, slots: int) -> None:
+        """Create or resize a pool; -1 slots are infinite."""
+        used = row.used if (row := self.rows.pools.get(name)) is not None else 0
+        self.rows.pools[name] = PoolRow(slots, used)
+        if 0 <= slots < used:
+            self._shrunk.add(name)
+        self._desk.holdings.room_changed = True
+
+    def pause(self, dag_id: str) -> None:
+        """Pause a DAG: nothing of it starts; what runs goes on."""
+        self._set_paused(self._dag(dag_id), True)
+
+    def unpause(self, dag_id: str) -> None:
+        """Let a paused DAG go on."""
+        self._set_paused(self._dag(dag_id), False)
+
+    def trigger(
+        self,
+        dag_id: str,
+        *,
+        conf: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        logical_date: datetime | None = None,
+        run_after: datetime | None = None,
+    ) -> str:
+        """Ask for a run and return its id, `manual_1` and so on where none is given. Nothing starts by it yet.
+
+        Raises Refused, NotFound and ParamError as the real scheduler does.
+        """
+        run_id = run_id or f"manual_{next(self._numbers)}"
+        creation = asked_for(
+            self._dag(dag_id),
+            self.now,
+            conf=dict(conf or {}),
+            run_id=run_id,
+            logical_date=logical_date,
+            run_after=run_after,
+            triggered_by="test",
+        )
+        (run,) = self._create([creation])
+        if run is None:
+            raise Refused(f"DAG {dag_id!r} has a run {run_id!r}, or one of that logical date, already.")
+        return run_id
+
+    def cancel(self, dag_id: str, run_id: str) -> None:
+        """End a running run as failed, as `aiosched runs cancel` does."""
+        board = self._board(dag_id, run_id)
+        board.cancel(self.now)
+        self._desk.absorb(board)
+        self._desk.holdings.to_evaluate[board] = None
+
+    def set_task(
+        self, dag_id: str, run_id: str, task_id: str, *, state: str | None, map_index: int = -1, **fields: Any
+    ) -> None:
+        """Put a task instance into any state, as if it had come there by itself, and read the rows again.
+
+        `fields` are columns of its row: try_number, start_date, end_date, next_at, … Queued
+        and running ones have an attempt that never ends by itself (see `events`).
+        """
+        run = self.rows.runs[self._key(dag_id, run_id)]
+        version = self.rows.versions[run.version_id]
+        graph = self._desk.holdings.graph_of(version)
+        task, to = graph.tasks[_index(graph.index, task_id)], TaskState.of(state)
+        place = (graph.index[task_id], map_index)
+        if to is not TaskState.NONE:
+            fields = {"try_number": max(1, self._row(run.key, *place).try_number)} | fields
+        if to in HOLDING_SLOT:
+            fields = {"start_date": self.now, "queued_at": self.now, "queued_by": self._desk.incarnation} | fields
+        row = self.rows.put(run.key, place, to, task.pool, task.pool_slots, **fields)
+        self._attempts.in_flight = {k: at for k, at in self._attempts.in_flight.items() if k[:3] != (run.key, *place)}
+        if to in HOLDING_SLOT:
+            key = AttemptKey(run.key, *place, row.try_number)
+            self._attempts.in_flight[key] = self.clock.monotonic()
+        self._log_rows([(run.key, *place, row.state, row.try_number)])
+        self.restart()
+        if to in HOLDING_SLOT and (found := self._desk.holdings.find(key)) is not None:
+            self._executor.adopt_running(found[0].attempt(found[1]), self.now)
+
+    # -- looking ----------------------------------------------------------------------------
+
+    def runs(self, dag_id: str) -> list[Run]:
+        """The stored runs of a DAG in the order of their creation. Not to be changed."""
+        self._dag(dag_id)
+        return [run for run in self.rows.runs.values() if run.dag_id == dag_id]
+
+    def run(self, dag_id: str, run_id: str) -> Run:
+        """A stored run; raises NotFound."""
+        return self.rows.runs[self._key(dag_id, run_id)]
+
+    def states(self, dag_id: str, run_id: str) -> dict[str | tuple[str, int], str | None]:
+        """The stored state of each task instance by task id, of mapped ones by (task id, map index)."""
+        run = self.run(dag_id, run_id)
+        ids = self._desk.holdings.graph_of(self.rows.versions[run.version_id]).task_ids
+        rows = self.rows.instances[run.key].values()
+        return {(ids[r.task_index] if r.map_index < 0 else (ids[r.task_index], r.map_index)): r.state for r in rows}
+
+    def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
+        """The stored row of a task instance: state, try_number, start_date, end_date, reason, …"""
+        run = self.run(dag_id, run_id)
+        index = self._desk.holdings.graph_of(self.rows.versions[run.version_id]).index
+        return self._row(run.key, _index(index, task_id), map_index)
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> str | None:
+        """The JSON text of a pushed value; None for none."""
+        row = self.task(dag_id, run_id, task_id)
+        return self.rows.xcoms.get((row.run_id, row.task_index, row.map_index, key))
+
+    def waiting(self) -> dict[tuple[str, str, str], str]:
+        """Why each task instance waits for a slot, as of the last pass, by (DAG id, run id, task id)."""
+        holdings, found = self._desk.holdings, {}
+        for candidate in holdings.waiting:
+            board, instance = holdings.get(candidate.key)
+            name = (board.run.dag_id, board.run.run_id, board.graph.task_ids[instance.task])
+            found[name] = holdings.waiting.reason(candidate.key) or "it is next"
+        return found
+
+    # -- time -------------------------------------------------------------------------------
+
+    async def run_until(self, instant: datetime) -> None:
+        """Let everything happen up to `instant`, inclusive; the clock stands there afterwards."""
+        instant = _aware(instant)
+        await self._settle()
+        while (due := self._next_instant()) is not None and due <= instant:
+            self.clock.at = max(due, self.clock.at)
+            await self._settle()
+        self.clock.at = max(instant, self.clock.at)
+
+    async def run_for(self, span: timedelta) -> None:
+        """As `run_until`, `span` from now."""
+        await self.run_until(self.now + span)
+
+    async def run_until_idle(self, *, within: timedelta = timedelta(days=366)) -> None:
+        """Let time pass until no run is unfinished, or only such that wait for nothing that has an instant.
+
+        Runs that the schedule would create later are not waited for; those that fall due
+        meanwhile are. Raises AioschedError when that takes longer than `within`.
+        """
+        latest = self.now + within
+        await self._settle()
+        while self._desk.holdings.unfinished_runs() and (due := self._next_instant(idle=True)) is not None:
+            if due > latest:
+                raise AioschedError(f"The world is not idle after {within}: use run_until for DAGs that never rest.")
+            self.clock.at = max(due, self.clock.at)
+            await self._settle()
+
+    async def step(self) -> bool:
+        """One pass of whatever has work, or else a move of the clock; False when nothing is left to happen."""
+        if await self._pass():
+            return True
+        due = self._next_instant()
+        if due is None:
+            return False
+        self.clock.at = max(due, self.clock.at)
+        return True
+
+    def _next_instant(self, *, idle: bool = False) -> datetime | None:
+        holdings = self._desk.holdings
+        instants = [self._executor.earliest, holdings.timers.earliest]
+        waiting = [i for i in instants if i is not None]
+        if waiting or not idle or any(dag.queued for dag in holdings.dags.values()):
+            instants.append(holdings.due_runs.earliest)
+        return min((i for i in instants if i is not None), default=None)
+
+    async def _settle(self) -> None:
+        for _ in range(_MOST_PASSES):
+            if not await self._pass():
+                return
+        raise AioschedError(
+            f"At {self.now} the world does not come to rest: something starts and ends without taking time. "
+            "Give it a `takes`."
+        )
+
+    async def _pass(self) -> bool:
+        """The first of the passes that has work; whether one had."""
+        holdings, now = self._desk.holdings, self.now
+        ends = self._executor.earliest
+        if ends is not None and ends <= now:
+            self._executor.end_due(now)
+            return True
+        due = holdings.due_runs.earliest
+        if holdings.to_start or (due is not None and due <= now):
+            await self.create_runs()
+            return True
+        timer = holdings.timers.earliest
+        if self._attempts.reports or holdings.to_evaluate or (timer is not None and timer <= now):
+            await evaluate(self._desk)
+            return True
+        if holdings.dirty or holdings.ended or holdings.room_changed:
+            await self.enqueue()
+            return True
+        if self._desk.starting_late:  # a start that no other commit took along gets its own
+            for board in self._desk.starting_late:
+                if board.effects.lazy:
+                    holdings.dirty[board] = None
+            self._desk.starting_late = {}
+            return True
+        return False
+
+    # -- single passes ----------------------------------------------------------------------
+
+    async def create_runs(self) -> list[tuple[str, str]]:
+        """One pass of run creation; returns the new runs as (DAG id, run id)."""
+        created = self._desk.create_runs()
+        self._log_created(created)
+        return [(run.dag_id, run.run_id) for run in created]
+
+    async def evaluate(self, dag_id: str, run_id: str) -> None:
+        """Decide about one run alone; nothing is stored before the next `enqueue`."""
+        board = self._board(dag_id, run_id)
+        self._desk.holdings.to_evaluate.pop(board, None)
+        board.evaluate(self.now)
+        self._desk.absorb(board)
+
+    async def enqueue(self, limit: int | None = None) -> list[tuple[str, str, str]]:
+        """One pass of the critical section and its commit; returns what was queued, in order.
+
+        At most `limit` task instances are queued, each as (DAG id, run id, task id).
+        """
+        desk, holdings = self._desk, self._desk.holdings
+        holdings.room_changed = False
+        open = self.parallelism - len(self._attempts.in_flight)
+        room = room_of(
+            self.rows.pools,
+            holdings.slots_given_back(),
+            self._executor,
+            open=open if limit is None else min(open, limit),
+            parallelism=self.parallelism,
+        )
+        batch = claim(holdings, room, self.now, incarnation=desk.incarnation)
+        if self._lose_commit is not None:
+            self._break_off(batch)
+            return []
+        if not batch.is_empty:
+            self._commit(batch)
+        self._act(batch)
+        if self._checked:
+            check_commit(desk, batch, self._shrunk)
+        return [(b.run.dag_id, b.run.run_id, b.graph.task_ids[i.task]) for b, i in batch.claimed]
+
+    async def events(self, dag_id: str, run_id: str, endings: Mapping[str, str | Ending]) -> None:
+        """Attempts of a run end now: by task id `"success"`, `"failed"`, `"skipped"`, `"lost"`, or an `Ending`.
+
+        The reports are applied and the run decides; nothing is stored before the next `enqueue`.
+        """
+        board = self._board(dag_id, run_id)
+        for task_id, ending in endings.items():
+            instance = board.find(_index(board.graph.index, task_id))
+            key = None if instance is None else board.key(instance)
+            if key is None or not self._executor.end(key, _WORDS[ending] if isinstance(ending, str) else ending):
+                raise NotFound(f"No attempt of {task_id!r} runs in {dag_id} {run_id}.")
+        waiting, self._desk.holdings.to_evaluate = self._desk.holdings.to_evaluate, {}
+        timers = self._desk.holdings.timers.earliest
+        if timers is None or timers > self.now:
+            await evaluate(self._desk)
+        self._desk.holdings.to_evaluate = waiting | self._desk.holdings.to_evaluate
+
+    # -- accidents --------------------------------------------------------------------------
+
+    def restart(self) -> None:
+        """Forget all memory and read the rows again; what runs goes on, its reports are kept."""
+        self._renew(None)
+
+    def crash(self) -> None:
+        """The scheduler's process dies with all that it runs; another one takes over at once."""
+        self._executor.forget()
+        self._attempts.in_flight.clear()
+        self._attempts.reports.clear()
+        self._desk.holdings.applied.clear()
+        self._renew(None, incarnation=self._desk.incarnation + 1)
+
+    def lose_next_commit(self, *, stored: bool) -> None:
+        """The connection breaks in the next commit, before or after the rows were `stored`; nobody is told which."""
+        self._lose_commit = stored
+
+    def _break_off(self, batch: Batch) -> None:
+        stored, self._lose_commit = self._lose_commit, None
+        if stored and not batch.is_empty:
+            self._commit(batch)
+        self._renew(batch)
+
+    def _renew(self, lost: Batch | None, *, incarnation: int | None = None) -> None:
+        old = self._desk
+        old.put_back(lost)
+        self._desk = MemoryDesk(
+            self.clock, self.rows, self._attempts, incarnation or old.incarnation, self._attempts.metrics
+        )
+        self._desk.load()
+        unsent, self._desk.unsent = self._desk.unsent, []
+        self._hand_out(unsent)
+
+    # -- committing -------------------------------------------------------------------------
+
+    def _commit(self, batch: Batch) -> None:
+        if self._keep:
+            entries = [(c.run_id, c.task_index, c.map_index, c.state, c.try_number) for c in batch.instances]
+            self._log_rows(entries)
+            for run in batch.runs:
+                row = self.rows.runs[run.id]
+                self.log.append((self.clock.at, f"run {run.state}", row.dag_id, row.run_id, None, -1, 0))
+        self.rows.commit(batch)
+        self._shrunk = {n for n in self._shrunk if (p := self.rows.pools.get(n)) is not None and p.used > p.slots}
+        if self._listener is not None:
+            self._listener(batch, self.now)
+
+    def _act(self, batch: Batch) -> None:
+        """After the commit: hand out what was claimed, stop what is not wanted any more."""
+        for key in batch.cancelled:
+            if key in self._attempts.in_flight:
+                self._executor.end(key, dies("it was stopped on request"))
+        if batch.claimed:
+            self._hand_out(batch.claimed)
+
+    def _hand_out(self, claimed: Iterable[tuple[Board, Any]]) -> None:
+        attempts = [board.attempt(i) for board, i in claimed if i.state is TaskState.QUEUED]
+        now = self.clock.monotonic()
+        for attempt in attempts:
+            self._attempts.in_flight[attempt.key] = now
+        self._executor.submit(attempts)
+
+    def _create(self, creations: Sequence[Any]) -> list[Run | None]:
+        created = self._desk.create(creations)
+        self._log_created([run for run in created if run is not None])
+        return created
+
+    def _log_created(self, runs: Iterable[Run]) -> None:
+        if self._keep:
+            self.log += [(self.clock.at, "run created", r.dag_id, r.run_id, None, -1, 0) for r in runs]
+
+    def _log_rows(self, rows: Iterable[tuple[int, int, int, str | None, int]]) -> None:
+        at, runs, holdings = self.clock.at, self.rows.runs, self._desk.holdings
+        for key, task, index, state, number in rows:
+            run = runs[key]
+            task_id = holdings.versions[run.version_id][1].task_ids[task]
+            self.log.append((at, state or "none", run.dag_id, run.run_id, task_id, index, number))
+
+    # -- finding ----------------------------------------------------------------------------
+
+    def _ending_of(self, attempt: Attempt) -> Ending:
+        dag_id, task_id = attempt.run.dag_id, attempt.task_id
+        scripts = self._scripts
+        for name in ((dag_id, task_id), (dag_id, "*"), ("*", task_id), ("*", "*")):
+            if (play := scripts.get(name)) is not None:
+                if isinstance(play, Scripted):
+                    failed = self.rows.failures[attempt.key[:3]]
+                    return play.ending(attempt, failed_before=failed, now=self.now)
+                return play(attempt) or succeeds()
+        return succeeds()
+
+    def _dag(self, dag_id: str) -> OwnedDag:
+        dags = self._desk.holdings.dags
+        if dag_id not in dags:
+            raise NotFound(f"The world has no DAG {dag_id!r}.{did_you_mean(dag_id, dags)}")
+        return dags[dag_id]
+
+    def _key(self, dag_id: str, run_id: str) -> int:
+        self._dag(dag_id)
+        key = self.rows.keys.get((dag_id, run_id))
+        if key is None:
+            known = [run for dag, run in self.rows.keys if dag == dag_id]
+            raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}.{did_you_mean(run_id, known)}")
+        return key
+
+    def _board(self, dag_id: str, run_id: str) -> Board:
+        key = self._key(dag_id, run_id)
+        board = self._desk.holdings.boards.get(key)
+        if board is None:
+            raise Refused(f"Run {run_id!r} of {dag_id!r} is {self.rows.runs[key].state}: it does not run.")
+        return board
+
+    def _row(self, run: int, task: int, map_index: int) -> Any:
+        return self.rows.instances[run][task, map_index]
+
+    def _set_paused(self, dag: OwnedDag, is_paused: bool) -> None:
+        if dag.row.is_paused != is_paused:
+            row = self.rows.dags[dag.row.dag_id] = set_paused(dag, is_paused)
+            self._desk.holdings.put_dag(row, dag.version)
+            plan_next(self._desk, dag, self.rows.last_interval(dag.row.dag_id))
+
+
+def _aware(instant: datetime) -> datetime:
+    if instant.tzinfo is None:
+        raise ValueError(f"{instant.isoformat()} has no time zone; write datetime(…, tzinfo=UTC).")
+    return instant.astimezone(UTC)
+
+
+def _index(index: Mapping[str, int], task_id: str) -> int:
+    if task_id not in index:
+        raise NotFound(f"There is no task {task_id!r}.{did_you_mean(task_id, index)}")
+    return index[task_id]
