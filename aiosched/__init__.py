@@ -10,6 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aiosched.authoring.asset_dags import asset
+    from aiosched.authoring.asset_events import Metadata
+    from aiosched.authoring.assets import Asset, AssetAlias, AssetAll, AssetAny
     from aiosched.authoring.connections import BaseHook, Connection
     from aiosched.authoring.context import Context, get_current_context
     from aiosched.authoring.dag import DAG
@@ -40,6 +43,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AioschedError": "errors",
+    "Asset": "authoring.assets",
+    "AssetAlias": "authoring.assets",
+    "AssetAll": "authoring.assets",
+    "AssetAny": "authoring.assets",
     "BaseHook": "authoring.connections",
     "BaseOperator": "authoring.operator",
     "BaseSensorOperator": "authoring.operators",
@@ -54,6 +61,7 @@ _HOMES = {
     "EmptyOperator": "authoring.operators",
     "FailTask": "errors",
     "Label": "authoring.dependencies",
+    "Metadata": "authoring.asset_events",
     "Param": "authoring.params",
     "PokeReturnValue": "authoring.operators",
     "PythonOperator": "authoring.operators",
@@ -66,6 +74,7 @@ _HOMES = {
     "TaskTimeout": "errors",
     "Variable": "authoring.variables",
     "XComArg": "authoring.xcom_arg",
+    "asset": "authoring.asset_dags",
     "chain": "authoring.dependencies",
     "cross_downstream": "authoring.dependencies",
     "dag": "authoring.decorators",
@@ -91,6 +100,10 @@ def __dir__() -> list[str]:
 __all__ = [
     "DAG",
     "AioschedError",
+    "Asset",
+    "AssetAlias",
+    "AssetAll",
+    "AssetAny",
     "BaseHook",
     "BaseOperator",
     "BaseSensorOperator",
@@ -104,6 +117,7 @@ __all__ = [
     "EmptyOperator",
     "FailTask",
     "Label",
+    "Metadata",
     "Param",
     "PokeReturnValue",
     "PythonOperator",
@@ -117,6 +131,7 @@ __all__ = [
     "Variable",
     "XComArg",
     "__version__",
+    "asset",
     "chain",
     "cross_downstream",
     "dag",

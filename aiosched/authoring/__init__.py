@@ -7,6 +7,7 @@
     params.py         params and their schema        rendering.py      filling in arguments (templates.py: Jinja)
     context.py        what a task knows of its run   task_instance.py  ti and its XComs
     loader.py         from a file to its DAGs        serialize.py      from a DAG to its spec
+    assets.py         assets and conditions on them  asset_events.py   what tasks say and read about them
     settings.py       defaults of an installation    macros.py         helpers in templates
     variables.py, connections.py  what is kept outside of DAGs (lookups.py: in which order it is looked for)
 
@@ -21,6 +22,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aiosched.authoring.asset_dags import asset
+    from aiosched.authoring.asset_events import Metadata
+    from aiosched.authoring.assets import Asset, AssetAlias, AssetAll, AssetAny
     from aiosched.authoring.connections import BaseHook, Connection
     from aiosched.authoring.context import Context, build_context, current_context, get_current_context
     from aiosched.authoring.dag import DAG
@@ -47,6 +51,10 @@ if TYPE_CHECKING:
     from aiosched.authoring.xcom_arg import XComArg
 
 _HOMES = {
+    "Asset": "assets",
+    "AssetAlias": "assets",
+    "AssetAll": "assets",
+    "AssetAny": "assets",
     "AuthoringDefaults": "settings",
     "BaseHook": "connections",
     "BaseOperator": "operator",
@@ -60,6 +68,7 @@ _HOMES = {
     "EmptyOperator": "operators",
     "Label": "dependencies",
     "LoadedFile": "loader",
+    "Metadata": "asset_events",
     "Param": "params",
     "ParamsDict": "params",
     "PokeReturnValue": "operators",
@@ -70,6 +79,7 @@ _HOMES = {
     "TaskInstance": "task_instance",
     "Variable": "variables",
     "XComArg": "xcom_arg",
+    "asset": "asset_dags",
     "build_context": "context",
     "chain": "dependencies",
     "cross_downstream": "dependencies",
@@ -97,6 +107,10 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "DAG",
+    "Asset",
+    "AssetAlias",
+    "AssetAll",
+    "AssetAny",
     "AuthoringDefaults",
     "BaseHook",
     "BaseOperator",
@@ -109,6 +123,7 @@ __all__ = [
     "EmptyOperator",
     "Label",
     "LoadedFile",
+    "Metadata",
     "Param",
     "ParamsDict",
     "PokeReturnValue",
@@ -119,6 +134,7 @@ __all__ = [
     "TaskInstance",
     "Variable",
     "XComArg",
+    "asset",
     "build_context",
     "chain",
     "cross_downstream",

@@ -18,7 +18,7 @@ from typing import Any
 
 from aiosched.authoring.assets import Asset, AssetAlias
 from aiosched.authoring.checks import fail
-from aiosched.authoring.context import CONTEXT_KEYS, Context
+from aiosched.authoring.context import CONTEXT_KEYS, get_current_context
 from aiosched.authoring.dag import DAG
 from aiosched.authoring.operators.python import PythonOperator, is_coroutine_function
 
@@ -80,17 +80,21 @@ def _is_inlet(name: str) -> bool:
 def _calling(function: Callable[..., Any], made: Asset, inlets: list[str]) -> Callable[..., Any]:
     """The function behind one that takes the whole context."""
 
-    def arguments(context: Mapping[str, Any]) -> dict[str, Any]:
-        given: dict[str, Any] = {"self": made, "context": Context(context)}
-        links = {name: Asset(name) for name in inlets}
-        wanted = inspect.signature(function).parameters
-        return {name: {**given, **links}[name] if name in given or name in links else context[name] for name in wanted}
+    wanted = tuple(inspect.signature(function).parameters)
+    constant: dict[str, Any] = {"self": made, **{name: Asset(name) for name in inlets}}
+
+    def arguments() -> dict[str, Any]:
+        context = get_current_context()
+        given = {**constant, "context": context}
+        return {name: given[name] if name in given else context[name] for name in wanted}
 
     async def run_async(**context: Any) -> Any:
-        return await function(**arguments(context))
+        if "triggering_asset_events" in wanted:
+            await context["triggering_asset_events"].load()
+        return await function(**arguments())
 
     def run(**context: Any) -> Any:
-        return function(**arguments(context))
+        return function(**arguments())
 
     calling: Callable[..., Any] = run_async if is_coroutine_function(function) else run
     calling.__name__, calling.__doc__ = function.__name__, function.__doc__

@@ -68,7 +68,7 @@ class OutletEvent:
 
     outlet: Outlet
     extra: dict[str, Any] = field(default_factory=dict)
-    added: list[tuple[Asset, dict[str, Any]]] = field(default_factory=list)
+    added: list[tuple[Outlet, dict[str, Any]]] = field(default_factory=list)
 
     def add(self, asset: Asset | str | None = None, extra: Mapping[str, Any] | None = None) -> None:
         """Make one more event: of the outlet itself, or, for an alias, of the asset that is given."""
@@ -77,9 +77,9 @@ class OutletEvent:
             if not isinstance(target, Asset):
                 raise AioschedError(f"{self.outlet!r} leads to no asset by itself: give one, add(Asset('…')).")
         else:
-            target = self.outlet if isinstance(self.outlet, Asset) else Asset(self.outlet.name or self.outlet.uri)
-            if asset is not None and outlet_of(asset) not in (self.outlet, target):
+            if asset is not None and _among([self.outlet], asset) is None:
                 raise AioschedError(f"{asset!r} is not {self.outlet!r}: only an alias leads to other assets.")
+            target = self.outlet
         self.added.append((target, dict(extra or {})))
 
     def events(self) -> Iterator[tuple[Outlet, dict[str, Any]]]:
@@ -98,8 +98,8 @@ class OutletEvents:
         self._events = {outlet: OutletEvent(outlet) for outlet in found}
 
     def __getitem__(self, outlet: Outlet | str) -> OutletEvent:
-        key = outlet_of(outlet)
-        if key in self._events:
+        key = _among(self._events, outlet)
+        if key is not None:
             return self._events[key]
         known = ", ".join(map(repr, self._events)) or "none"
         raise KeyError(f"{outlet!r} is no outlet of this task; it has {known}. Name it in outlets=[…].")
@@ -133,7 +133,9 @@ def exhaust(generator: Generator[Any, Any, Any], context: Context) -> Any:
             return end.value
         if not isinstance(told, Metadata):
             generator.close()
-            raise AioschedError(f"A task yielded {told!r:.80}: only Metadata(asset, …) may be yielded; return the value.")
+            raise AioschedError(
+                f"A task yielded {told!r:.80}: only Metadata(asset, …) may be yielded; return the value."
+            )
         events.note(told)
 
 
@@ -167,8 +169,8 @@ class InletEvents:
         return len(self._inlets)
 
     def _key(self, inlet: Outlet | str) -> Outlet:
-        key = outlet_of(inlet)
-        if key is None or key not in self._inlets:
+        key = _among(self._inlets, inlet)
+        if key is None:
             known = ", ".join(map(repr, self._inlets)) or "none"
             raise KeyError(f"{inlet!r} is no inlet of this task; it has {known}. Name it in inlets=[…].")
         return key
@@ -202,6 +204,18 @@ class TriggeringAssetEvents(Mapping[Asset, Sequence[AssetEvent]]):
 
     def __len__(self) -> int:
         return len(self._all())
+
+
+def _among(known: Iterable[Outlet], wanted: Outlet | str) -> Outlet | None:
+    """The one of `known` that is meant: an asset also stands for a link to it, and the other way round."""
+    key = outlet_of(wanted)
+    if key is None or key in (all_known := list(known)):
+        return key
+    if isinstance(key, AssetAlias):
+        return None
+    names = {text for text in (key.name, key.uri) if text}
+    others = (one for one in all_known if not isinstance(one, AssetAlias))
+    return next((one for one in others if one.name in names or (one.uri and one.uri in names)), None)
 
 
 def _question(inlet: Outlet) -> dict[str, Any]:

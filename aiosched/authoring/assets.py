@@ -175,7 +175,8 @@ Outlet = Asset | AssetAlias | AssetLink
 
 def asset_refs(task: BaseOperator, role: str, values: Iterable[object]) -> tuple[AssetRef, ...]:
     """A task's inlets or outlets as its spec has them, each once; a string is the name of an asset."""
-    return tuple({_ref(task, role, value): None for value in values})
+    refs = (_ref(task, role, value) for value in values)
+    return tuple({(ref.is_alias, ref.kind, ref.name): ref for ref in refs}.values())
 
 
 def outlet_of(value: object) -> Outlet | None:

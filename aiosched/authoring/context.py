@@ -217,6 +217,24 @@ def _conn(_: Context) -> Any:
     return connection_access()
 
 
+def _inlet_events(context: Context) -> Any:
+    from aiosched.authoring.asset_events import InletEvents
+
+    return InletEvents(context.get("inlets") or ())
+
+
+def _outlet_events(context: Context) -> Any:
+    from aiosched.authoring.asset_events import OutletEvents
+
+    return OutletEvents(context.get("outlets") or ())
+
+
+def _triggering_asset_events(context: Context) -> Any:
+    from aiosched.authoring.asset_events import TriggeringAssetEvents
+
+    return TriggeringAssetEvents(is_asset_run=context.run.run_type == "asset_triggered")
+
+
 def _ts_nodash(context: Context) -> str:
     return str(context["logical_date"].strftime("%Y%m%dT%H%M%S"))
 
@@ -231,8 +249,11 @@ _current: ContextVar[Context | None] = ContextVar("aiosched_context", default=No
 _UNDATED: Final[Mapping[str, Callable[[Context], Any]]] = {
     "conn": _conn,
     "dag_run": lambda context: DagRun(context.run),
+    "inlet_events": _inlet_events,
     "macros": _macros,
+    "outlet_events": _outlet_events,
     "params": _params,
+    "triggering_asset_events": _triggering_asset_events,
     "var": _var,
 }
 _DATED: Final[Mapping[str, Callable[[Context], Any]]] = {

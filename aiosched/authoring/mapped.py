@@ -126,7 +126,8 @@ class MappedOperator(BaseOperator):
         mapped = self.expand_input.at(ti.map_index, context)
         operator = self.unmapped(mapped.values)
         context["task"] = ti.task = operator
-        return render_task(operator, context, as_they_are=[mapped.values[name] for name in mapped.from_tasks])
+        from_tasks = [mapped.values[name] for name in mapped.from_tasks]
+        return render_task(operator, context, as_they_are=from_tasks, in_place=True)
 
     def unmapped(self, mapped: Mapping[str, Any]) -> BaseOperator:
         """The operator with those arguments; it stands at the same place of the DAG."""
@@ -181,11 +182,12 @@ class OperatorPartial:
         checks.known_names_only(f"{self.name}.expand()", mapped, parameters_of(self._class), where)
         if (problem := wrong_arguments(mapped, self._kwargs, UNMAPPABLE)) is not None:
             raise checks.fail(f"{self.name}.expand(): {problem}", where)
+        inputs = mapped_arguments(self.name, mapped, where)
         given = {*self._kwargs, *mapped}
         for name in required_of(self._class):
             if name not in given and name not in self._known_defaults():
                 raise checks.missing(f"{self.name}.expand()", name, (), where)
-        return self._mapped(mapped_arguments(self.name, mapped, where))
+        return self._mapped(inputs)
 
     def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> MappedOperator:
         """One instance for each dict of arguments in a list, or in what a task returns.

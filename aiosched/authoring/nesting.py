@@ -7,7 +7,7 @@ index varies fastest. Source: the semantics reference, section 26.7.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiosched.errors import AioschedError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.context import Context
     from aiosched.authoring.groups import TaskGroup
     from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.xcom_arg import XComArg
 
 
 def mapped_groups(task: BaseOperator) -> list[TaskGroup]:
@@ -103,6 +104,16 @@ def indexes_read(source: BaseOperator, context: Context) -> range | None:
     below_ours, below_theirs = _count(ours[common:], context), _count(theirs[common:], context)
     index = context["ti"].map_index // (below_ours or 1)
     return range(index * below_theirs, (index + 1) * below_theirs)
+
+
+def measured_by(reader: BaseOperator, read: Iterable[BaseOperator]) -> list[XComArg]:
+    """The values whose lengths say which indexes of the tasks `read` belong to an instance of `reader`."""
+    groups = {group.group_id: group for group in mapped_groups(reader)}
+    if groups:
+        groups |= {group.group_id: group for task in read for group in mapped_groups(task)}
+    if len(groups) < 2:  # its index is theirs
+        return []
+    return [source for group in groups.values() if group.expand_input for source in group.expand_input.sources]
 
 
 def group_index(group: TaskGroup, context: Context) -> int:

@@ -16,7 +16,7 @@ from aiosched.authoring.dates import optional_aware
 from aiosched.authoring.defaults_by_name import OperatorMeta
 from aiosched.authoring.dependencies import Dependable, connect
 from aiosched.authoring.location import Location
-from aiosched.authoring.nesting import mapped_groups
+from aiosched.authoring.nesting import measured_by
 from aiosched.authoring.rendering import render_task, template_references
 from aiosched.authoring.settings import defaults
 from aiosched.authoring.setup_scopes import close_scope, join_scope, open_scope
@@ -270,9 +270,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         For an instance of a task in a mapped group, those of its own index where it reads no others.
         """
         sources = [source for output in iter_outputs(self._arguments()) for source in output.sources]
-        groups = mapped_groups(self)
-        if len(groups) > 1:  # their lengths tell which index belongs to which
-            sources += [source for group in groups if group.expand_input for source in group.expand_input.sources]
+        sources += measured_by(self, [source.operator for source in sources])
         refs = dict.fromkeys(source.ref_of(self, map_index) for source in sources)
         refs.update(dict.fromkeys(template_references(self._arguments(), self)))
         return tuple(refs)

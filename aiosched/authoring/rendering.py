@@ -35,10 +35,10 @@ class literal:
         self.value = value
 
 
-def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = ()) -> Task:
+def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = (), in_place: bool = False) -> Task:
     """A copy of `task` with its template fields rendered; itself when nothing changes and it keeps no state.
 
-    No templates are looked for inside the objects `as_they_are`. Raises TemplateError naming task, field,
+    With `in_place` it is always `task` itself. No templates are looked for inside the objects `as_they_are`. Raises TemplateError naming task, field,
     template and name.
     """
     changed: dict[str, Any] = {}
@@ -49,7 +49,7 @@ def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = ()
             changed[name] = _render_field(task, name, value, context, kept)
     if not changed and not task.keeps_state:
         return task
-    twin = copy.copy(task)
+    twin = task if in_place else copy.copy(task)
     twin.__dict__.update(changed)
     return twin
 
@@ -79,6 +79,11 @@ def needs_rendering(value: Any, task: BaseOperator) -> bool:
     )
 
 
+def render_value(task: BaseOperator, name: str, value: Any, context: Context) -> Any:
+    """`value` rendered as if it stood in the field `name` of `task`. Raises TemplateError."""
+    return _render_field(task, name, value, context) if needs_rendering(value, task) else value
+
+
 def template_references(arguments: Any, task: BaseOperator) -> Iterator[XComRef]:
     """The XComs that templates in `arguments` of `task` pull with constant arguments."""
     for source in _strings(arguments):
@@ -86,7 +91,7 @@ def template_references(arguments: Any, task: BaseOperator) -> Iterator[XComRef]
             yield from _engine(task).references(source)
 
 
-def _render_field(task: BaseOperator, name: str, value: Any, context: Context, kept: Container[int]) -> Any:
+def _render_field(task: BaseOperator, name: str, value: Any, context: Context, kept: Container[int] = ()) -> Any:
     try:
         return _rendered(value, task, context, kept)
     except (TaskSignal, TaskTimeout):  # a macro of the author may end the task

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from aiosched.authoring.assets import asset_refs
 from aiosched.authoring.checks import fail, warn
 from aiosched.authoring.mapped import check_rule
 from aiosched.authoring.plain_values import as_json, strict_json
@@ -111,6 +112,8 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         owner=task.owner,
         doc=task.doc,
         template_fields={name: as_json(value) for name, value in task._shown_fields().items()},
+        inlets=asset_refs(task, "inlet", task.inlets),
+        outlets=asset_refs(task, "outlet", task.outlets),
         params={name: as_json(task.params[name]) for name in task._params},
     )
 

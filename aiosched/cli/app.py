@@ -28,6 +28,8 @@ _VISIBLE: Final = {
     "dags": _entry("dags", "List, trigger, pause, test and check DAGs.", _WORK),
     "runs": _entry("runs", "List, show, watch and cancel runs.", _WORK),
     "tasks": _entry("tasks", "List tasks, show their tries and logs.", _WORK),
+    "assets": _entry("assets", "List assets and their events, emit an event.", _WORK),
+    "backfill": _entry("backfill", "Run past dates: create, follow, pause, cancel.", _WORK),
     "pools": _entry("pools", "List, set and delete pools.", _OPERATE),
     "variables": _entry("variables", "List, set and delete variables of DAGs.", _OPERATE),
     "connections": _entry("connections", "List, add, test and delete connections.", _OPERATE),
@@ -45,8 +47,9 @@ def _hidden(name: str, *arguments: str) -> Entry:
 # Singular nouns, and what Airflow calls the same thing.
 _ALIASES: Final = {
     **{
-        name.removesuffix("s"): _hidden(name) for name in ("dags", "runs", "tasks", "pools", "variables", "connections")
+        name.removesuffix("s"): _hidden(name) for name in ("dags", "runs", "tasks", "assets", "pools", "variables", "connections")
     },
+    "backfills": _hidden("backfill"),
     "scheduler": _hidden("serve", "--no-web"),
     "dag-processor": _hidden("serve", "--role", "parser"),
     "standalone": _hidden("serve"),

@@ -95,13 +95,14 @@ def _told_plainly(dsn: str) -> Iterator[None]:
 async def ask(
     db: Database,
     verb: str,
-    dag_id: str,
+    dag_id: str | None,
     args: Mapping[str, Any] | None = None,
     *,
     timeout: float = ANSWER_SECONDS,
     reason: str | None = None,
+    partition: int | None = None,
 ) -> dict[str, Any] | None:
-    """Ask the owner of `dag_id` for something and return its answer; None when it still waits.
+    """Ask the owner of `dag_id` (or of `partition`) for something and return its answer; None when it still waits.
 
     The request stays in the inbox then, and is applied when a scheduler comes. Raises
     Refused with the owner's words.
@@ -110,7 +111,13 @@ async def ask(
 
     async with db.acquire() as conn:
         number = await add_command(
-            conn, verb=verb, dag_id=dag_id, args=args or {}, requested_by=requester(), reason=reason
+            conn,
+            verb=verb,
+            dag_id=dag_id,
+            args=args or {},
+            requested_by=requester(),
+            reason=reason,
+            partition=partition,
         )
     answer = await wait_applied(db, number, timeout=timeout if await somebody_is_alive(db) else 0.0)
     if answer is None:

@@ -14,7 +14,7 @@ Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,10 +22,10 @@ import msgspec
 
 from aiosched.core.branching import skipped_by
 from aiosched.core.callbacks import dag_callback, task_callback
-from aiosched.core.deferral import MAX_TRIGGER_LOSSES, Deferred, deferred, is_trigger, trigger_key, without_trigger
+from aiosched.core.deferral import Deferrals, is_trigger, trigger_key
 from aiosched.core.graph import Graph
 from aiosched.core.instances import CallbackRequest, Effects, FinishedTry, Instance, Run, new_instances
-from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, Resume, RunInfo, XComValue
+from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, XComValue
 from aiosched.core.retries import may_retry, retry_delay, retry_seed
 from aiosched.core.run_result import TASK_FAILURE, judge_run, waits_outside
 from aiosched.core.states import (
@@ -54,7 +54,6 @@ _SETTLING: Final = {
     Verdict.REMOVED: TaskEvent.SETTLED_REMOVED,
 }
 _EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
-_GOES_ON: Final = _EXECUTING | {TaskState.DEFERRED, TaskState.SCHEDULED}  # while a deferral is of use
 _CANCELLED_AS_FAILED: Final = frozenset({TaskState.RUNNING, TaskState.DEFERRED, TaskState.UP_FOR_RESCHEDULE})
 
 
@@ -71,7 +70,7 @@ class Board:
         self.run = run
         self.info = info
         self.effects = Effects()
-        self.deferrals: dict[Instance, Deferred] = {}  # what instances wait for, or go on with
+        self.deferrals = Deferrals()
         self._tally = Tally(graph, instances)
         self._pending: set[int] = set()  # tasks to look at
         self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> direct downstreams that it skips
@@ -94,7 +93,6 @@ class Board:
     def attempt(self, instance: Instance) -> Attempt:
         """What an executor needs to run the instance's current try."""
         task = self.graph.tasks[instance.task]
-        waited = self.deferrals.get(instance)
         return Attempt(
             key=AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number),
             run=self.info,
@@ -105,7 +103,7 @@ class Board:
             execution_timeout=task.execution_timeout,
             first_started=instance.start_date,
             executor=task.executor,
-            resume=None if waited is None else waited.resume,
+            resume=self.deferrals.resume_of(instance),
         )
 
     @property
@@ -145,8 +143,8 @@ class Board:
                 self.effects.ready.append(instance)
             elif instance.next_at is not None and instance.state in SCHEDULABLE:
                 self.effects.timers.append((instance.next_at + _TICK, instance))
-            elif instance.state is TaskState.DEFERRED:
-                self._wait_for_trigger(instance, now)
+            elif instance.state is TaskState.DEFERRED and not self.deferrals.wait(self.effects, instance):
+                self._go_on(instance, instance.scheduled_at)
         self._pending.update(range(len(self.graph.tasks)))
 
     def recall(self, instance: Instance, skipped: Iterable[str]) -> None:
@@ -163,6 +161,11 @@ class Board:
         if instance.state in SCHEDULABLE:
             self._pending.add(instance.task)
 
+    def time_out_trigger(self, instance: Instance, now: datetime) -> None:
+        """The timer of a deferral is due: when it is over its time, the task goes on by failing (25.5)."""
+        if self.deferrals.overdue(self.effects, instance, self.key(instance), now):
+            self._go_on(instance, now)
+
     def grant(self, instance: Instance, now: datetime, incarnation: int) -> None:
         """The critical section gave `instance` a slot."""
         self._set(instance, TaskEvent.SLOT_GRANTED)
@@ -178,6 +181,8 @@ class Board:
 
     def apply(self, report: Report, now: datetime) -> bool:
         """Apply a report; False when it is about an attempt that is over (stale: drop it)."""
+        if is_trigger(report.key):
+            return self._apply_of_trigger(report, now)
         instance = self.find(report.key.task_index, report.key.map_index)
         if (
             instance is None
@@ -200,19 +205,24 @@ class Board:
             try:
                 skipped = skipped_by(self.graph, instance.task, report.skip)
             except BranchError as error:
-                report = msgspec.structs.replace(report, outcome=Outcome.FAILED, reason=str(error), xcoms=())
+                failed = {"outcome": Outcome.FAILED, "reason": str(error), "xcoms": (), "unattended": True}
+                report = msgspec.structs.replace(report, **failed)
                 outcome = Outcome.FAILED
         instance.start_date = instance.start_date or report.started_at or report.at
         instance.losses = 0
+        for value in report.xcoms:
+            self.effects.xcoms.append((instance, value))
         if outcome is Outcome.RESCHEDULED:
             instance.next_at = report.reschedule_at or now
             self._set(instance, TaskEvent.RESCHEDULED)
             self.effects.timers.append((instance.next_at, instance))
             return True
+        if outcome is Outcome.DEFERRED and report.deferral is not None:
+            self.deferrals.begin(self.effects, instance, report.deferral, now)
+            self._set(instance, TaskEvent.DEFERRED)
+            return True
         instance.end_date = report.at
         instance.reason = report.reason
-        for value in report.xcoms:
-            self.effects.xcoms.append((instance, value))
         if outcome is Outcome.SUCCESS:
             self._set(instance, TaskEvent.RETURNED)
             if skipped:
@@ -223,6 +233,16 @@ class Board:
             self._fail(instance, report, now)
         return True
 
+    def _apply_of_trigger(self, report: Report, now: datetime) -> bool:
+        instance = self.find(report.key.task_index, report.key.map_index)
+        if instance is None or instance.state is not TaskState.DEFERRED or self.finished:
+            return False
+        if report.key != trigger_key(self.key(instance)):
+            return False
+        if report.outcome is not Outcome.STARTED and self.deferrals.answered(self.effects, instance, report):
+            self._go_on(instance, now)
+        return True
+
     def lose(self, instance: Instance, now: datetime, reason: str) -> None:
         """The process of `instance` died with its scheduler."""
         self._lose(instance, Report(key=self.key(instance), outcome=Outcome.LOST, at=now, reason=reason), now)
@@ -231,11 +251,12 @@ class Board:
         """The run exceeded its `dagrun_timeout` (21.1): it fails, all that is unfinished is skipped, teardowns too."""
         if self.finished:
             return
+        callbacks = dag_callback(self.graph, self, RunState.FAILED, "timed_out")
         for instance in self:
             if instance.state not in FINISHED:
                 self._stop(instance, now, TaskEvent.RUN_TIMED_OUT, "the run timed out")
         self._pending.clear()
-        self._end(RunState.FAILED, now, "timed_out")
+        self._end(RunState.FAILED, now, "timed_out", callbacks)
 
     def cancel(self, now: datetime) -> None:
         """A user ends the run as failed (28.5): at once, or when its unfinished teardowns are done."""
@@ -323,7 +344,8 @@ class Board:
             failed_fast=run.reason is not None,
         )
         if result.state is not RunState.RUNNING:
-            self._end(result.state, now, run.reason or result.reason)
+            reason = run.reason or result.reason
+            self._end(result.state, now, reason, dag_callback(self.graph, self, result.state, reason))
 
     def _doom(self, reason: str) -> None:
         """The run will fail, and goes on for its teardowns only. Kept in its row, since it may be read back."""
@@ -331,10 +353,9 @@ class Board:
             self.run.reason = reason
             self.effects.run_changed = True
 
-    def _end(self, state: RunState, now: datetime, reason: str | None) -> None:
-        self.run.state = state
-        self.run.end_date = now
-        self.run.reason = reason
+    def _end(self, state: RunState, now: datetime, reason: str | None, callbacks: Sequence[CallbackRequest]) -> None:
+        self.effects.callbacks += callbacks
+        self.run.state, self.run.end_date, self.run.reason = state, now, reason
         self.effects.run_changed = True
 
     # -- changing one instance --------------------------------------------------------------
@@ -348,15 +369,25 @@ class Board:
             effects.lazy[instance] = None
         else:
             effects.changed[instance] = None
-        if old in HOLDING_SLOT:
-            if new not in HOLDING_SLOT:
-                effects.released.append(instance)
-        elif old is TaskState.SCHEDULED and new is not TaskState.QUEUED:
+        if old in HOLDING_SLOT and new not in HOLDING_SLOT:
+            effects.released.append(instance)
+        if old in ACTIVE_FOR_TASK_LIMITS and new not in ACTIVE_FOR_TASK_LIMITS:
+            effects.inactive.append(instance)
+        if old is TaskState.SCHEDULED and new is not TaskState.QUEUED:
             if instance in effects.ready:
                 effects.ready.remove(instance)
             else:
                 effects.withdrawn.append(instance)
+        if instance in self.deferrals:
+            self.deferrals.moved(effects, instance, old, self.key(instance))
         self._pending.update(self._tally.moved(instance, old))
+
+    def _go_on(self, instance: Instance, now: datetime | None) -> None:
+        """A deferral is over (25.2): same try, and it needs a slot as any other."""
+        instance.scheduled_at = now
+        instance.reason = None
+        self._set(instance, TaskEvent.TRIGGERED)
+        self.effects.ready.append(instance)
 
     def _settle(self, instance: Instance, event: TaskEvent, now: datetime, reason: str | None) -> None:
         """A change of state without a run of the task (2.4): dates that are empty become now."""
@@ -400,6 +431,8 @@ class Board:
         if report.fail_now or not may_retry(instance.try_number, instance.max_tries):
             self._fail_finally(instance, report, now)
             return
+        if report.unattended:
+            self.effects.callbacks += task_callback(self.graph, instance, retries=True)
         self._remember_try(instance, "failed", report)
         delay = retry_delay(
             task.retry_delay,
@@ -413,6 +446,8 @@ class Board:
         self.effects.timers.append((instance.next_at + _TICK, instance))
 
     def _fail_finally(self, instance: Instance, report: Report, now: datetime) -> None:
+        if report.unattended or report.outcome is Outcome.LOST:
+            self.effects.callbacks += task_callback(self.graph, instance, retries=False)
         self._remember_try(instance, "failed", report)
         self._set(instance, TaskEvent.FAILED_FINALLY)
         if self.graph.spec.fail_fast:

@@ -23,32 +23,29 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 def dag_callback(
     graph: Graph, instances: Iterable[Instance], state: RunState, reason: str | None
-) -> CallbackRequest | None:
-    """The request for a run that ends now; None when its DAG has no such callback, or a user ended the run.
+) -> Sequence[CallbackRequest]:
+    """The request for a run that ends now; empty when its DAG has no such callback, or a user ended the run.
 
     Of a run that times out give the instances as they were before they were skipped.
     """
     failed = state is RunState.FAILED
     spec = graph.spec
     if reason in BY_A_USER or not (spec.has_failure_callback if failed else spec.has_success_callback):
-        return None
+        return ()
     shown = _SHOWN.get(reason or "", _latest_end)(graph, list(instances), failed)
-    return CallbackRequest(
-        kind="dag_failure" if failed else "dag_success",
-        reason=reason or "success",
-        task=None if shown is None else shown.task,
-        map_index=-1 if shown is None else shown.map_index,
-        try_number=0 if shown is None else shown.try_number,
-    )
+    request = CallbackRequest(kind="dag_failure" if failed else "dag_success", reason=reason or "success")
+    if shown is not None:
+        request = request._replace(task=shown.task, map_index=shown.map_index, try_number=shown.try_number)
+    return (request,)
 
 
-def task_callback(graph: Graph, instance: Instance, *, retries: bool, reason: str | None) -> CallbackRequest | None:
-    """The request for a try that failed without a worker that could run its callbacks."""
+def task_callback(graph: Graph, instance: Instance, *, retries: bool) -> Sequence[CallbackRequest]:
+    """The request for a try that failed without a worker that could run its callbacks; its reason is the instance's."""
     task = graph.tasks[instance.task]
     if not (task.has_retry_callback if retries else task.has_failure_callback):
-        return None
+        return ()
     kind = "task_retry" if retries else "task_failure"
-    return CallbackRequest(kind, reason, instance.task, instance.map_index, instance.try_number)
+    return (CallbackRequest(kind, instance.reason, instance.task, instance.map_index, instance.try_number),)
 
 
 def _latest_end(graph: Graph, instances: Sequence[Instance], failed: bool) -> Instance | None:

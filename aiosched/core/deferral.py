@@ -1,7 +1,7 @@
-"""What a deferred task instance waits for, and how it goes on.
+"""What the deferred task instances of a run wait for, and how they go on.
 
-Pure. Does not live here: when an instance defers or goes on (board.py), the row (db/triggers.py),
-who runs its trigger (scheduler/triggers.py). A trigger is an attempt without a slot; its key
+Pure. Does not live here: their states (board.py), the rows (db/triggers.py), who runs the
+triggers (scheduler/triggers.py). A trigger is an attempt without a slot; its key
 is that of the try with the number negated, so that a trigger that is being stopped and the
 try that goes on can never be taken for each other.
 
@@ -10,13 +10,17 @@ Source: the semantics reference, section 25.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from aiosched.core.instances import Effects, Instance
 from aiosched.core.messages import AttemptKey, Deferral, Outcome, Report, Resume
+from aiosched.core.states import TaskState
 
 MAX_TRIGGER_LOSSES: Final = 3  # how often in a row a trigger may die with its process
+_TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 
 
 @dataclass(slots=True, eq=False)
@@ -30,10 +34,6 @@ class Deferred:
     timeout_at: datetime | None = None
     resume: Resume | None = None
     losses: int = 0
-
-    def overdue(self, now: datetime) -> bool:
-        """Whether it still waits and its timeout has passed (strictly)."""
-        return self.resume is None and self.timeout_at is not None and self.timeout_at < now
 
     def fired(self, report: Report) -> Resume:
         """How the task goes on after its trigger ended: with the event, or by failing."""
@@ -54,23 +54,100 @@ class Deferred:
         )
 
 
-def deferred(deferral: Deferral, now: datetime) -> Deferred:
-    """A deferral that begins at `now`; a timeout beyond the end of the calendar is none."""
-    timeout_at = None
-    if deferral.timeout is not None:
-        try:
-            timeout_at = now + timedelta(seconds=max(deferral.timeout, 0.0))
-        except (OverflowError, ValueError):
-            timeout_at = None
-    return Deferred(deferral, timeout_at)
+class Deferrals:
+    """The deferrals of one run. What others have to do about them is left in the board's effects.
+
+    A deferral stays known from the report of the try that deferred to the end of the try that
+    went on, so that whoever starts that gets its `resume`.
+    """
+
+    __slots__ = ("_of",)
+
+    def __init__(self) -> None:
+        self._of: dict[Instance, Deferred] = {}
+
+    def __iter__(self) -> Iterator[tuple[Instance, Deferred]]:
+        return iter(self._of.items())
+
+    def get(self, instance: Instance) -> Deferred | None:
+        return self._of.get(instance)
+
+    def resume_of(self, instance: Instance) -> Resume | None:
+        """How the next call of the task goes on; None: it begins."""
+        waited = self._of.get(instance)
+        return None if waited is None else waited.resume
+
+    def recall(self, instance: Instance, waited: Deferred) -> None:
+        """Know a deferral that was read back."""
+        self._of[instance] = waited
+
+    def begin(self, effects: Effects, instance: Instance, deferral: Deferral, now: datetime) -> None:
+        """The task asks to wait; a deferral that it went on with before is replaced."""
+        self._of[instance] = Deferred(deferral, _timeout_at(deferral, now))
+        effects.deferrals[instance] = None
+        self.wait(effects, instance)
+
+    def wait(self, effects: Effects, instance: Instance) -> bool:
+        """Ask for the trigger to be run, and for a look when the time is over; whether there is something to wait for.
+
+        There always is. Should its row be missing, the task goes on by failing, under its usual rules for retries.
+        """
+        waited = self._of.get(instance)
+        if waited is None:
+            waited = self._of[instance] = Deferred(Deferral(classpath="", kwargs="{}", next_method=""))
+            self._end(effects, instance, waited, Resume(next_method="", error="what it waited for is not stored"))
+            return False
+        effects.triggers.append(instance)
+        if waited.timeout_at is not None:
+            effects.timers.append((waited.timeout_at + _TICK, instance))
+        return True
+
+    def answered(self, effects: Effects, instance: Instance, report: Report) -> bool:
+        """Take the final report of a trigger; whether the task goes on. A lost trigger runs again."""
+        waited = self._of[instance]
+        if report.outcome is Outcome.LOST:
+            waited.losses += 1
+            if waited.losses < MAX_TRIGGER_LOSSES:
+                effects.triggers.append(instance)
+                return False
+        self._end(effects, instance, waited, waited.fired(report))
+        return True
+
+    def overdue(self, effects: Effects, instance: Instance, key: AttemptKey, now: datetime) -> bool:
+        """Whether the time of a deferral is over (strictly): then its trigger is stopped, and the task goes on."""
+        waited = self._of.get(instance)
+        if waited is None or waited.resume is not None or waited.timeout_at is None or waited.timeout_at >= now:
+            return False
+        effects.cancelled.append(trigger_key(key))
+        self._end(effects, instance, waited, waited.timed_out())
+        return True
+
+    def moved(self, effects: Effects, instance: Instance, old: TaskState, key: AttemptKey) -> None:
+        """The state of a deferred instance, or of one that went on, has changed: forget what is of no use any more."""
+        if instance.state in _GOES_ON:
+            return
+        del self._of[instance]
+        effects.deferrals[instance] = None
+        if old is TaskState.DEFERRED:
+            effects.cancelled.append(trigger_key(key))
+
+    def __contains__(self, instance: object) -> bool:
+        return instance in self._of
+
+    def _end(self, effects: Effects, instance: Instance, waited: Deferred, resume: Resume) -> None:
+        waited.resume = resume
+        effects.deferrals[instance] = None
 
 
-def without_trigger() -> Deferred:
-    """For an instance whose trigger's row is missing: it goes on by failing, with its usual rules for retries."""
-    return Deferred(
-        Deferral(classpath="", kwargs="{}", next_method=""),
-        resume=Resume(next_method="", error="what the task waited for is not stored any more"),
-    )
+_GOES_ON: Final = frozenset({TaskState.DEFERRED, TaskState.SCHEDULED, TaskState.QUEUED, TaskState.RUNNING})
+
+
+def _timeout_at(deferral: Deferral, now: datetime) -> datetime | None:
+    """None for no timeout, and for one beyond the end of the calendar."""
+    try:
+        return None if deferral.timeout is None else now + timedelta(seconds=max(deferral.timeout, 0.0))
+    except (OverflowError, ValueError):
+        return None
 
 
 def trigger_key(key: AttemptKey) -> AttemptKey:

@@ -31,7 +31,17 @@ from aiosched.authoring.settings import defaults
 from aiosched.authoring.task_instance import TaskInstance
 from aiosched.authoring.triggers.encoding import deferral_of
 from aiosched.core.masking import secrets
-from aiosched.core.messages import Attempt, Outcome, Report, Resume, RunInfo, TaskServices, XComRef, XComValue
+from aiosched.core.messages import (
+    AssetTouch,
+    Attempt,
+    Outcome,
+    Report,
+    Resume,
+    RunInfo,
+    TaskServices,
+    XComRef,
+    XComValue,
+)
 from aiosched.core.retries import may_retry
 from aiosched.errors import (
     AioschedError,
@@ -42,6 +52,7 @@ from aiosched.errors import (
     TaskTimeout,
     TemplateError,
 )
+from aiosched.executors.asset_touches import check_assets, touches
 from aiosched.executors.blocking import WouldBlock
 from aiosched.executors.failures import details_of, reason_of
 from aiosched.executors.logs import AttemptLog, current_log
@@ -175,7 +186,9 @@ class Execution:
                 indexed = plan.reads_own_index and ti.map_index >= 0
                 await ti.prefetch(task.xcom_references(ti.map_index) if indexed else plan.references)
             self.operator = operator = await self._render(task, context)
+            context["task"] = ti.task = operator
             self._label(operator, context)
+            asset_names = await check_assets(task, self._services, attempt.key.run) if plan.has_assets else {}
             if plan.on_execute:
                 await self._call_all(plan.on_execute)
             operator.pre_execute(context)
@@ -198,7 +211,10 @@ class Execution:
                 limit=self._surroundings.max_xcom_bytes,
             )
         self._label(operator, context)
-        return self._report(Outcome.SUCCESS, xcoms=xcoms, skip=ti.skip_decision, map_length=length)
+        assets: tuple[AssetTouch, ...] = ()
+        if task.outlets:
+            assets = touches(context["outlet_events"], asset_names, limit=self._surroundings.max_xcom_bytes)
+        return self._report(Outcome.SUCCESS, xcoms=xcoms, skip=ti.skip_decision, map_length=length, assets=assets)
 
     def _label(self, operator: BaseOperator | None, context: Context | None) -> None:
         """Work out what people see instead of the map index; before the task ran it need not be possible yet."""
@@ -367,6 +383,7 @@ class Plan:
     reads_own_index: bool  # in a mapped group: which values it reads depends on the map index
     is_mapped_over: bool
     is_async: bool
+    has_assets: bool
     has_on_kill: bool
     on_execute: Sequence[Callable[..., Any]]
     on_success: Sequence[Callable[..., Any]]
@@ -387,6 +404,7 @@ def plan_of(task: BaseOperator) -> Plan:
             reads_own_index=bool(mapped_groups(task)),
             is_mapped_over=is_mapped_over(task),
             is_async=task.is_async,
+            has_assets=bool(task.inlets or task.outlets),
             has_on_kill=type(task).on_kill is not BaseOperator.on_kill,
             on_execute=tuple(task.on_execute_callback),
             on_success=tuple(task.on_success_callback),

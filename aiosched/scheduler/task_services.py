@@ -6,7 +6,7 @@
     task_states   {dag_id, run_id | logical_date, task_ids, group_id}
                   -> {dag_exists, unknown: [id], run: {run_id, state} or null, tasks: [[task_id, map_index, state]]}
 
-`variable` and `connection` are in secret_services.py, because they need keys.
+Those about assets are in asset_services.py. `variable` and `connection` are in secret_services.py, because they need keys.
 
 Instants are ISO 8601 with an offset. A service raises NotFound or Refused with a message for the
 author of the task; what it answers is JSON. Whoever adds one adds a line here and to `SERVICES`.
@@ -26,6 +26,7 @@ from aiosched.db import inbox, services
 from aiosched.db import runs as statements
 from aiosched.db.engine import Connection, Database
 from aiosched.errors import NotFound, Refused, TimedOut
+from aiosched.scheduler import asset_services
 
 _PATIENCE: Final = 60.0  # seconds that a task waits for the owner of another DAG
 
@@ -144,9 +145,12 @@ def _shown(run: services.RunFacts | None) -> dict[str, Any] | None:
 
 SERVICES: Final[Mapping[str, Service]] = MappingProxyType(
     {
+        "asset_events": asset_services.asset_events,
+        "check_assets": asset_services.check_assets,
         "clear_run": _clear_run,
         "run_state": _run_state,
         "task_states": _task_states,
         "trigger_dag": _trigger_dag,
+        "triggering_asset_events": asset_services.triggering_asset_events,
     }
 )

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 
 from aiosched.clock import Clock
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
-from aiosched.executors.runner import timeout_reason
 from aiosched.testing.endings import NO_TIME, Ending
 
 
@@ -26,7 +25,7 @@ class ScriptedExecutor:
     def __init__(
         self,
         clock: Clock,
-        ending_of: Callable[[Attempt], Ending],
+        ending_of: Callable[[Attempt, datetime], Ending],
         *,
         seed: int,
         usual: timedelta,
@@ -62,11 +61,12 @@ class ScriptedExecutor:
     def submit(self, attempts: Sequence[Attempt]) -> None:
         now = self._clock.now()
         for attempt in attempts:
-            ending = self._ending_of(attempt)
+            ending = self._ending_of(attempt, now)
             takes = self.usual if ending.takes is None else ending.takes
             limit = attempt.execution_timeout
             if limit is not None and (ending.outcome is None or takes.total_seconds() > limit):
-                takes, ending = timedelta(seconds=limit), Ending(Outcome.FAILED, reason=timeout_reason(limit))
+                takes = timedelta(seconds=limit)
+                ending = Ending(Outcome.FAILED, reason=f"ran longer than its execution_timeout of {limit:g} s")
             self.running[attempt.key] = (attempt, now)
             self._plain += not attempt.is_async
             if takes > NO_TIME or ending.outcome is None:

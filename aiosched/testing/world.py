@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.core.board import Board, Run
 from aiosched.core.ids import partition_of
-from aiosched.core.messages import Attempt, AttemptKey
+from aiosched.core.messages import AttemptKey
 from aiosched.core.run_creation import check_schedule
 from aiosched.core.spec import DagSpec
 from aiosched.core.states import HOLDING_SLOT, TaskState
@@ -37,16 +37,14 @@ from aiosched.scheduler.loading import plan_next, set_paused
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.session import Attempts
 from aiosched.testing.checks import check_commit
+from aiosched.testing.decisions import Decision, DecisionLog, Scripts
 from aiosched.testing.desk import MemoryDesk, WorldClock
-from aiosched.testing.endings import Ending, Play, Scripted, dies, fails, skips, succeeds
+from aiosched.testing.endings import Ending, Play, dies, fails, skips, succeeds
 from aiosched.testing.executor import ScriptedExecutor
 from aiosched.testing.rows import Rows
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
-
-Decision = tuple[datetime, str, str, str, str | None, int, int]
-"""(instant, what, DAG id, run id, task id, map index, try number); of a run: None, -1, 0."""
 
 Listener = Callable[[Batch, datetime], None]
 
@@ -82,16 +80,16 @@ class World:
     ) -> None:
         self.clock = WorldClock(_aware(now))
         self.parallelism = parallelism
-        self.log: list[Decision] = []
         self.rows = Rows(keep_finished=keep)
-        self._checked, self._keep, self._listener = checked, keep, listener
-        self._scripts: dict[tuple[str, str], Scripted | Play] = {}
+        self._checked, self._listener = checked, listener
+        self._decisions = DecisionLog(keep=keep)
+        self._scripts = Scripts(self.rows)
         self._numbers = itertools.count(1)
         self._shrunk: set[str] = set()
         self._lose_commit: bool | None = None
         self._attempts = Attempts(Metrics())
         self._executor = ScriptedExecutor(
-            self.clock, self._ending_of, seed=seed, usual=takes, slots=slots, async_slots=async_slots
+            self.clock, self._scripts.ending_of, seed=seed, usual=takes, slots=slots, async_slots=async_slots
         )
         self._executor.listen(self._attempts.receive)
         self._desk = MemoryDesk(self.clock, self.rows, self._attempts, 1, self._attempts.metrics)
@@ -101,6 +99,11 @@ class World:
 
     async def __aexit__(self, *_: object) -> None:
         self._executor.forget()
+
+    @property
+    def log(self) -> list[Decision]:
+        """What was decided and stored, in order: see `decisions.Decision`."""
+        return self._decisions.entries
 
     @property
     def now(self) -> datetime:
@@ -132,14 +135,8 @@ class World:
 
         `"*"` stands for every task of the DAG, or every DAG. Where nothing is said they succeed.
         """
-        if play is not None and words:
-            raise TypeError(f"script({dag_id!r}, {task_id!r}): give a function or words, not both.")
-        if isinstance(words.get("branch"), str):
-            words["branch"] = (words["branch"],)
-        if task_id != "*" and dag_id in self.rows.dags and task_id not in self._dag(dag_id).graph.index:
-            hint = did_you_mean(task_id, self._dag(dag_id).graph.index)
-            raise NotFound(f"DAG {dag_id!r} has no task {task_id!r}.{hint}")
-        self._scripts[dag_id, task_id] = play or Scripted(**words)
+        graph = self._dag(dag_id).graph if dag_id in self.rows.dags else None
+        self._scripts.put(dag_id, task_id, play, graph, words)
 
     def pool(self, name: str, *, slots: int) -> None:
         """Create or resize a pool; -1 slots are infinite."""
@@ -214,7 +211,7 @@ class World:
         if to in HOLDING_SLOT:
             key = AttemptKey(run.key, *place, row.try_number)
             self._attempts.in_flight[key] = self.clock.monotonic()
-        self._log_rows([(run.key, *place, row.state, row.try_number)])
+        self._decisions.moved(row, self.rows, self._desk.holdings, self.now)
         self.restart()
         if to in HOLDING_SLOT and (found := self._desk.holdings.find(key)) is not None:
             self._executor.adopt_running(found[0].attempt(found[1]), self.now)
@@ -344,7 +341,7 @@ class World:
     async def create_runs(self) -> list[tuple[str, str]]:
         """One pass of run creation; returns the new runs as (DAG id, run id)."""
         created = self._desk.create_runs()
-        self._log_created(created)
+        self._decisions.created(created, self.now)
         return [(run.dag_id, run.run_id) for run in created]
 
     async def evaluate(self, dag_id: str, run_id: str) -> None:
@@ -361,12 +358,12 @@ class World:
         """
         desk, holdings = self._desk, self._desk.holdings
         holdings.room_changed = False
-        open = self.parallelism - len(self._attempts.in_flight)
+        left = self.parallelism - len(self._attempts.in_flight)
         room = room_of(
             self.rows.pools,
             holdings.slots_given_back(),
             self._executor,
-            open=open if limit is None else min(open, limit),
+            open=left if limit is None else min(left, limit),
             parallelism=self.parallelism,
         )
         batch = claim(holdings, room, self.now, incarnation=desk.incarnation)
@@ -434,13 +431,8 @@ class World:
     # -- committing -------------------------------------------------------------------------
 
     def _commit(self, batch: Batch) -> None:
-        if self._keep:
-            entries = [(c.run_id, c.task_index, c.map_index, c.state, c.try_number) for c in batch.instances]
-            self._log_rows(entries)
-            for run in batch.runs:
-                row = self.rows.runs[run.id]
-                self.log.append((self.clock.at, f"run {run.state}", row.dag_id, row.run_id, None, -1, 0))
         self.rows.commit(batch)
+        self._decisions.committed(batch, self.rows, self._desk.holdings, self.clock.at)
         self._shrunk = {n for n in self._shrunk if (p := self.rows.pools.get(n)) is not None and p.used > p.slots}
         if self._listener is not None:
             self._listener(batch, self.now)
@@ -462,32 +454,10 @@ class World:
 
     def _create(self, creations: Sequence[Any]) -> list[Run | None]:
         created = self._desk.create(creations)
-        self._log_created([run for run in created if run is not None])
+        self._decisions.created([run for run in created if run is not None], self.now)
         return created
 
-    def _log_created(self, runs: Iterable[Run]) -> None:
-        if self._keep:
-            self.log += [(self.clock.at, "run created", r.dag_id, r.run_id, None, -1, 0) for r in runs]
-
-    def _log_rows(self, rows: Iterable[tuple[int, int, int, str | None, int]]) -> None:
-        at, runs, holdings = self.clock.at, self.rows.runs, self._desk.holdings
-        for key, task, index, state, number in rows:
-            run = runs[key]
-            task_id = holdings.versions[run.version_id][1].task_ids[task]
-            self.log.append((at, state or "none", run.dag_id, run.run_id, task_id, index, number))
-
     # -- finding ----------------------------------------------------------------------------
-
-    def _ending_of(self, attempt: Attempt) -> Ending:
-        dag_id, task_id = attempt.run.dag_id, attempt.task_id
-        scripts = self._scripts
-        for name in ((dag_id, task_id), (dag_id, "*"), ("*", task_id), ("*", "*")):
-            if (play := scripts.get(name)) is not None:
-                if isinstance(play, Scripted):
-                    failed = self.rows.failures[attempt.key[:3]]
-                    return play.ending(attempt, failed_before=failed, now=self.now)
-                return play(attempt) or succeeds()
-        return succeeds()
 
     def _dag(self, dag_id: str) -> OwnedDag:
         dags = self._desk.holdings.dags

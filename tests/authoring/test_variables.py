@@ -45,8 +45,8 @@ class Echo(BaseOperator):
 
     template_fields = ("value",)
 
-    def __init__(self, value: Any) -> None:
-        super().__init__(task_id="t")
+    def __init__(self, value: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.value = value
 
 
@@ -65,12 +65,12 @@ def stored() -> Stored:
 
 @pytest.fixture
 def in_a_task(stored: Stored) -> Iterator[Stored]:
-    with current_context(context_of(Echo(""), services=stored, blocking=without_loop)):
+    with current_context(context_of(Echo(task_id="t", value=""), services=stored, blocking=without_loop)):
         yield stored
 
 
 def rendered(stored: Stored, template: str) -> Any:
-    task = Echo(template)
+    task = Echo(task_id="t", value=template)
     context = context_of(task, services=stored, blocking=without_loop)
     with current_context(context):
         return task.render(context).value
@@ -157,7 +157,7 @@ def test_a_dag_file_that_asks_the_database_is_told_to_use_a_template(tmp_path: P
 def test_a_dag_file_may_ask_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOSCHED_VAR_NAME", "from_environment")
     file = tmp_path / "d.py"
-    file.write_text("from aiosched import DAG, Variable\nDAG(Variable.get('name'), schedule=None)\n")
+    file.write_text("from aiosched import DAG, Variable\nd = DAG(Variable.get('name'), schedule=None)\n")
 
     assert [dag.dag_id for dag in load_file(file, root=tmp_path).dags] == ["from_environment"]
 

@@ -14,20 +14,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from aiosched.clock import Clock, FakeClock
+from aiosched.clock import FakeClock
 from aiosched.config import Settings
 from aiosched.core.ids import partition_of
-from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, SkipDecision, TaskServices, XComValue
-from aiosched.core.slots import DagRoom
+from aiosched.core.messages import Attempt
 from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.db import inbox
 from aiosched.db.engine import Database
@@ -35,6 +31,24 @@ from aiosched.parsing.store import register_specs
 from aiosched.scheduler.events import SchedulerEvent
 from aiosched.scheduler.service import RunHandle, Scheduler
 from aiosched.scheduler.session import Session
+from tests.scheduler.invariants import assert_consistent, assert_memory_is_a_copy
+from tests.scheduler.scripted_executor import ScriptedExecutor, succeeding
+
+__all__ = [
+    "GUARD",
+    "NEW_YEAR",
+    "Running",
+    "ScriptedExecutor",
+    "assert_consistent",
+    "chain",
+    "dag",
+    "dag_in",
+    "register",
+    "running",
+    "settings_for_tests",
+    "succeeding",
+    "task",
+]
 
 GUARD = 30.0  # seconds after which waiting for something that must happen is given up
 
@@ -73,122 +87,6 @@ async def register(db: Database, *specs: DagSpec, now: datetime = NEW_YEAR) -> N
         stored = await register_specs(conn, specs, now=now)
     async with db.acquire() as conn:
         await inbox.notify(conn, "dags", map(partition_of, stored.changed))
-
-
-# -- the executor -----------------------------------------------------------------------------
-
-
-class ScriptedExecutor:
-    """Implements `core.messages.Executor`: records attempts, and ends them when the test says so.
-
-    `script` ends attempts by itself: it gets each attempt in the loop's next turn and calls
-    `succeed`, `fail`, … or leaves it running. `on_submit` is called inside `submit`.
-    """
-
-    name = "scripted"
-
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        slots: int = 10_000,
-        async_slots: int = 10_000,
-        script: Callable[[ScriptedExecutor, Attempt], None] | None = None,
-    ) -> None:
-        self.clock, self.slots, self.async_slots, self.script = clock, slots, async_slots, script
-        self.on_submit: Callable[[Sequence[Attempt]], None] = lambda attempts: None
-        self.submitted: list[Attempt] = []
-        self.running: dict[AttemptKey, Attempt] = {}
-        self.cancelled: list[AttemptKey] = []
-        self.stopped = False
-        self._report: Callable[[Report], None] = lambda report: None
-
-    @property
-    def open_slots(self) -> int:
-        return max(0, self.slots - len(self.running))
-
-    @property
-    def open_async_slots(self) -> int:
-        return max(0, self.async_slots - len(self.running))
-
-    async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
-        self._report = report
-        self._loop = asyncio.get_running_loop()
-
-    def submit(self, attempts: Sequence[Attempt]) -> None:
-        self.on_submit(attempts)
-        for attempt in attempts:
-            assert attempt.key not in self.running, f"{attempt.key} was handed out while it runs"
-            self.submitted.append(attempt)
-            self.running[attempt.key] = attempt
-            if self.script is not None:
-                self._loop.call_soon(self._play, self.script, attempt)
-
-    def _play(self, script: Callable[[ScriptedExecutor, Attempt], None], attempt: Attempt) -> None:
-        if attempt.key in self.running:
-            script(self, attempt)
-
-    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
-        self.cancelled.append(attempt)
-        if attempt in self.running:
-            self.report(attempt, Outcome.LOST, reason="was stopped on request")
-
-    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        return [key for key in attempts if key in self.running]
-
-    async def stop(self, grace: float) -> None:
-        self.stopped = True
-        for key in list(self.running):
-            self.report(key, Outcome.LOST, reason="the scheduler stopped")
-
-    # -- how attempts go
-
-    def report(self, attempt: Attempt | AttemptKey, outcome: Outcome, **details: Any) -> Report:
-        """Report an outcome at the clock's present instant; all but STARTED end the attempt."""
-        key = attempt.key if isinstance(attempt, Attempt) else attempt
-        if outcome is not Outcome.STARTED:
-            del self.running[key]
-        report = Report(key=key, outcome=outcome, at=self.clock.now(), **details)
-        self._report(report)
-        return report
-
-    def start_running(self, attempt: Attempt) -> None:
-        self.report(attempt, Outcome.STARTED)
-
-    def succeed(self, attempt: Attempt, *, value: object = None, skip: SkipDecision | None = None) -> None:
-        xcoms = () if value is None else (XComValue("return_value", msgspec.json.encode(value).decode()),)
-        self.report(attempt, Outcome.SUCCESS, xcoms=xcoms, skip=skip)
-
-    def fail(self, attempt: Attempt, reason: str = "boom", *, fail_now: bool = False) -> None:
-        self.report(attempt, Outcome.FAILED, reason=reason, fail_now=fail_now)
-
-    def skip(self, attempt: Attempt) -> None:
-        self.report(attempt, Outcome.SKIPPED)
-
-    def reschedule(self, attempt: Attempt, at: datetime) -> None:
-        self.report(attempt, Outcome.RESCHEDULED, reschedule_at=at)
-
-    def lose(self, attempt: Attempt, reason: str = "its worker died") -> None:
-        self.report(attempt, Outcome.LOST, reason=reason)
-
-    # -- what was handed out
-
-    def find(self, task_id: str, run_id: str | None = None, dag_id: str | None = None) -> Attempt | None:
-        """The running attempt of a task; of any run unless said otherwise."""
-        for attempt in self.running.values():
-            run = attempt.run
-            if attempt.task_id == task_id and run_id in (None, run.run_id) and dag_id in (None, run.dag_id):
-                return attempt
-        return None
-
-    def order(self) -> list[str]:
-        """The ids of the tasks that were handed out, in order."""
-        return [attempt.task_id for attempt in self.submitted]
-
-
-def succeeding(executor: ScriptedExecutor, attempt: Attempt) -> None:
-    """A script: every attempt succeeds at once."""
-    executor.succeed(attempt)
 
 
 # -- the scheduler ----------------------------------------------------------------------------
@@ -342,7 +240,9 @@ class Running:
     async def instances(self, run_id: str, dag_id: str | None = None) -> list[Any]:
         return await self.fetch(
             """SELECT ti.*, v.spec -> 'tasks' -> ti.task_index ->> 'task_id' AS task_id
-                 FROM task_instance AS ti JOIN dag_run AS r ON r.id = ti.run_id JOIN dag_version AS v ON v.id = r.version_id
+                 FROM task_instance AS ti
+                 JOIN dag_run AS r ON r.id = ti.run_id
+                 JOIN dag_version AS v ON v.id = r.version_id
                 WHERE r.run_id = $1 AND r.dag_id = coalesce($2, r.dag_id) ORDER BY r.id, ti.task_index""",
             run_id,
             dag_id,
@@ -363,7 +263,7 @@ class Running:
         """Rows agree with each other, and memory with rows. Call it when the scheduler has settled."""
         await self.settled()
         await assert_consistent(self.db)
-        await _assert_memory_is_a_copy(self.session, self.db)
+        await assert_memory_is_a_copy(self.session, self.db)
 
 
 @contextlib.asynccontextmanager
@@ -399,96 +299,3 @@ async def running(
             yield it
         finally:
             await scheduler.stop(grace=0.0)
-
-
-# -- invariants -------------------------------------------------------------------------------
-
-_WRONG_POOLS = """
-    SELECT p.name, p.used, coalesce(u.used, 0)
-      FROM pool AS p
-      LEFT JOIN (
-        SELECT coalesce(t.task ->> 'pool', 'default_pool') AS name,
-               sum(coalesce((t.task ->> 'pool_slots')::int, 1)) AS used
-          FROM task_instance AS ti
-          JOIN dag_run AS r ON r.id = ti.run_id
-          JOIN dag_version AS v ON v.id = r.version_id
-         CROSS JOIN LATERAL (SELECT v.spec -> 'tasks' -> ti.task_index) AS t (task)
-         WHERE ti.state IN ('queued', 'running')
-         GROUP BY 1
-      ) AS u ON u.name = p.name
-     WHERE p.used <> coalesce(u.used, 0)
-"""
-
-_UNFINISHED_IN_FINISHED_RUNS = """
-    SELECT r.dag_id, r.run_id, ti.task_index, ti.state
-      FROM task_instance AS ti JOIN dag_run AS r ON r.id = ti.run_id
-     WHERE r.state IN ('success', 'failed') AND coalesce(r.reason, '') <> 'all_tasks_deadlocked'
-       AND (ti.state IS NULL
-            OR ti.state NOT IN ('success', 'failed', 'skipped', 'upstream_failed', 'removed'))
-"""
-
-
-async def assert_consistent(db: Database) -> None:
-    """What is true of the rows at every instant (section 35): pool use, and no unfinished task in a finished run."""
-    async with db.acquire() as conn:
-        pools = await conn.fetch(_WRONG_POOLS)
-        assert not pools, f"pool.used is not what queued and running instances use: {list(map(tuple, pools))}"
-        left = await conn.fetch(_UNFINISHED_IN_FINISHED_RUNS)
-        assert not left, f"finished runs with unfinished instances: {list(map(tuple, left))}"
-
-
-async def _assert_memory_is_a_copy(session: Session, db: Database) -> None:
-    """The boards hold exactly the running runs of the owned partitions, instance by instance as stored."""
-    holdings = session.holdings
-    async with db.acquire() as conn:
-        stored_runs = await conn.fetch(
-            "SELECT id, state FROM dag_run WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[])",
-            sorted(holdings.partitions),
-        )
-        rows = await conn.fetch(
-            "SELECT run_id, task_index, map_index, state, try_number, next_at FROM task_instance"
-            " WHERE run_id = ANY($1::bigint[])",
-            list(holdings.boards),
-        )
-    in_memory = {key: RunState.RUNNING for key in holdings.boards}
-    in_memory |= {run.key: RunState.QUEUED for dag in holdings.dags.values() for run in dag.queued}
-    assert {row["id"]: row["state"] for row in stored_runs} == in_memory
-    stored = {
-        (row["run_id"], row["task_index"], row["map_index"]): (row["state"], row["try_number"], row["next_at"])
-        for row in rows
-    }
-    held = {
-        (key, i.task, i.map_index): (i.state.stored, i.try_number, i.next_at)
-        for key, board in holdings.boards.items()
-        for i in board
-    }
-    started = {key for key, (state, *_) in held.items() if state == "running" and stored[key][0] == "queued"}
-    for key in started:  # a start is stored lazily
-        held[key] = ("queued", *held[key][1:])
-    assert stored == held
-    _assert_rooms_are_right(session)
-
-
-def _assert_rooms_are_right(session: Session) -> None:
-    """The counts that limits are checked with are those of the boards; whoever is scheduled waits somewhere."""
-    holdings = session.holdings
-    for owned in holdings.dags.values():
-        active: dict[int, int] = {}
-        tasks: dict[str, int] = dict.fromkeys(owned.room.tasks, 0)
-        for board in owned.running.values():
-            for instance in board:
-                if instance.state in HOLDING_SLOT:
-                    active[board.run.key] = active.get(board.run.key, 0) + 1
-                    if (task_id := board.graph.task_ids[instance.task]) in tasks:
-                        tasks[task_id] += 1
-                if instance.state is TaskState.SCHEDULED:
-                    waits = board.key(instance) in holdings.waiting
-                    assert waits != (instance in owned.held_back), "a scheduled instance waits nowhere, or twice"
-        room: DagRoom = owned.room
-        assert (room.active, room.by_run) == (sum(active.values()), active)
-        assert {task_id: each.active for task_id, each in room.tasks.items()} == tasks
-
-
-def every(hours: float) -> timedelta:
-    """A delta schedule."""
-    return timedelta(hours=hours)

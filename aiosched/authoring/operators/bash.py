@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-import os
+import inspect
 import shutil
-import signal
-import tempfile
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.operators.python import call_arguments
+from aiosched.authoring.operators.subprocesses import Command, command_environment, describe_code
+from aiosched.authoring.rendering import render_value
 from aiosched.errors import CommandFailed, SkipTask
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
-
-KILL_AFTER: Final = 10.0  # seconds between TERM and KILL
 
 
 class BashOperator(BaseOperator):
@@ -58,116 +54,59 @@ class BashOperator(BaseOperator):
         )
         self.cwd = cwd
         self.output_processor = output_processor
-        self._command: BashCommand | None = None
+        self._command: Command | None = None
 
     async def execute(self, context: Context) -> Any:
         """Run the command to its end; raises SkipTask or CommandFailed by its exit code."""
-        self._command = BashCommand(
-            str(self.bash_command),
-            env=self.env,
-            append_env=self.append_env,
-            cwd=self.cwd,
-            encoding=self.output_encoding,
-            log=self.log,
-            context=context,
+        environment = command_environment(context, self.env, inherit=self.env is None or self.append_env)
+        arguments = bash_arguments(self.bash_command)
+        self._command = Command(
+            arguments=arguments, env=environment, cwd=self.cwd, encoding=self.output_encoding, log=self.log
         )
-        return self._result(*await self._command.run())
+        code, last = await self._command.run()
+        if code in self.skip_on_exit_code:
+            raise SkipTask(f"the command ended with exit code {code}, which means skip")
+        if code != 0:
+            raise CommandFailed(f"The command of task {self.task_id!r} {describe_code(code)}. Its last line: {last!r}")
+        return self.output_processor(last) if self.output_processor is not None else last
 
     def on_kill(self) -> None:
         """Stop the command and everything it started."""
         if self._command is not None:
             self._command.stop()
 
-    def _result(self, code: int, last: str) -> Any:
-        if code in self.skip_on_exit_code:
-            raise SkipTask(f"the command ended with exit code {code}, which means skip")
-        if code != 0:
-            ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            raise CommandFailed(f"The command of task {self.task_id!r} {ending}. Its last line: {last!r}")
-        return self.output_processor(last) if self.output_processor is not None else last
+
+class DecoratedBashOperator(BashOperator):
+    """Runs the command that a function returns; the command may be a template. Made by `@task.bash`."""
+
+    template_fields: ClassVar[Sequence[str]] = ("env", "cwd", "op_args", "op_kwargs")
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., Any],
+        op_args: Collection[Any] | None = None,
+        op_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(bash_command="", **kwargs)
+        self.python_callable = python_callable
+        self.op_args = op_args if op_args is not None else ()
+        self.op_kwargs = op_kwargs if op_kwargs is not None else {}
+
+    async def execute(self, context: Context) -> Any:
+        """Call the function (plain or coroutine), then run what it returned."""
+        command = self.python_callable(
+            *self.op_args, **call_arguments(self.python_callable, self.op_args, self.op_kwargs, context)
+        )
+        if inspect.isawaitable(command):
+            command = await command
+        if not isinstance(command, str) or not command.strip():
+            raise CommandFailed(f"The function of task {self.task_id!r} must return a command, not {command!r}.")
+        self.bash_command = await asyncio.to_thread(render_value, self, "bash_command", command, context)
+        return await super().execute(context)
 
 
-@dataclass(kw_only=True)
-class BashCommand:
-    """One run of a command in bash, in a process group of its own; its output is logged line by line."""
-
-    command: str = field(kw_only=False)
-    context: Context
-    log: logging.Logger
-    env: Mapping[str, str] | None = None
-    append_env: bool = False
-    cwd: str | None = None
-    encoding: str = "utf-8"
-    _group: int | None = None
-
-    async def run(self) -> tuple[int, str]:
-        """Run it to its end; its exit code (minus the signal's number when it was killed) and its last line."""
-        with contextlib.ExitStack() as stack:
-            folder = self.cwd or stack.enter_context(tempfile.TemporaryDirectory(prefix="aiosched-"))
-            process = await asyncio.create_subprocess_exec(
-                shutil.which("bash") or "/bin/bash",
-                "-c",
-                self.command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                cwd=folder,
-                env=self._environment(),
-                start_new_session=True,
-            )
-            self._group = process.pid
-            try:
-                last = await self._follow(process)
-                return await process.wait(), last
-            finally:
-                await _stop_group(process)
-
-    def stop(self) -> None:
-        """Ask it and everything it started to end."""
-        if self._group is not None:
-            _signal_group(self._group, signal.SIGTERM)
-
-    async def _follow(self, process: asyncio.subprocess.Process) -> str:
-        """Log each line of output as it comes; returns the last one."""
-        assert process.stdout is not None
-        rest, last = b"", ""
-        while chunk := await process.stdout.read(65536):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                last = self._log_line(line)
-        return self._log_line(rest) if rest else last
-
-    def _log_line(self, line: bytes) -> str:
-        text = line.decode(self.encoding, errors="backslashreplace").rstrip()
-        self.log.info("%s", text)
-        return text
-
-    def _environment(self) -> dict[str, str]:
-        """The variables of the command: chosen ones, and which attempt it is."""
-        given = {name: str(value) for name, value in (self.env or {}).items()}
-        chosen = {**os.environ, **given} if self.env is None or self.append_env else given
-        ti, logical_date = self.context["ti"], self.context.get("logical_date")
-        return chosen | {
-            "AIRFLOW_CTX_DAG_ID": ti.dag_id,
-            "AIRFLOW_CTX_TASK_ID": ti.task_id,
-            "AIRFLOW_CTX_DAG_RUN_ID": ti.run_id,
-            "AIRFLOW_CTX_TRY_NUMBER": str(ti.try_number),
-            "AIRFLOW_CTX_LOGICAL_DATE": logical_date.isoformat() if logical_date is not None else "",
-        }
-
-
-async def _stop_group(process: asyncio.subprocess.Process) -> None:
-    """TERM, then KILL, for a command that still runs, as when its attempt was cancelled."""
-    if process.returncode is not None:
-        return
-    _signal_group(process.pid, signal.SIGTERM)
-    try:
-        async with asyncio.timeout(KILL_AFTER):
-            await process.wait()
-    finally:
-        _signal_group(process.pid, signal.SIGKILL)
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+def bash_arguments(command: object) -> list[str]:
+    """How bash is started for a command."""
+    return [shutil.which("bash") or "/bin/bash", "-c", str(command)]

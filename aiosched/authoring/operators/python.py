@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from aiosched.authoring.asset_events import exhaust
 from aiosched.authoring.groups import TaskGroup
 from aiosched.authoring.operator import BaseOperator
 from aiosched.core.messages import SkipDecision
@@ -66,9 +67,14 @@ class PythonOperator(BaseOperator):
         """Call the function; a coroutine to await when `is_async`."""
         if self.is_async:
             return self._execute_async(context)
-        return self.conclude(self._call(context), context)
+        result = self._call(context)
+        if inspect.isgenerator(result):  # it yields what it says about its outlets
+            result = exhaust(result, context)
+        return self.conclude(result, context)
 
     async def _execute_async(self, context: Context) -> Any:
+        if "triggering_asset_events" in _wanted(self.python_callable)[0]:
+            await context["triggering_asset_events"].load()  # the function could not wait for it where it reads it
         return self.conclude(await self._call(context), context)
 
     def _call(self, context: Context) -> Any:
@@ -93,7 +99,7 @@ class BranchPythonOperator(PythonOperator):
 
     def conclude(self, result: Any, context: Context) -> None:
         """Leave the decision on `ti.skip_decision`; raises BranchError for an id that is not in the DAG."""
-        context["ti"].skip_decision = SkipDecision(followed=_followed(self, result, context["dag"]))
+        context["ti"].skip_decision = SkipDecision(followed=followed_tasks(self, result, context["dag"]))
 
 
 class ShortCircuitOperator(PythonOperator):
@@ -156,7 +162,7 @@ def _wanted(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
     return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-def _followed(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[str, ...]:
+def followed_tasks(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[str, ...]:
     """The task ids that a branch's result names: tasks, and the first tasks of groups."""
     if result is None:
         return ()

@@ -130,9 +130,9 @@ class BaseSensorOperator(BaseOperator):
             found = await self.poke(context)
         except Exception as error:
             found = self._weighed(error)
-        if found:
-            return _value(found)
-        self.defer(trigger=self.deferred_on(context), method_name="execute_complete", timeout=self.timeout)
+        if not found:
+            self.defer(trigger=self.deferred_on(context), method_name="execute_complete", timeout=self.timeout)
+        return _value(found)
 
     def deferred_on(self, context: Context) -> BaseTrigger:
         """The trigger that waits for the same as `poke`, for sensors with the parameter `deferrable`."""

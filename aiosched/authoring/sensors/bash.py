@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.operators.bash import BashCommand
+from aiosched.authoring.operators.bash import bash_arguments
 from aiosched.authoring.operators.sensor import BaseSensorOperator
+from aiosched.authoring.operators.subprocesses import Command, command_environment, describe_code
 from aiosched.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -36,16 +37,19 @@ class BashSensor(BaseSensorOperator):
         self.env = env
         self.output_encoding = output_encoding
         self.retry_exit_code = retry_exit_code
-        self._command: BashCommand | None = None
+        self._command: Command | None = None
 
     async def poke(self, context: Context) -> bool:
         """Run the command once."""
-        self._command = BashCommand(
-            str(self.bash_command), env=self.env, encoding=self.output_encoding, log=self.log, context=context
+        environment = command_environment(context, self.env, inherit=self.env is None)
+        self._command = Command(
+            arguments=bash_arguments(self.bash_command), env=environment, encoding=self.output_encoding, log=self.log
         )
         code, last = await self._command.run()
         if code != 0 and self.retry_exit_code is not None and code != self.retry_exit_code:
-            raise CommandFailed(f"The command of sensor {self.task_id!r} ended with exit code {code}: {last!r}")
+            raise CommandFailed(
+                f"The command of sensor {self.task_id!r} {describe_code(code)}. Its last line: {last!r}"
+            )
         return code == 0
 
     def on_kill(self) -> None:

@@ -1,0 +1,66 @@
+"""A task that sends a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aiosched.authoring.http import HttpCall, checked, judged
+from aiosched.authoring.operator import BaseOperator
+from aiosched.errors import CommandFailed
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+
+
+class HttpOperator(BaseOperator):
+    """Sends a request and pushes the text of its answer, or what `response_filter(response)` makes of it.
+
+    A status of 400 and above fails the task, as does a false `response_check(response)`; both functions may be
+    coroutines and name parts of the context. `endpoint` is a URL, or what stands behind the host of the connection
+    `http_conn_id`. `data` is the query of a GET, else a form (dict) or a body; `extra_options` are further ones of the
+    request: timeout, verify, allow_redirects, json, params, cookies. Needs `aiosched[http]`.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ("endpoint", "data", "headers", "extra_options")
+    template_fields_renderers: ClassVar[Mapping[str, str]] = {"headers": "json", "data": "py"}
+    ui_color = "#f4a460"
+
+    def __init__(
+        self,
+        *,
+        endpoint: str | Any = "",
+        method: str = "POST",
+        http_conn_id: str | None = None,
+        data: Any = None,
+        headers: Mapping[str, str] | Any | None = None,
+        response_check: Callable[..., Any] | None = None,
+        response_filter: Callable[..., Any] | None = None,
+        extra_options: Mapping[str, Any] | None = None,
+        log_response: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.endpoint = endpoint
+        self.method = method
+        self.http_conn_id = http_conn_id
+        self.data = data
+        self.headers = headers or {}
+        self.response_check = response_check
+        self.response_filter = response_filter
+        self.extra_options = dict(extra_options or {})
+        self.log_response = log_response
+
+    async def execute(self, context: Context) -> Any:
+        """Send it once; raises CommandFailed."""
+        call = HttpCall(
+            method=self.method, endpoint=self.endpoint, http_conn_id=self.http_conn_id, data=self.data,
+            headers=self.headers, options=self.extra_options,
+        )  # fmt: skip
+        response = await call.send()
+        if self.log_response:
+            self.log.info("%s", response.text)
+        checked(response)
+        if self.response_check is not None and not await judged(self.response_check, response, context):
+            raise CommandFailed(f"The response_check of task {self.task_id!r} does not accept the answer.")
+        return response.text if self.response_filter is None else await judged(self.response_filter, response, context)

@@ -1,0 +1,109 @@
+"""Commands that tasks run: each in a process group of its own, its output logged line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+
+KILL_AFTER: Final = 10.0  # seconds between TERM and KILL
+
+
+@dataclass(kw_only=True)
+class Command:
+    """One run of a program. `env` is all that it sees; `cwd` a temporary folder unless given."""
+
+    arguments: Sequence[str]
+    env: Mapping[str, str]
+    log: logging.Logger
+    cwd: str | None = None
+    encoding: str = "utf-8"
+    _group: int | None = None
+
+    async def run(self) -> tuple[int, str]:
+        """Run it to its end; its exit code (minus the signal's number when it was killed) and its last line.
+
+        When the caller is cancelled, the group gets TERM, then KILL.
+        """
+        with contextlib.ExitStack() as stack:
+            folder = self.cwd or stack.enter_context(tempfile.TemporaryDirectory(prefix="aiosched-"))
+            process = await asyncio.create_subprocess_exec(
+                *self.arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                cwd=folder,
+                env=dict(self.env),
+                start_new_session=True,
+            )
+            self._group = process.pid
+            try:
+                last = await self._follow(process)
+                return await process.wait(), last
+            finally:
+                await _stop_group(process)
+
+    def stop(self) -> None:
+        """Ask it and everything it started to end."""
+        if self._group is not None:
+            _signal_group(self._group, signal.SIGTERM)
+
+    async def _follow(self, process: asyncio.subprocess.Process) -> str:
+        """Log each line of output as it comes; returns the last one."""
+        assert process.stdout is not None
+        rest, last = b"", ""
+        while chunk := await process.stdout.read(65536):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                last = self._log_line(line)
+        return self._log_line(rest) if rest else last
+
+    def _log_line(self, line: bytes) -> str:
+        text = line.decode(self.encoding, errors="backslashreplace").rstrip()
+        self.log.info("%s", text)
+        return text
+
+
+def describe_code(code: int) -> str:
+    """How a command ended, for people: `ended with exit code 3`, `was killed by SIGTERM`."""
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+def command_environment(context: Context, given: Mapping[str, str] | None, *, inherit: bool) -> dict[str, str]:
+    """The variables of a command: those given, besides the worker's with `inherit`, and which attempt it is."""
+    ti, logical_date = context["ti"], context.get("logical_date")
+    return {
+        **(os.environ if inherit else {}),
+        **{name: str(value) for name, value in (given or {}).items()},
+        "AIRFLOW_CTX_DAG_ID": ti.dag_id,
+        "AIRFLOW_CTX_TASK_ID": ti.task_id,
+        "AIRFLOW_CTX_DAG_RUN_ID": ti.run_id,
+        "AIRFLOW_CTX_TRY_NUMBER": str(ti.try_number),
+        "AIRFLOW_CTX_LOGICAL_DATE": logical_date.isoformat() if logical_date is not None else "",
+    }
+
+
+async def _stop_group(process: asyncio.subprocess.Process) -> None:
+    """TERM, then KILL, for a command that still runs, as when its attempt was cancelled."""
+    if process.returncode is not None:
+        return
+    _signal_group(process.pid, signal.SIGTERM)
+    try:
+        async with asyncio.timeout(KILL_AFTER):
+            await process.wait()
+    finally:
+        _signal_group(process.pid, signal.SIGKILL)
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

@@ -1,0 +1,158 @@
+"""A task that starts a run of another DAG."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aiosched.authoring import checks
+from aiosched.authoring.dates import aware
+from aiosched.authoring.operator import BaseOperator, Seconds
+from aiosched.authoring.serialize import strict_json
+from aiosched.authoring.services import acall
+from aiosched.authoring.triggers.external import DagStateTrigger
+from aiosched.core.states import RunState
+from aiosched.errors import AioschedError, Refused, SkipTask
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+
+
+class TriggeredRunFailed(AioschedError):
+    """The run that a task had triggered and waited for has failed; retryable (which triggers another run)."""
+
+
+class TriggerDagRunOperator(BaseOperator):
+    """Starts a run of the DAG `trigger_dag_id`, with `conf`, and pushes its id as `trigger_run_id`.
+
+    When a run with this `trigger_run_id` or `logical_date` exists: `reset_dag_run` clears it, so that it runs
+    again, `skip_when_already_exists` skips the task, else it fails. With `wait_for_completion` the task asks every
+    `poke_interval` seconds until the run is in one of `allowed_states` (success), and fails when it gets into one of
+    `failed_states` (failed); with `deferrable` it needs no worker meanwhile. A paused DAG's run waits, unless
+    `fail_when_dag_is_paused` fails the task.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (
+        "trigger_dag_id",
+        "trigger_run_id",
+        "logical_date",
+        "conf",
+        "wait_for_completion",
+        "skip_when_already_exists",
+    )
+    template_fields_renderers: ClassVar[Mapping[str, str]] = {"conf": "py"}
+    ui_color = "#ffefeb"
+
+    def __init__(
+        self,
+        *,
+        trigger_dag_id: str | Any,
+        trigger_run_id: str | Any | None = None,
+        conf: Mapping[str, Any] | Any | None = None,
+        logical_date: str | datetime | Any | None = None,
+        reset_dag_run: bool = False,
+        wait_for_completion: bool = False,
+        poke_interval: Seconds = 60,
+        allowed_states: Sequence[str] | None = None,
+        failed_states: Sequence[str] | None = None,
+        skip_when_already_exists: bool = False,
+        fail_when_dag_is_paused: bool = False,
+        deferrable: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.trigger_dag_id = trigger_dag_id
+        self.trigger_run_id = trigger_run_id
+        self.conf = conf
+        self.logical_date = logical_date
+        self.reset_dag_run = reset_dag_run
+        self.wait_for_completion = wait_for_completion
+        self.poke_interval = checks.duration("poke_interval", poke_interval, self._origin).total_seconds()
+        self.allowed_states = self._states("allowed_states", allowed_states, RunState.SUCCESS)
+        self.failed_states = self._states("failed_states", failed_states, RunState.FAILED)
+        self.skip_when_already_exists = skip_when_already_exists
+        self.fail_when_dag_is_paused = fail_when_dag_is_paused
+        self.deferrable = deferrable
+
+    async def execute(self, context: Context) -> None:
+        """Ask for the run, and wait for it if that is wanted."""
+        run_id = await self._trigger()
+        context["ti"].xcom_push("trigger_run_id", run_id)
+        self.log.info("triggered run %s of %s", run_id, self.trigger_dag_id)
+        if not self.wait_for_completion:
+            return
+        if self.deferrable:
+            trigger = DagStateTrigger(self.trigger_dag_id, run_id, self._final_states, self.poke_interval)
+            self.defer(trigger=trigger, method_name="execute_complete")
+        while (state := await self._state(run_id=run_id)) not in self._final_states:
+            await asyncio.sleep(self.poke_interval)
+        self._judge(run_id, state)
+
+    def execute_complete(self, context: Context, event: Any) -> None:
+        """Go on after the deferral: the run has ended."""
+        self._judge(event["run_id"], event["state"])
+
+    async def _trigger(self) -> str:
+        date = None if self.logical_date is None else aware("logical_date", self.logical_date).isoformat()
+        try:
+            answer = await acall(
+                "trigger_dag",
+                dag_id=self.trigger_dag_id,
+                run_id=self.trigger_run_id,
+                logical_date=date,
+                conf=strict_json(self.conf or {}),
+                fail_when_paused=self.fail_when_dag_is_paused,
+            )
+        except Refused:
+            existing = await self._existing(date)
+            if existing is None:
+                raise
+            return await self._use_existing(existing)
+        if answer["is_paused"]:
+            self.log.warning("DAG %s is paused: its run waits until it is unpaused", self.trigger_dag_id)
+        return str(answer["run_id"])
+
+    async def _existing(self, date: str | None) -> str | None:
+        """The run that is in the way, if that is why it was refused."""
+        if self.trigger_run_id is None and date is None:
+            return None
+        for wanted in ({"run_id": self.trigger_run_id}, {"logical_date": date}):
+            run = (await acall("run_state", dag_id=self.trigger_dag_id, **wanted))["run"]
+            if run is not None:
+                return str(run["run_id"])
+        return None
+
+    async def _use_existing(self, run_id: str) -> str:
+        if self.reset_dag_run:
+            self.log.info("run %s exists already and is cleared", run_id)
+            await acall("clear_run", dag_id=self.trigger_dag_id, run_id=run_id)
+            return run_id
+        if self.skip_when_already_exists:
+            raise SkipTask(f"run {run_id} of {self.trigger_dag_id!r} exists already")
+        raise Refused(
+            f"Run {run_id!r} of DAG {self.trigger_dag_id!r} exists already: choose another trigger_run_id or "
+            "logical_date, or set reset_dag_run or skip_when_already_exists."
+        )
+
+    async def _state(self, *, run_id: str) -> str | None:
+        run = (await acall("run_state", dag_id=self.trigger_dag_id, run_id=run_id))["run"]
+        if run is None:
+            self._judge(run_id, None)
+        return str(run["state"])
+
+    def _judge(self, run_id: str, state: str | None) -> None:
+        if state is None:
+            raise TriggeredRunFailed(f"Run {run_id!r} of DAG {self.trigger_dag_id!r} does not exist any more.")
+        if state in self.failed_states:
+            raise TriggeredRunFailed(f"Run {run_id!r} of DAG {self.trigger_dag_id!r} is {state}.")
+        self.log.info("run %s of %s is %s", run_id, self.trigger_dag_id, state)
+
+    @property
+    def _final_states(self) -> list[str]:
+        return [*self.allowed_states, *self.failed_states]
+
+    def _states(self, name: str, given: Sequence[str] | None, default: RunState) -> list[str]:
+        states = [str(getattr(state, "value", state)) for state in ([default] if given is None else given)]
+        return [checks.one_of(name, state, set(map(str, RunState)), self._origin) for state in states]

@@ -1,0 +1,52 @@
+"""`@setup` and `@teardown`: functions as the tasks that make and remove what other tasks need.
+
+Source: the semantics reference, section 8.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, overload
+
+from aiosched.authoring.checks import fail
+from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.taskflow import TaskFunction, task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def setup(function: Callable[P, R] | TaskFunction[P, R]) -> TaskFunction[P, R]:
+    """Make a function, or what `@task` made of one, a setup: its tasks prepare what the tasks after them need.
+
+    A setup whose teardown is downstream of a task is cleared together with it. Tasks directly after a setup
+    must have the trigger rule `all_success`.
+    """
+    return _marked("setup", function, BaseOperator.as_setup)
+
+
+@overload
+def teardown(function: Callable[P, R] | TaskFunction[P, R], /) -> TaskFunction[P, R]: ...
+@overload
+def teardown(
+    function: None = None, /, *, on_failure_fail_dagrun: bool = False
+) -> Callable[[Callable[P, R] | TaskFunction[P, R]], TaskFunction[P, R]]: ...
+def teardown(function: Any = None, /, *, on_failure_fail_dagrun: bool = False) -> Any:
+    """Make a function, or what `@task` made of one, a teardown: its tasks remove what their setups made.
+
+    A teardown runs when all that is before it is done and one of its setups succeeded. Whether it fails does
+    not matter to the run, unless `on_failure_fail_dagrun`. `@teardown` or `@teardown(on_failure_fail_dagrun=True)`.
+    """
+    mark = functools.partial(BaseOperator.as_teardown, on_failure_fail_dagrun=on_failure_fail_dagrun)
+    if function is None:
+        return functools.partial(_marked, "teardown", mark=mark)
+    return _marked("teardown", function, mark)
+
+
+def _marked(name: str, function: Any, mark: Callable[[BaseOperator], Any]) -> TaskFunction[Any, Any]:
+    if not isinstance(function, TaskFunction):
+        if hasattr(function, "expand"):
+            raise fail(f"@{name} cannot stand over a task group. Put it over the tasks inside.")
+        function = task(function)
+    return function.marked(mark)

@@ -1,0 +1,106 @@
+"""Variables and connections through the real service: from the database, by the scheduler, to tasks in workers."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiosched.config import Settings
+from aiosched.core.connections import ConnectionValue
+from aiosched.core.states import RunState
+from aiosched.db.engine import Database
+from aiosched.db.keyring import Keyring, new_key
+from aiosched.db.secrets import SecretStore, VariableValue
+from aiosched.errors import NotFound, Refused
+from aiosched.scheduler import Scheduler
+from aiosched.scheduler.secret_services import secret_services
+from aiosched.scheduler.task_services import DatabaseServices
+
+SALES = ConnectionValue.from_uri("sales", "postgres://user:hunter2@db/x")
+
+
+async def ask(db: Database, keyring: Keyring, name: str, **args: Any) -> Any:
+    return json.loads(await DatabaseServices(db, secret_services(keyring)).call(1, name, json.dumps(args)))
+
+
+async def test_tasks_read_set_and_delete_variables_and_read_connections(db: Database) -> None:
+    keyring = Keyring(new_key())
+    await SecretStore(db, keyring).set_connections([SALES])
+
+    await ask(db, keyring, "variable", set="cursor", value="7", description=None)
+
+    assert await ask(db, keyring, "variable", get="cursor") == {"value": "7"}
+    await ask(db, keyring, "variable", delete="cursor")
+    assert await ask(db, keyring, "variable", get="cursor") == {"value": None}
+    assert (await ask(db, keyring, "connection", get="sales"))["value"]["password"] == "hunter2"
+    assert await ask(db, keyring, "connection", get="other") == {"value": None}
+    with pytest.raises(NotFound):
+        await ask(db, keyring, "variable", delete="cursor")
+
+
+async def test_what_tasks_set_leaves_no_line_in_the_audit_log(db: Database) -> None:
+    await ask(db, Keyring(new_key()), "variable", set="cursor", value="7")
+
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT count(*) FROM command") == 0
+
+
+@pytest.mark.parametrize(("keys", "complaint"), [(None, "make-key"), ("nonsense", "no Fernet key")])
+async def test_a_task_is_told_why_there_is_no_key(db: Database, keys: str | None, complaint: str) -> None:
+    with pytest.raises(Refused, match=complaint):
+        await ask(db, Keyring(keys), "variable", set="cursor", value="7")
+
+
+DAG = """
+from aiosched import BashOperator, Connection, DAG, Variable, task
+
+with DAG("reads", schedule=None):
+
+    @task
+    def login():
+        password = Connection.get("sales").password
+        Variable.set("seen", "yes")
+        print("logging in with", password)
+        raise ValueError(f"{password} was refused")
+
+    @task
+    async def later():
+        print("the key is", await Variable.aget("api_key"))
+
+    login() >> BashOperator(task_id="never", bash_command="true")
+    later() >> BashOperator(task_id="call", bash_command="echo {{ var.value.api_key }} {{ var.value.region }}")
+"""
+
+
+async def test_secrets_reach_tasks_in_workers_and_neither_logs_nor_tables(
+    db: Database, dsn: str, tmp_path: Path
+) -> None:
+    dags, home, key = tmp_path / "dags", tmp_path / "home", new_key()
+    dags.mkdir()
+    (dags / "reads.py").write_text(textwrap.dedent(DAG))
+    store = SecretStore(db, Keyring(key))
+    await store.set_connections([SALES])
+    await store.set_variables({"api_key": VariableValue("sk-live-1"), "region": VariableValue("eu-west-1")})
+    settings = Settings.model_validate({"core": {"home": home}, "secrets": {"fernet_keys": key}})
+
+    async with Scheduler(dsn=dsn, dags_folder=dags, executor="local", settings=settings) as scheduler:
+        run = await scheduler.trigger("reads", run_id="r")
+        state = await run.wait(timeout=60)
+
+    assert state is RunState.FAILED
+    assert (await store.get_variable("seen")).value == "yes"
+    logs = {path.parent.name: path.read_text() for path in home.rglob("*.log")}
+    assert "logging in with ***" in logs["task_id=login"]
+    assert "the key is ***" in logs["task_id=later"]
+    assert "*** eu-west-1" in logs["task_id=call"]
+    async with db.acquire() as conn:
+        tables = [row[0] for row in await conn.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        rows = [str(row) for table in tables for row in await conn.fetch(f"SELECT t::text FROM {table} AS t")]
+        reason = await conn.fetchval("SELECT reason FROM task_instance WHERE state = 'failed'")
+    assert reason == "ValueError: *** was refused"
+    everything = "\n".join([*rows, *logs.values()]).replace('"hunter2"', "")
+    assert [secret for secret in ("hunter2", "sk-live-1") if secret in everything and secret != "sk-live-1"] == []
