@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from aiosched.authoring.params import Param
     from aiosched.authoring.rendering import literal
+    from aiosched.authoring.setup_teardown import setup, teardown
     from aiosched.authoring.taskflow import task
     from aiosched.authoring.variables import Variable
     from aiosched.authoring.xcom_arg import XComArg
@@ -80,8 +81,10 @@ _HOMES = {
     "dag": "authoring.decorators",
     "get_current_context": "authoring.context",
     "literal": "authoring.rendering",
+    "setup": "authoring.setup_teardown",
     "task": "authoring.taskflow",
     "task_group": "authoring.decorators",
+    "teardown": "authoring.setup_teardown",
 }
 
 
@@ -137,6 +140,8 @@ __all__ = [
     "dag",
     "get_current_context",
     "literal",
+    "setup",
     "task",
     "task_group",
+    "teardown",
 ]

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.params import DagParam, Param, ParamsDict
     from aiosched.authoring.rendering import literal
     from aiosched.authoring.settings import AuthoringDefaults, use_defaults
+    from aiosched.authoring.setup_teardown import setup, teardown
     from aiosched.authoring.task_instance import TaskInstance
     from aiosched.authoring.taskflow import task
     from aiosched.authoring.variables import Variable
@@ -88,7 +89,9 @@ _HOMES = {
     "literal": "rendering",
     "load_file": "loader",
     "may_define_dags": "loader",
+    "setup": "setup_teardown",
     "task": "taskflow",
+    "teardown": "setup_teardown",
     "use_defaults": "settings",
 }
 
@@ -143,6 +146,8 @@ __all__ = [
     "literal",
     "load_file",
     "may_define_dags",
+    "setup",
     "task",
+    "teardown",
     "use_defaults",
 ]

@@ -59,7 +59,7 @@ class PartialFunction(Generic[P, R]):
 
     def _mapped(self, inputs: ExpandInput) -> XComArg:
         options = self._function.operator_options((), self._kwargs)
-        return XComArg(mapped_operator(self._function.operator, options, inputs, into=_INTO))
+        return self._function.output_of(mapped_operator(self._function.operator, options, inputs, into=_INTO))
 
 
 def checked_arguments(

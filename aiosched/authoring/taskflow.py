@@ -13,6 +13,7 @@ from aiosched.authoring.checks import fail
 from aiosched.authoring.context import CONTEXT_KEYS
 from aiosched.authoring.function_mapping import PartialFunction
 from aiosched.authoring.location import author_location
+from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
 from aiosched.authoring.operators.sensor import PythonSensor
 from aiosched.authoring.xcom_arg import XComArg
@@ -57,10 +58,17 @@ class TaskFunction(Generic[P, R]):
         self.function = function
         self.operator = operator
         self.options = dict(options)
+        self.mark: Callable[[BaseOperator], Any] | None = None  # applied to each task that it makes
 
     def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
         self._check_call(args, kwargs)
-        return XComArg(self.operator(**self.operator_options(args, kwargs)))
+        return self.output_of(self.operator(**self.operator_options(args, kwargs)))
+
+    def output_of(self, made: BaseOperator) -> XComArg:
+        """What is returned for a new task of this function."""
+        if self.mark is not None:
+            self.mark(made)
+        return XComArg(made)
 
     def operator_options(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What the operator is made with when the function is called so; the task id is free in the current DAG."""
@@ -87,7 +95,15 @@ class TaskFunction(Generic[P, R]):
 
     def override(self, **options: Any) -> TaskFunction[P, R]:
         """The same function with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""
-        return TaskFunction(self.function, self.operator, {**self.options, **options})
+        other = TaskFunction(self.function, self.operator, {**self.options, **options})
+        other.mark = self.mark
+        return other
+
+    def marked(self, mark: Callable[[BaseOperator], Any]) -> TaskFunction[P, R]:
+        """The same function, whose tasks are setups or teardowns."""
+        other = self.override()
+        other.mark = mark
+        return other
 
     def _check_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         try:

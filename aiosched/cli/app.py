@@ -47,7 +47,8 @@ def _hidden(name: str, *arguments: str) -> Entry:
 # Singular nouns, and what Airflow calls the same thing.
 _ALIASES: Final = {
     **{
-        name.removesuffix("s"): _hidden(name) for name in ("dags", "runs", "tasks", "assets", "pools", "variables", "connections")
+        name.removesuffix("s"): _hidden(name)
+        for name in ("dags", "runs", "tasks", "assets", "pools", "variables", "connections")
     },
     "backfills": _hidden("backfill"),
     "scheduler": _hidden("serve", "--no-web"),

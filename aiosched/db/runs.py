@@ -116,6 +116,27 @@ async def load_runs(conn: Connection, keys: Iterable[int]) -> list[Run]:
     return [_run(row) for row in await conn.fetch(LOAD_RUNS, list(keys))]
 
 
+FIND_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM dag_run WHERE dag_id = $1 AND run_id = ANY($2::text[]) ORDER BY id"
+
+
+async def find_runs(conn: Connection, dag_id: str, run_ids: Sequence[str]) -> list[Run]:
+    """The runs of a DAG with these run ids; unknown ones are absent. Index: uq_dag_run_dag_id_run_id."""
+    return [_run(row) for row in await conn.fetch(FIND_RUNS, dag_id, list(run_ids))] if run_ids else []
+
+
+FIND_RUN_IDS: Final = """
+    SELECT run_id FROM dag_run
+     WHERE dag_id = $1 AND ($2::timestamptz IS NULL OR logical_date >= $2)
+       AND ($3::timestamptz IS NULL OR logical_date <= $3)
+     ORDER BY logical_date, id
+"""
+
+
+async def find_run_ids(conn: Connection, dag_id: str, first: datetime | None, final: datetime | None) -> list[str]:
+    """The run ids of a DAG's runs with a logical date in [first, final]; without both, of all its runs."""
+    return [row["run_id"] for row in await conn.fetch(FIND_RUN_IDS, dag_id, first, final)]
+
+
 def _run(row: Any) -> Run:
     state = RunState(row["state"])
     return Run(

@@ -335,14 +335,16 @@ deferred_trigger = Table(
     "deferred_trigger",
     metadata,
     *_task_key(try_number=False),
-    _partition(),
     Column("classpath", Text, nullable=False),
     Column("kwargs", JSON, nullable=False),
     Column("next_method", Text, nullable=False),
     Column("next_kwargs", JSON, nullable=False, server_default=text("'{}'")),
     _instant("timeout_at"),
+    Column("holds_pool", Boolean, nullable=False, server_default=text("false")),  # its pool slots count as used
+    Column("event", JSON),  # of the trigger, once it has fired
+    Column("error", Text),  # why it fires no more: with it the task goes on by failing
+    Column("timed_out", Boolean, nullable=False, server_default=text("false")),
     _created_at(),
-    Index(None, "partition"),
 )
 
 variable = Table(
@@ -442,14 +444,31 @@ callback_outbox = Table(
     metadata,
     _identity(),
     _partition(),
-    Column("kind", Text, nullable=False),  # dag_success, dag_failure, task_failure, task_retry
+    Column("kind", Text, nullable=False),  # dag_success, dag_failure, task_failure, task_retry, deadline
     Column("dag_id", Text, nullable=False),
     Column("run_id", BigInteger, nullable=False),
     Column("task_index", Integer),
     Column("map_index", Integer),
     Column("try_number", SmallInteger),
+    Column("deadline_index", Integer),
     Column("reason", Text),
-    Column("attempts", SmallInteger, nullable=False, server_default=text("0")),
+    Column("attempts", SmallInteger, nullable=False, server_default=text("0")),  # how often it was handed to a worker
+    _instant("given_up_at"),  # it was lost too often: kept for people, not delivered any more
+    Column("error", Text),
     _created_at(),
-    Index(None, "partition", "id"),
+    Index("ix_callback_outbox_waiting", "partition", "id", postgresql_where=text("given_up_at IS NULL")),
+    Index(None, "run_id"),
+)
+
+# Deadlines of runs that may still be missed, and those that were.
+deadline = Table(
+    "deadline",
+    metadata,
+    Column("run_id", BigInteger, primary_key=True),  # dag_run.id
+    Column("deadline_index", Integer, primary_key=True),  # position in the DAG version
+    _partition(),
+    _instant("deadline_time", nullable=False),
+    Column("missed", Boolean, nullable=False, server_default=text("false")),
+    _created_at(),
+    Index("ix_deadline_pending", "partition", postgresql_where=text("NOT missed")),
 )

@@ -7,7 +7,7 @@
     delete_dag   {}                                               -> {}
     emit_asset   {name, extra}  (of no DAG)                       -> {name, at}
 
-    backfill_…   see backfills.py
+    clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py
 
 A verb either does what it says, or is refused with {"error": …}. The answer is stored in the
 transaction that stores what the verb did (a verb that can be repeated without harm may be
@@ -29,7 +29,7 @@ from aiosched.db import inbox
 from aiosched.db import runs as statements
 from aiosched.db.inbox import Command, CommandResult
 from aiosched.errors import AioschedError, DagError, NotFound, Refused
-from aiosched.scheduler import backfills
+from aiosched.scheduler import backfills, clearing
 from aiosched.scheduler.assets import emit_event
 from aiosched.scheduler.due_runs import asked_for
 from aiosched.scheduler.holdings import OwnedDag
@@ -192,6 +192,9 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "unpause": _unpause,
         "cancel_run": _cancel_run,
         "delete_dag": _delete_dag,
+        "clear": clearing.clear,
+        "mark_tasks": clearing.mark_tasks,
+        "mark_run": clearing.mark_run,
         "backfill_create": backfills.create_backfill,
         "backfill_pause": backfills.pause_backfill,
         "backfill_resume": backfills.resume_backfill,

@@ -6,7 +6,8 @@
     task_states   {dag_id, run_id | logical_date, task_ids, group_id}
                   -> {dag_exists, unknown: [id], run: {run_id, state} or null, tasks: [[task_id, map_index, state]]}
 
-Those about assets are in asset_services.py. `variable` and `connection` are in secret_services.py, because they need keys.
+Those about assets are in asset_services.py; `variable` and `connection` are in secret_services.py,
+because they need keys.
 
 Instants are ISO 8601 with an offset. A service raises NotFound or Refused with a message for the
 author of the task; what it answers is JSON. Whoever adds one adds a line here and to `SERVICES`.

@@ -36,11 +36,14 @@ class DecisionLog:
     def committed(self, batch: Batch, rows: Rows, holdings: Holdings, at: datetime) -> None:
         if not self._keep:
             return
+        runs, versions, add = rows.runs, holdings.versions, self.entries.append
         for change in batch.instances:
-            self.moved(change, rows, holdings, at)
+            run = runs[change.run_id]
+            task_id = versions[run.version_id][1].task_ids[change.task_index]
+            add((at, change.state or "none", run.dag_id, run.run_id, task_id, change.map_index, change.try_number))
         for ended in batch.runs:
-            run = rows.runs[ended.id]
-            self.entries.append((at, f"run {ended.state}", run.dag_id, run.run_id, None, -1, 0))
+            run = runs[ended.id]
+            add((at, f"run {ended.state}", run.dag_id, run.run_id, None, -1, 0))
 
     def moved(self, row: InstanceChange, rows: Rows, holdings: Holdings, at: datetime) -> None:
         run = rows.runs[row.run_id]

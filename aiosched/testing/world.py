@@ -264,6 +264,7 @@ class World:
             self.clock.at = max(due, self.clock.at)
             await self._settle()
         self.clock.at = max(instant, self.clock.at)
+        await self._store_starts()
 
     async def run_for(self, span: timedelta) -> None:
         """As `run_until`, `span` from now."""
@@ -282,6 +283,7 @@ class World:
                 raise AioschedError(f"The world is not idle after {within}: use run_until for DAGs that never rest.")
             self.clock.at = max(due, self.clock.at)
             await self._settle()
+        await self._store_starts()
 
     async def step(self) -> bool:
         """One pass of whatever has work, or else a move of the clock; False when nothing is left to happen."""
@@ -328,13 +330,15 @@ class World:
         if holdings.dirty or holdings.ended or holdings.room_changed:
             await self.enqueue()
             return True
-        if self._desk.starting_late:  # a start that no other commit took along gets its own
-            for board in self._desk.starting_late:
-                if board.effects.lazy:
-                    holdings.dirty[board] = None
-            self._desk.starting_late = {}
-            return True
         return False
+
+    async def _store_starts(self) -> None:
+        """A start is stored with the next commit that concerns its run, or now that somebody may look."""
+        starts, self._desk.starting_late = self._desk.starting_late, {}
+        for board in starts:
+            if board.effects.lazy:
+                self._desk.holdings.dirty[board] = None
+        await self._settle()
 
     # -- single passes ----------------------------------------------------------------------
 

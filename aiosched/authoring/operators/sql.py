@@ -37,8 +37,8 @@ class SQLExecuteQueryOperator(BaseOperator):
     """Runs `sql`, one statement or several, and pushes what `handler` makes of the result.
 
     `conn_id` is the id of a connection, or a whole SQLAlchemy URL; `database` replaces the connection's. All statements
-    are one transaction, unless `autocommit`. A text is split at its semicolons (`split_statements=False`: not). A dict of
-    `parameters` fills `:name`, a list the driver's own marks. With several statements the last result is pushed,
+    are one transaction, unless `autocommit`. A text is split at its semicolons (`split_statements=False`: not). A dict
+    of `parameters` fills `:name`, a list the driver's own marks. With several statements the last result is pushed,
     or all of them with `return_last=False`. `handler` gets SQLAlchemy's result; None pushes nothing.
     """
 

@@ -21,7 +21,7 @@ _PIECE: Final = re.compile(
 
 
 def split_sql(text: str) -> list[str]:
-    """The statements of `text` without their semicolons, in order; those that are empty or only comments are left out."""
+    """The statements of `text` without their semicolons, in order; what is empty or only comment is left out."""
     statements: list[str] = []
     begin, meant = 0, False
     for piece in _PIECE.finditer(text):

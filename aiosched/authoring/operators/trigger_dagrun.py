@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from aiosched.authoring import checks
 from aiosched.authoring.dates import aware
 from aiosched.authoring.operator import BaseOperator, Seconds
-from aiosched.authoring.serialize import strict_json
+from aiosched.authoring.plain_values import strict_json
 from aiosched.authoring.services import acall
 from aiosched.authoring.triggers.external import DagStateTrigger
 from aiosched.core.states import RunState
@@ -82,13 +82,15 @@ class TriggerDagRunOperator(BaseOperator):
         context["ti"].xcom_push("trigger_run_id", run_id)
         self.log.info("triggered run %s of %s", run_id, self.trigger_dag_id)
         if not self.wait_for_completion:
-            return
+            return None
         if self.deferrable:
             trigger = DagStateTrigger(self.trigger_dag_id, run_id, self._final_states, self.poke_interval)
             self.defer(trigger=trigger, method_name="execute_complete")
-        while (state := await self._state(run_id=run_id)) not in self._final_states:
+        while True:
+            state = await self._state(run_id)
+            if state is None or state in self._final_states:
+                return self._judge(run_id, state)
             await asyncio.sleep(self.poke_interval)
-        self._judge(run_id, state)
 
     def execute_complete(self, context: Context, event: Any) -> None:
         """Go on after the deferral: the run has ended."""
@@ -136,11 +138,9 @@ class TriggerDagRunOperator(BaseOperator):
             "logical_date, or set reset_dag_run or skip_when_already_exists."
         )
 
-    async def _state(self, *, run_id: str) -> str | None:
+    async def _state(self, run_id: str) -> str | None:
         run = (await acall("run_state", dag_id=self.trigger_dag_id, run_id=run_id))["run"]
-        if run is None:
-            self._judge(run_id, None)
-        return str(run["state"])
+        return None if run is None else str(run["state"])
 
     def _judge(self, run_id: str, state: str | None) -> None:
         if state is None:
