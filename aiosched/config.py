@@ -105,9 +105,6 @@ class SchedulerSettings(_Section):
     allowed_run_id_pattern: Annotated[str, AfterValidator(_regex)] = Field(
         default=r"^[A-Za-z0-9_.~:+-]+$", description="what the run ids that people give may look like"
     )
-    max_losses: int = Field(
-        default=3, ge=1, description="attempts lost in a row with their worker before the task fails"
-    )
     grace: float = Field(default=30.0, ge=0, description="seconds that Ctrl-C or TERM waits for running tasks")
 
 

@@ -47,83 +47,22 @@ __all__ = ["MAX_LOSSES", "SKIPPED_DOWNSTREAM", "Board", "Effects", "FinishedTry"
 
 MAX_LOSSES: Final = 3
 SKIPPED_DOWNSTREAM: Final = "skipped_downstream"  # XCom key of a branch's decision, see `Board.recall`
-_TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 _SETTLING: Final = {
     Verdict.SKIPPED: TaskEvent.SETTLED_SKIPPED,
     Verdict.UPSTREAM_FAILED: TaskEvent.SETTLED_UPSTREAM_FAILED,
     Verdict.REMOVED: TaskEvent.SETTLED_REMOVED,
 }
-_EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
-_CANCELLED_AS_FAILED: Final = frozenset({TaskState.RUNNING, TaskState.DEFERRED, TaskState.UP_FOR_RESCHEDULE})
 
 
-class Board:
+class Board(Marking):
     """See the module docstring. `instances` are the run's rows, in any order.
 
     A task without a row (its own dates exclude the run) counts as absent: nobody waits for it.
     """
 
-    __slots__ = ("_decisions", "_pending", "_tally", "deferrals", "effects", "graph", "info", "run")
-
-    def __init__(self, graph: Graph, run: Run, instances: Iterable[Instance], *, info: RunInfo) -> None:
-        self.graph = graph
-        self.run = run
-        self.info = info
-        self.effects = Effects()
-        self.deferrals = Deferrals()
-        self._tally = Tally(graph, instances)
-        self._pending: set[int] = set()  # tasks to look at
-        self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> direct downstreams that it skips
+    __slots__ = ()
 
     # -- reading ----------------------------------------------------------------------------
-
-    def __iter__(self) -> Iterator[Instance]:
-        return iter(self._tally)
-
-    def find(self, task: int, map_index: int = -1) -> Instance | None:
-        """The instance of a task (and map index), or None."""
-        for instance in self._tally.of(task):
-            if instance.map_index == map_index:
-                return instance
-        return None
-
-    def key(self, instance: Instance) -> AttemptKey:
-        return AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number)
-
-    def attempt(self, instance: Instance) -> Attempt:
-        """What an executor needs to run the instance's current try."""
-        task = self.graph.tasks[instance.task]
-        return Attempt(
-            key=AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number),
-            run=self.info,
-            task_id=task.task_id,
-            is_async=task.is_async,
-            max_tries=instance.max_tries,
-            priority_weight=self.graph.weights[instance.task],
-            execution_timeout=task.execution_timeout,
-            first_started=instance.start_date,
-            executor=task.executor,
-            resume=self.deferrals.resume_of(instance),
-        )
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run is over."""
-        return self.run.state in (RunState.SUCCESS, RunState.FAILED)
-
-    @property
-    def unfinished(self) -> int:
-        """How many task instances are not finished."""
-        return self._tally.unfinished
-
-    @property
-    def total(self) -> int:
-        """How many task instances the run has."""
-        return sum(1 for _ in self._tally)
-
-    def counts_of(self, task: int) -> tuple[Counts, int]:
-        """The finished-upstream counts of a task and how many upstreams there are, for explanations."""
-        return self._tally.counts(task), self._tally.totals[task]
 
     # -- what happens -----------------------------------------------------------------------
 
@@ -142,7 +81,7 @@ class Board:
             if instance.state is TaskState.SCHEDULED:
                 self.effects.ready.append(instance)
             elif instance.next_at is not None and instance.state in SCHEDULABLE:
-                self.effects.timers.append((instance.next_at + _TICK, instance))
+                self.effects.timers.append((instance.next_at + TICK, instance))
             elif instance.state is TaskState.DEFERRED and not self.deferrals.wait(self.effects, instance):
                 self._go_on(instance, instance.scheduled_at)
         self._pending.update(range(len(self.graph.tasks)))
@@ -173,12 +112,6 @@ class Board:
         instance.queued_by = incarnation
         instance.reason = None
 
-    def keep_waiting(self, instance: Instance, reason: str) -> None:
-        """No room for `instance`: its row becomes `scheduled` and keeps the reason."""
-        if instance.reason != reason or instance.stored_state is not TaskState.SCHEDULED:
-            instance.reason = reason
-            self.effects.changed[instance] = None
-
     def apply(self, report: Report, now: datetime) -> bool:
         """Apply a report; False when it is about an attempt that is over (stale: drop it)."""
         if is_trigger(report.key):
@@ -187,7 +120,7 @@ class Board:
         if (
             instance is None
             or instance.try_number != report.key.try_number
-            or instance.state not in _EXECUTING
+            or instance.state not in EXECUTING
             or self.finished
         ):
             return False
@@ -258,17 +191,6 @@ class Board:
         self._pending.clear()
         self._end(RunState.FAILED, now, "timed_out", callbacks)
 
-    def cancel(self, now: datetime) -> None:
-        """A user ends the run as failed (28.5): at once, or when its unfinished teardowns are done."""
-        if self.finished:
-            return
-        self._doom("cancelled")
-        for instance in self:
-            if instance.state not in FINISHED and not self.graph.is_teardown[instance.task]:
-                fails = instance.state in _CANCELLED_AS_FAILED
-                event = TaskEvent.MARKED_FAILED if fails else TaskEvent.MARKED_SKIPPED
-                self._stop(instance, now, event, "the run was cancelled")
-        self.evaluate(now)
 
     # -- deciding ---------------------------------------------------------------------------
 
@@ -347,40 +269,7 @@ class Board:
             reason = run.reason or result.reason
             self._end(result.state, now, reason, dag_callback(self.graph, self, result.state, reason))
 
-    def _doom(self, reason: str) -> None:
-        """The run will fail, and goes on for its teardowns only. Kept in its row, since it may be read back."""
-        if self.run.reason is None:
-            self.run.reason = reason
-            self.effects.run_changed = True
-
-    def _end(self, state: RunState, now: datetime, reason: str | None, callbacks: Sequence[CallbackRequest]) -> None:
-        self.effects.callbacks += callbacks
-        self.run.state, self.run.end_date, self.run.reason = state, now, reason
-        self.effects.run_changed = True
-
     # -- changing one instance --------------------------------------------------------------
-
-    def _set(self, instance: Instance, event: TaskEvent, *, lazy: bool = False) -> None:
-        old = instance.state
-        new = advance(old, event)
-        instance.state = new
-        effects = self.effects
-        if lazy and instance not in effects.changed:
-            effects.lazy[instance] = None
-        else:
-            effects.changed[instance] = None
-        if old in HOLDING_SLOT and new not in HOLDING_SLOT:
-            effects.released.append(instance)
-        if old in ACTIVE_FOR_TASK_LIMITS and new not in ACTIVE_FOR_TASK_LIMITS:
-            effects.inactive.append(instance)
-        if old is TaskState.SCHEDULED and new is not TaskState.QUEUED:
-            if instance in effects.ready:
-                effects.ready.remove(instance)
-            else:
-                effects.withdrawn.append(instance)
-        if instance in self.deferrals:
-            self.deferrals.moved(effects, instance, old, self.key(instance))
-        self._pending.update(self._tally.moved(instance, old))
 
     def _go_on(self, instance: Instance, now: datetime | None) -> None:
         """A deferral is over (25.2): same try, and it needs a slot as any other."""
@@ -388,20 +277,6 @@ class Board:
         instance.reason = None
         self._set(instance, TaskEvent.TRIGGERED)
         self.effects.ready.append(instance)
-
-    def _settle(self, instance: Instance, event: TaskEvent, now: datetime, reason: str | None) -> None:
-        """A change of state without a run of the task (2.4): dates that are empty become now."""
-        instance.start_date = instance.start_date or now
-        instance.end_date = instance.end_date or now
-        instance.next_at = None
-        instance.reason = reason
-        self._set(instance, event)
-
-    def _stop(self, instance: Instance, now: datetime, event: TaskEvent, reason: str) -> None:
-        """As `_settle`, for one that may have an attempt: reports of that are stale from now on."""
-        if instance.state in _EXECUTING:
-            self.effects.cancelled.append(self.key(instance))
-        self._settle(instance, event, now, reason)
 
     def _skip_downstream(self, branch: Instance, skipped: frozenset[int], now: datetime) -> None:
         """Carry out a decision and keep it (7.4); one of a mapped instance is about its own map index (36)."""
@@ -443,7 +318,7 @@ class Board:
         )
         instance.next_at = report.at + timedelta(seconds=delay)
         self._set(instance, TaskEvent.FAILED_RETRYABLE)
-        self.effects.timers.append((instance.next_at + _TICK, instance))
+        self.effects.timers.append((instance.next_at + TICK, instance))
 
     def _fail_finally(self, instance: Instance, report: Report, now: datetime) -> None:
         if report.unattended or report.outcome is Outcome.LOST:
@@ -476,22 +351,6 @@ class Board:
         instance.max_tries += 1
         instance.queued_by = None
         self._set(instance, TaskEvent.LOST)
-
-    def _remember_try(self, instance: Instance, state: str, report: Report) -> None:
-        self.effects.tries.append(
-            FinishedTry(
-                key=self.key(instance),
-                state=state,
-                queued_by=instance.queued_by,
-                queued_at=instance.queued_at,
-                start_date=instance.start_date,
-                end_date=report.at,
-                reason=instance.reason,
-                details=report.details,
-                hostname=report.hostname,
-                pid=report.pid,
-            )
-        )
 
 
 def _can(instance: Instance, event: TaskEvent) -> bool:

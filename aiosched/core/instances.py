@@ -42,7 +42,7 @@ class Instance:
 class Run:
     """A DAG run's row. Instants are aware UTC.
 
-    A `reason` while it runs says that it will fail whatever becomes of its tasks: it goes
+    A `reason` before its end says how it will end, whatever becomes of its tasks: it goes
     on for its teardowns only.
     """
 
@@ -63,6 +63,7 @@ class Run:
     reason: str | None = None
     backfill_id: int | None = None
     backfill_order: int | None = None  # 1 for the first run of its backfill
+    clear_number: int = 0  # how often it was cleared
     stored_state: RunState = RunState.QUEUED
 
 

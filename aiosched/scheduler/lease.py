@@ -50,7 +50,7 @@ class Lease:
     def __init__(
         self, db: Database, identity: Identity, *, seconds: float, on_view: Callable[[View | None], None]
     ) -> None:
-        self._dsn_db = db
+        self._db = db
         self._identity = identity
         self._seconds = seconds
         self._on_view = on_view  # on the main loop; None: the lease is lost
@@ -60,6 +60,10 @@ class Lease:
         self._started: asyncio.Future[int] = self._main.create_future()
         self._trusted_until = 0.0
         self._lost = False
+        self._leave = False
+        self._conn: Connection | None = None  # of the thread alone, like the next two
+        self._incarnation: int | None = None
+        self._renewed = 0.0
         self._thread = threading.Thread(target=self._run, name="aiosched lease", daemon=True)
 
     async def start(self) -> int:
@@ -84,68 +88,68 @@ class Lease:
         self._look_now.set()
         await asyncio.to_thread(self._thread.join)
 
-    _leave = False
-
     def _run(self) -> None:
         with asyncio.Runner() as runner:
             runner.run(self._keep())
 
     async def _keep(self) -> None:
-        conn: Connection | None = None
-        incarnation: int | None = None
-        renewed = 0.0
         try:
             while not self._stop.is_set():
                 try:
-                    if conn is None or conn.is_closed():
-                        conn = await self._dsn_db.connect(application_name="aiosched lease")
-                        if incarnation is not None:
-                            await statements.lock_again(conn, incarnation)
-                            renewed = 0.0
-                    now = time.monotonic()
-                    if incarnation is None:
-                        incarnation = await self._register(conn)
-                        self._trust(now)
-                        renewed = now
-                        self._tell(self._set_started, incarnation)
-                    elif now - renewed >= self._seconds / 3:
-                        if not await statements.renew(conn, incarnation, self._seconds):
-                            raise FencedOut(f"Scheduler incarnation {incarnation} was taken over.")
-                        self._trust(now)
-                        renewed = now
-                    view = await statements.look(conn)
-                    if incarnation not in {peer.incarnation for peer in view.peers}:
-                        raise FencedOut(f"Scheduler incarnation {incarnation} was taken over.")
-                    self._tell(self._on_view, view)
+                    async with asyncio.timeout(self._seconds / 3):  # a half-open connection must not hold us
+                        await self._turn()
                 except FencedOut as error:
                     logger.warning("%s", error)
                     self._lost = True
-                    self._tell(self._on_view, None)
-                    return
                 except Exception as error:
-                    if incarnation is None:
+                    if self._incarnation is None:
                         self._tell(self._set_failed, error)
                         return
-                    if not is_retryable(error):
-                        logger.exception("lease: unexpected error")
+                    if is_retryable(error) or isinstance(error, TimeoutError):
+                        logger.warning("lease: %s", error or "no answer from the database")
                     else:
-                        logger.warning("lease: %s", error)
-                    if conn is not None:
-                        conn.terminate()
-                        conn = None
-                    if not self.trusted():
-                        self._tell(self._on_view, None)
-                        return
+                        logger.exception("lease: unexpected error")
+                    self._drop_connection()
+                if not self.trusted():
+                    self._tell(self._on_view, None)
+                    return
                 self._look_now.wait(_LOOK_SECONDS)
                 self._look_now.clear()
-            if self._leave and conn is not None and incarnation is not None:
-                await statements.leave(conn, incarnation)
+            if self._leave and self._conn is not None and self._incarnation is not None:
+                async with asyncio.timeout(self._seconds / 3):
+                    await statements.leave(self._conn, self._incarnation)
         except Exception as error:
             logger.warning("lease: could not leave in order: %s", error)
         finally:
-            if conn is not None:
-                with contextlib.suppress(Exception):
-                    await conn.close(timeout=1.0)
+            self._drop_connection()
+
+    async def _turn(self) -> None:
+        """Connect and register if need be, renew when a third of the lease is over, and look at the fleet."""
+        if self._conn is None or self._conn.is_closed():
+            self._conn = await self._db.connect(application_name="aiosched lease")
+            if self._incarnation is not None:
+                await statements.lock_again(self._conn, self._incarnation)
+                self._renewed = 0.0
+        now = time.monotonic()
+        if self._incarnation is None:
+            self._incarnation = await self._register(self._conn)
+            self._trust(now)
+            self._renewed = now
+            self._tell(self._set_started, self._incarnation)
+        elif now - self._renewed >= self._seconds / 3:
+            if not await statements.renew(self._conn, self._incarnation, self._seconds):
+                raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
+            self._trust(now)
+            self._renewed = now
+        view = await statements.look(self._conn)
+        if self._incarnation not in {peer.incarnation for peer in view.peers}:
+            raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
+        self._tell(self._on_view, view)
+
+    def _drop_connection(self) -> None:
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.terminate()
 
     async def _register(self, conn: Connection) -> int:
         me = self._identity

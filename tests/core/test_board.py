@@ -91,21 +91,6 @@ def test_a_start_may_be_stored_with_the_next_commit_and_its_end_may_come_first()
     assert (of(quick, "a").state, of(quick, "a").start_date) == (TaskState.SUCCESS, NOW - seconds(1))
 
 
-def test_a_refused_task_keeps_its_reason_until_it_gets_its_slot() -> None:
-    board = started(task("a"))
-    instance = of(board, "a")
-    board.effects.changed.clear()
-
-    board.keep_waiting(instance, "pool 'etl' is full")
-    assert (instance.reason, instance in board.effects.changed) == ("pool 'etl' is full", True)
-    instance.stored_state = TaskState.SCHEDULED
-    board.effects.changed.clear()
-    board.keep_waiting(instance, "pool 'etl' is full")
-    assert not board.effects.changed
-
-    assert grant(board, "a").reason is None
-
-
 @pytest.mark.parametrize(
     ("endings", "result"),
     [

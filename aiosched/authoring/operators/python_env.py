@@ -1,0 +1,236 @@
+"""Tasks whose function runs under another interpreter: its source, its arguments and its result travel.
+
+The function sees nothing of its module: it imports what it needs inside. Arguments and result are
+JSON with instants and durations (see triggers/encoding.py), or pickles.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import pickle
+import tempfile
+import textwrap
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from aiosched.authoring import checks
+from aiosched.authoring.operators.python import PythonOperator, call_arguments
+from aiosched.authoring.operators.subprocesses import Command, command_environment, describe_code
+from aiosched.authoring.operators.venvs import Environment, cache_folder, ensure
+from aiosched.authoring.triggers import encoding
+from aiosched.errors import AioschedError, CommandFailed, SkipTask
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+
+_SCRIPT: Final = """\
+from __future__ import annotations
+
+{source}
+
+def __main():
+    import asyncio, datetime, inspect, json, pickle, sys
+
+    readers = {{
+        "__datetime__": datetime.datetime.fromisoformat,
+        "__date__": datetime.date.fromisoformat,
+        "__time__": datetime.time.fromisoformat,
+        "__timedelta__": lambda seconds: datetime.timedelta(seconds=seconds),
+    }}
+
+    def revived(found):
+        if len(found) == 1 and (name := next(iter(found))) in readers:
+            return readers[name](found[name])
+        return found
+
+    def plain(value):
+        if isinstance(value, datetime.timedelta):
+            return {{"__timedelta__": value.total_seconds()}}
+        if isinstance(value, (datetime.date, datetime.time)):  # a datetime is a date
+            return {{f"__{{type(value).__name__.lower()}}__": value.isoformat()}}
+        if isinstance(value, (set, frozenset)):
+            return sorted(value, key=repr)
+        raise TypeError(f"the function returned a {{type(value).__name__}}, which JSON cannot hold")
+
+    with open(sys.argv[1], "rb") as file:
+        given = pickle.load(file) if {pickled} else json.load(file, object_hook=revived)
+    result = {name}(*given["args"], **given["kwargs"])
+    if inspect.isawaitable(result):
+        async def finish():
+            return await result
+        result = asyncio.run(finish())
+    text = pickle.dumps(result) if {pickled} else json.dumps(result, default=plain, allow_nan=False).encode()
+    with open(sys.argv[2], "wb") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    __main()
+"""
+
+
+class IsolatedPythonOperator(PythonOperator):
+    """Calls a function under the interpreter that `interpreter` finds. Base of the two below."""
+
+    keeps_state: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., Any],
+        serializer: str = "json",
+        string_args: Collection[str] | None = None,
+        env_vars: Mapping[str, str] | None = None,
+        inherit_env: bool = True,
+        skip_on_exit_code: int | Container[int] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(python_callable=python_callable, **kwargs)
+        self.serializer = checks.one_of("serializer", serializer, ("json", "pickle"), self._origin)
+        self.string_args = list(string_args or ())
+        self.env_vars = dict(env_vars or {})
+        self.inherit_env = inherit_env
+        self.skip_on_exit_code: Container[int] = (
+            (skip_on_exit_code,) if isinstance(skip_on_exit_code, int) else skip_on_exit_code or ()
+        )
+        self._source = self._read_source()
+        self._command: Command | None = None
+
+    @property
+    def is_async(self) -> bool:  # type: ignore[override] # whatever the function is: it runs elsewhere
+        """True: the worker only waits for the other interpreter."""
+        return True
+
+    async def interpreter(self, env: Mapping[str, str]) -> str:
+        """The interpreter to use; `env` are the variables for what has to be run for that."""
+        raise NotImplementedError
+
+    async def execute(self, context: Context) -> Any:
+        """Run the function to its end; raises SkipTask or CommandFailed by its exit code."""
+        given = self._arguments(context)
+        env = command_environment(context, self.env_vars, inherit=self.inherit_env)
+        python = await self.interpreter(env)
+        pickled = self.serializer == "pickle"
+        with tempfile.TemporaryDirectory(prefix="aiosched-python-") as folder:
+            script, taken, result = (Path(folder, name) for name in ("script.py", "arguments", "result"))
+            name = self.python_callable.__name__
+            script.write_text(_SCRIPT.format(source=self._sources(), name=name, pickled=pickled), encoding="utf-8")
+            taken.write_bytes(pickle.dumps(given) if pickled else encoding.dump(given, "arguments").encode())
+            arguments = [python, str(script), str(taken), str(result)]
+            self._command = Command(arguments=arguments, env=env, log=self.log, cwd=folder)
+            code, last = await self._command.run()
+            if code in self.skip_on_exit_code:
+                raise SkipTask(f"the function ended with exit code {code}, which means skip")
+            if code != 0 or not result.exists():
+                raise CommandFailed(f"The function of task {self.task_id!r} {describe_code(code)}. Last line: {last!r}")
+            data = result.read_bytes()
+        return self.conclude(pickle.loads(data) if pickled else encoding.load(data.decode()), context)
+
+    def on_kill(self) -> None:
+        """Stop the function and everything it started."""
+        if self._command is not None:
+            self._command.stop()
+
+    def _arguments(self, context: Context) -> dict[str, Any]:
+        """The arguments for the function: its own, and what it names of the context as far as that is plain data."""
+        kwargs: dict[str, Any] = {}
+        for name, value in call_arguments(self.python_callable, self.op_args, self.op_kwargs, context).items():
+            if name not in self.op_kwargs:
+                try:
+                    value = encoding.load(encoding.dump(value, name))
+                except TypeError:
+                    if name in inspect.signature(self.python_callable).parameters:
+                        raise AioschedError(
+                            f"Task {self.task_id!r}: {name!r} of the context cannot go to another interpreter. "
+                            "Name what you need of it, such as ds, run_id or params, or pass it as an argument."
+                        ) from None
+                    continue
+            kwargs[name] = value
+        return {"args": list(self.op_args), "kwargs": kwargs}
+
+    def _sources(self) -> str:
+        constant = f"virtualenv_string_args = {json.dumps(self.string_args)}\n\n\n" if self.string_args else ""
+        return constant + self._source
+
+    def _read_source(self) -> str:
+        """The function's text without its decorators; raises DagError for one that has none."""
+        try:
+            text = textwrap.dedent(inspect.getsource(self.python_callable))
+            (node,) = ast.parse(text).body
+        except (OSError, TypeError, SyntaxError, ValueError):
+            node, text = ast.Pass(), ""
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            raise self.fail(f"Task {self.task_id!r}: only a function made by `def` can run under another interpreter.")
+        return ast.get_source_segment(text, node) or text
+
+
+class PythonVirtualenvOperator(IsolatedPythonOperator):
+    """Calls a function in a virtual environment with `requirements` (a list, or the name or text of a file).
+
+    The environment is made when it is first needed and kept in `venv_cache_path` (`~/.cache/aiosched/venvs`), one
+    for each set of requirements, `python_version` and options. The function imports what it needs inside.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (
+        "requirements",
+        "index_urls",
+        "venv_cache_path",
+        *PythonOperator.template_fields,
+    )
+    template_ext: ClassVar[Sequence[str]] = (".txt",)
+
+    def __init__(
+        self,
+        *,
+        requirements: Collection[str] | str | None = None,
+        python_version: str | None = None,
+        system_site_packages: bool = True,
+        pip_install_options: Sequence[str] | None = None,
+        index_urls: Collection[str] | str | None = None,
+        venv_cache_path: str | Path | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.requirements = requirements or []
+        self.python_version = python_version
+        self.system_site_packages = system_site_packages
+        self.pip_install_options = list(pip_install_options or ())
+        self.index_urls = index_urls or []
+        self.venv_cache_path = venv_cache_path
+
+    async def interpreter(self, env: Mapping[str, str]) -> str:
+        """That of the environment, made if need be."""
+        wanted = Environment(
+            requirements=_lines(self.requirements),
+            python=self.python_version,
+            system_site_packages=self.system_site_packages,
+            pip_install_options=tuple(self.pip_install_options),
+            index_urls=_lines(self.index_urls),
+        )
+        cache = Path(self.venv_cache_path) if self.venv_cache_path else cache_folder()
+        return str(await ensure(wanted, cache, log=self.log, env=env))
+
+
+class ExternalPythonOperator(IsolatedPythonOperator):
+    """Calls a function under the interpreter at the path `python`, such as that of a virtual environment."""
+
+    template_fields: ClassVar[Sequence[str]] = ("python", *PythonOperator.template_fields)
+
+    def __init__(self, *, python: str | Path, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.python = str(python)
+
+    async def interpreter(self, env: Mapping[str, str]) -> str:
+        """`python`; raises AioschedError when it does not exist."""
+        if not Path(self.python).exists():
+            raise AioschedError(f"Task {self.task_id!r}: there is no interpreter {self.python!r} on this machine.")
+        return self.python
+
+
+def _lines(value: Collection[str] | str) -> tuple[str, ...]:
+    """Requirements one by one, without comments."""
+    listed = value.splitlines() if isinstance(value, str) else value
+    return tuple(line.strip() for line in listed if line.strip() and not line.strip().startswith("#"))

@@ -1,0 +1,89 @@
+"""Virtual environments for tasks: made once for each set of requirements, kept in a cache folder."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from logging import Logger
+from pathlib import Path
+from typing import Final
+
+from aiosched.authoring.operators.subprocesses import Command, describe_code
+from aiosched.errors import AioschedError, CommandFailed
+
+_READY: Final = ".ready"  # stands in an environment that is complete
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """What a virtual environment is made of. `python` is a version ("3.12") or a path; None: the worker's own."""
+
+    requirements: tuple[str, ...] = ()
+    python: str | None = None
+    system_site_packages: bool = True
+    pip_install_options: tuple[str, ...] = ()
+    index_urls: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Tells environments apart, also those of different interpreters."""
+        text = json.dumps([asdict(self), self.interpreter()], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def interpreter(self) -> str:
+        """The interpreter that makes it; raises AioschedError when there is none."""
+        if self.python is None:
+            return sys.executable
+        name = self.python if os.sep in self.python else f"python{self.python}"
+        found = shutil.which(name)
+        if found is None:
+            raise AioschedError(f"There is no interpreter {name!r} on this machine: install it, or name another one.")
+        return found
+
+
+async def ensure(environment: Environment, cache: Path, *, log: Logger, env: Mapping[str, str]) -> Path:
+    """The interpreter of the environment, which is made first if the cache does not have it.
+
+    Several processes may ask at once: one makes it, the others wait. Raises CommandFailed when pip fails.
+    """
+    folder = cache / f"venv-{environment.digest}"
+    python = folder / "bin" / "python"
+    if (folder / _READY).exists():
+        return python
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"venv-{environment.digest}.lock").open("w") as lock:
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)  # falls when the file is closed
+        if not (folder / _READY).exists():
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            for arguments in _commands(environment, folder):
+                log.info("making a virtual environment: %s", " ".join(arguments))
+                code, last = await Command(arguments=arguments, env=env, log=log).run()
+                if code != 0:
+                    raise CommandFailed(f"A virtual environment cannot be made: it {describe_code(code)}: {last!r}")
+            (folder / _READY).touch()
+    return python
+
+
+def cache_folder() -> Path:
+    """Where environments are kept unless a task says otherwise."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aiosched" / "venvs"
+
+
+def _commands(environment: Environment, folder: Path) -> Iterator[Sequence[str]]:
+    options = ["--system-site-packages"] if environment.system_site_packages else []
+    if not environment.requirements:
+        options.append("--without-pip")
+    yield [environment.interpreter(), "-m", "venv", *options, str(folder)]
+    if environment.requirements:
+        sources = [part for url in environment.index_urls[1:] for part in ("--extra-index-url", url)]
+        if environment.index_urls:
+            sources = ["--index-url", environment.index_urls[0], *sources]
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", *sources]
+        yield [*pip, *environment.pip_install_options, *environment.requirements]
