@@ -42,7 +42,7 @@ class Outcome:
 
 
 def schedules(number: int, *, seed: int = 1) -> list[DagSpec]:
-    """`number` DAGs, the same for every call: of each ten one runs hourly or oftener, six daily, the rest seldom."""
+    """`number` DAGs, the same for every call: of each twenty one runs about hourly, one a few times a day, twelve daily."""
     chance = random.Random(seed)
     return [_dag(position, chance) for position in range(number)]
 
@@ -54,7 +54,9 @@ def _dag(position: int, chance: random.Random) -> DagSpec:
     schedule: AnyTimetable
     match position % 10:
         case 0:
-            schedule = parse_schedule(chance.choice(["@hourly", f"{minute} * * * *", f"*/30 * * * *"]), timezone=zone)
+            often = ["@hourly", f"{minute} * * * *", f"{minute} */2 * * *"]
+            seldom = ["0 */6 * * *", "0 */12 * * *"]
+            schedule = parse_schedule(chance.choice(often if position % 20 == 0 else seldom), timezone=zone)
         case 1 | 2 | 3:
             schedule = parse_schedule(f"{minute} {hour} * * *", timezone=zone)
         case 4:

@@ -1,4 +1,4 @@
-"""`aiosched runs`: list, show, watch and cancel."""
+"""`aiosched runs`: list, show, watch and cancel; clear and mark: clearing.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from aiosched.cli import clearing
 from aiosched.cli.options import DagId, Dsn, Limit, Output, RunRef
 from aiosched.cli.output import Columns, Format, chosen, duration, show_list, show_one, talk
 from aiosched.cli.session import ask, say_it_waits, with_database
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from aiosched.db.queries import RunRow, TaskRow
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Runs of DAGs.")
+
+app.command("clear")(clearing.clear_runs)
+app.command("mark")(clearing.mark_run)
 
 States = Annotated[
     list[RunState] | None, typer.Option("--state", "-s", help="Only runs in this state; may be repeated.")

@@ -1,4 +1,4 @@
-"""`aiosched tasks`: tasks of a DAG, instances of a run with their tries, and logs."""
+"""`aiosched tasks`: tasks of a DAG, instances of a run with their tries, and logs; clear and mark: clearing.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli import runs
+from aiosched.cli import clearing, runs
 from aiosched.cli.options import DagId, Dsn, Output, RunRef, TaskId
 from aiosched.cli.output import Columns, Format, chosen, duration, show_list, show_one, talk
 from aiosched.cli.session import load, open_database, with_database
@@ -27,6 +27,9 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=Fa
 MapIndex = Annotated[
     int | None, typer.Option("--map-index", metavar="N", help="Which instance of a mapped task.", show_default=False)
 ]
+
+app.command("clear")(clearing.clear_tasks)
+app.command("mark")(clearing.mark_task)
 
 _LOOK_SECONDS: Final = 0.3
 _TRY_COLUMNS: Final[Columns[TryRow]] = {

@@ -14,7 +14,7 @@ Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,25 +22,15 @@ import msgspec
 
 from aiosched.core.branching import skipped_by
 from aiosched.core.callbacks import dag_callback, task_callback
-from aiosched.core.deferral import Deferrals, is_trigger, trigger_key
-from aiosched.core.graph import Graph
-from aiosched.core.instances import CallbackRequest, Effects, FinishedTry, Instance, Run, new_instances
-from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, XComValue
+from aiosched.core.deferral import is_trigger, trigger_key
+from aiosched.core.instances import Effects, FinishedTry, Instance, Run, new_instances
+from aiosched.core.ledger import TICK
+from aiosched.core.marks import CANCELLED, ENDING, INTENTIONS, Marks
+from aiosched.core.messages import Outcome, Report, XComValue
 from aiosched.core.retries import may_retry, retry_delay, retry_seed
 from aiosched.core.run_result import TASK_FAILURE, judge_run, waits_outside
-from aiosched.core.states import (
-    ACTIVE_FOR_TASK_LIMITS,
-    FINISHED,
-    HOLDING_SLOT,
-    SCHEDULABLE,
-    TRANSITIONS,
-    RunState,
-    TaskEvent,
-    TaskState,
-    advance,
-)
-from aiosched.core.tally import Tally
-from aiosched.core.trigger_rules import Counts, Verdict
+from aiosched.core.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskEvent, TaskState
+from aiosched.core.trigger_rules import Verdict
 from aiosched.errors import BranchError
 
 __all__ = ["MAX_LOSSES", "SKIPPED_DOWNSTREAM", "Board", "Effects", "FinishedTry", "Instance", "Run", "new_instances"]
@@ -54,15 +44,13 @@ _SETTLING: Final = {
 }
 
 
-class Board(Marking):
+class Board(Marks):
     """See the module docstring. `instances` are the run's rows, in any order.
 
     A task without a row (its own dates exclude the run) counts as absent: nobody waits for it.
     """
 
     __slots__ = ()
-
-    # -- reading ----------------------------------------------------------------------------
 
     # -- what happens -----------------------------------------------------------------------
 
@@ -71,7 +59,9 @@ class Board(Marking):
         if self.run.state is RunState.QUEUED:
             self.run.state = RunState.RUNNING
             self.run.start_date = now
-            self.run.end_date = self.run.reason = None
+            self.run.end_date = None
+            if self.run.reason not in INTENTIONS:
+                self.run.reason = None
             self.effects.run_changed = True
         self._pending.update(range(len(self.graph.tasks)))
 
@@ -120,11 +110,15 @@ class Board(Marking):
         if (
             instance is None
             or instance.try_number != report.key.try_number
-            or instance.state not in EXECUTING
+            or instance.state not in HOLDING_SLOT
             or self.finished
         ):
             return False
         outcome = report.outcome
+        if instance.state in ENDING:
+            if outcome is not Outcome.STARTED:
+                self._stopped(instance, report, now)
+            return True
         if outcome is Outcome.STARTED:
             if instance.state is TaskState.QUEUED:
                 self._set(instance, TaskEvent.STARTED, lazy=True)
@@ -178,7 +172,11 @@ class Board(Marking):
 
     def lose(self, instance: Instance, now: datetime, reason: str) -> None:
         """The process of `instance` died with its scheduler."""
-        self._lose(instance, Report(key=self.key(instance), outcome=Outcome.LOST, at=now, reason=reason), now)
+        report = Report(key=self.key(instance), outcome=Outcome.LOST, at=now, reason=reason)
+        if instance.state in ENDING:
+            self._stopped(instance, report, now)
+        else:
+            self._lose(instance, report, now)
 
     def time_out(self, now: datetime) -> None:
         """The run exceeded its `dagrun_timeout` (21.1): it fails, all that is unfinished is skipped, teardowns too."""
@@ -191,6 +189,11 @@ class Board(Marking):
         self._pending.clear()
         self._end(RunState.FAILED, now, "timed_out", callbacks)
 
+    def cancel(self, now: datetime) -> None:
+        """A user ends the run as failed (28.5): at once, or when its unfinished teardowns are done."""
+        if not self.finished:
+            self._end_by_hand(RunState.FAILED, TaskEvent.MARKED_FAILED, CANCELLED, "the run was cancelled", now)
+            self.evaluate(now)
 
     # -- deciding ---------------------------------------------------------------------------
 
@@ -265,9 +268,14 @@ class Board(Marking):
             runnable=False,
             failed_fast=run.reason is not None,
         )
-        if result.state is not RunState.RUNNING:
-            reason = run.reason or result.reason
-            self._end(result.state, now, reason, dag_callback(self.graph, self, result.state, reason))
+        if result.state is RunState.RUNNING:
+            return
+        if run.reason in INTENTIONS:
+            state = INTENTIONS[run.reason]
+            self._end(state, now, run.reason if state is RunState.FAILED else None, ())
+            return
+        reason = run.reason or result.reason
+        self._end(result.state, now, reason, dag_callback(self.graph, self, result.state, reason))
 
     # -- changing one instance --------------------------------------------------------------
 

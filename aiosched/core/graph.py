@@ -31,7 +31,7 @@ class Graph:
     upstream_setups                  how many direct upstreams are setups
     indirect_setups                  relevant setups that are no direct upstreams (8.3)
     teardown_scopes                  per teardown, the tasks between its setups and it (8.4)
-    group_roots                      group id -> its tasks without an upstream in the group
+    members, group_roots             group id -> all its tasks; those without an upstream in the group
 
     Raises DagError for an unknown upstream, group, trigger or weight rule,
     DuplicateTaskError, and DagCycleError naming the cycle.
@@ -62,7 +62,11 @@ class Graph:
         self._descendants: dict[int, frozenset[int]] = {}
         self._ancestors: dict[int, frozenset[int]] = {}
         self.upstream_setups, self.indirect_setups, self.teardown_scopes = self._compile_setups()
-        self.group_roots = _group_roots(spec, self.upstream)
+        self.members = _group_members(spec)
+        self.group_roots = {
+            group_id: tuple(index for index in inside if set(inside).isdisjoint(self.upstream[index]))
+            for group_id, inside in self.members.items()
+        }
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -175,18 +179,14 @@ def _effective_leaves(tasks: Sequence[TaskSpec], downstream: Neighbours) -> tupl
     return leaves or tuple(i for i, downs in enumerate(downstream) if not downs)
 
 
-def _group_roots(spec: DagSpec, upstream: Neighbours) -> dict[str, tuple[int, ...]]:
+def _group_members(spec: DagSpec) -> dict[str, tuple[int, ...]]:
     chains = _group_chains(spec)
     members: dict[str, list[int]] = {group.group_id: [] for group in spec.groups}
     for index, task in enumerate(spec.tasks):
         if task.group_id is not None:
             for group_id in chains[task.group_id]:
                 members[group_id].append(index)
-    roots: dict[str, tuple[int, ...]] = {}
-    for group_id, inside in members.items():
-        own = set(inside)
-        roots[group_id] = tuple(index for index in inside if own.isdisjoint(upstream[index]))
-    return roots
+    return {group_id: tuple(inside) for group_id, inside in members.items()}
 
 
 def _group_chains(spec: DagSpec) -> dict[str, tuple[str, ...]]:

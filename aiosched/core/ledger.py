@@ -31,7 +31,7 @@ EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
 
 
 class Ledger:
-    """What all parts of a `Board` work on."""
+    """What all parts of a `Board` work on. `instances` are the run's rows, in any order."""
 
     __slots__ = ("_decisions", "_pending", "_tally", "deferrals", "effects", "graph", "info", "run")
 

@@ -1,4 +1,4 @@
-"""What people do to a run: clear and mark its task instances, mark or cancel it, stop an attempt.
+"""What people do to a run: clear and mark its task instances, mark it, stop an attempt.
 
 All of it works on finished runs, too: one with something to do becomes queued again, and is
 stored and started as any queued run. Does not live here: which task instances somebody means
@@ -14,7 +14,7 @@ from typing import Final
 from aiosched.core.instances import Instance
 from aiosched.core.ledger import TICK, Ledger
 from aiosched.core.messages import Outcome, Report
-from aiosched.core.states import FAILURES, FINISHED, RUN_FINISHED, RunState, TaskEvent, TaskState
+from aiosched.core.states import FAILURES, FINISHED, RunState, TaskEvent, TaskState
 
 CANCELLED: Final = "cancelled"
 MARKED: Final = "marked"
@@ -83,12 +83,6 @@ class Marks(Ledger):
             self._end_by_hand(state, TaskEvent.MARKED_SUCCESS, MARKED_SUCCESS, "the run was marked success", now)
         else:
             self._end_by_hand(RunState.FAILED, TaskEvent.MARKED_FAILED, MARKED, "the run was marked failed", now)
-
-    def cancel(self, now: datetime) -> None:
-        """A user ends the run as failed (28.5): at once, or when its unfinished teardowns are done."""
-        if not self.finished:
-            event = TaskEvent.MARKED_FAILED
-            self._end_by_hand(RunState.FAILED, event, CANCELLED, "the run was cancelled", now)
 
     def shut_down(self, instance: Instance, now: datetime) -> None:
         """Ask the attempt of `instance` to stop, from outside: however it ends then, the task has failed."""
@@ -163,6 +157,5 @@ class Marks(Ledger):
             return
         if was_finished:
             self._queue_again(now)
-        if state is RunState.SUCCESS or run.reason is None or run.state not in RUN_FINISHED:
-            run.reason = reason
+        run.reason = reason
         self.effects.run_changed = True

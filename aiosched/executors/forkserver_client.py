@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
+from aiosched.core.masking import KEY_VARIABLES
 from aiosched.executors.processes import describe_exit
 from aiosched.executors.protocol import Exited, Fork, Forked, FrameReader, Setup, Signal, WorkerConfig, frame
 
@@ -36,6 +38,7 @@ class ForkserverClient:
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "aiosched.executors.forkserver", str(theirs.fileno())],
+                env={name: value for name, value in os.environ.items() if name not in KEY_VARIABLES},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,

@@ -17,6 +17,7 @@ import time
 import zipfile
 from typing import TYPE_CHECKING, NamedTuple
 
+from aiosched.core.masking import KEY_VARIABLES
 from aiosched.parsing.discovery import digest_of
 from aiosched.parsing.killable import become_supervisor, run_killable
 from aiosched.parsing.limits import Limits
@@ -44,6 +45,8 @@ def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     from aiosched.parsing.child import note_preloaded
 
     global _limits
+    for name in KEY_VARIABLES:
+        os.environ.pop(name, None)
     _import_authoring()
     note_preloaded()
     _limits = limits

@@ -32,7 +32,7 @@ from aiosched.scheduler.versions import ensure_versions
 _SHOWN: Final = 1000  # instances that an answer lists
 _MARKS: Final = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED})
 
-Change = Callable[[Board, list[Instance], datetime], None]
+Change = Callable[[Board, list[Instance], datetime], object]
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ from aiosched.db.migrate import migrate
 from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
 from aiosched.parsing import Parser
 from aiosched.parsing.store import register_specs
+from aiosched.scheduler.actions import Actions
 from aiosched.scheduler.events import Listener
 from aiosched.scheduler.executor_choice import make_executor
 from aiosched.scheduler.incarnation import Incarnation, give_up
@@ -81,7 +82,7 @@ class RunHandle:
                             await ended.wait()
 
 
-class Scheduler:
+class Scheduler(Actions):
     """One scheduler; `async with Scheduler(...)` starts and stops it.
 
     dsn           PostgreSQL 15 to 18; None: the setting, else an embedded server in `core.home`

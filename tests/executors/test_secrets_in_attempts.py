@@ -150,6 +150,27 @@ async def test_the_output_of_a_command_hides_what_its_template_read(
     assert "-H *** eu-west-1" in log
 
 
+@pytest.mark.parametrize("name", ["plain", "later"])
+async def test_tasks_do_not_have_the_keys(
+    start_local: StartLocal, dags_folder: Path, reports: Reports, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("AIOSCHED__SECRETS__FERNET_KEYS", "the-keys")
+    monkeypatch.setenv("AIOSCHED_VAR_REGION", "eu-west-1")
+    body = """
+    def seen(): return [name for name, value in os.environ.items() if value in ("the-keys", "eu-west-1")]
+    def plain(): return seen()
+    async def later(): return seen()
+    task(plain), task(later)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    one = attempt(name, is_async=name == "later")
+
+    executor.submit([one])
+
+    assert value(await reports.of(one)) == ["AIOSCHED_VAR_REGION"]
+
+
 # ---- dag.test() ----
 
 

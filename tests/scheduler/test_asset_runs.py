@@ -327,7 +327,9 @@ async def all_have_runs(it: Running, names: Sequence[str]) -> bool:
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(20):
-        while not await condition():
+        while True:
+            if await condition():
+                return
             await asyncio.sleep(0.01)
 
 

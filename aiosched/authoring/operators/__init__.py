@@ -1,21 +1,87 @@
-"""Operators that need nothing but this package.
+"""Operators.
 
-python.py    functions, branches, short circuits      bash.py     shell commands
-empty.py     tasks that do nothing                    sensor.py   tasks that wait for something
+python.py     functions, branches, short circuits      python_env.py      functions under another interpreter
+bash.py       shell commands                           trigger_dagrun.py  runs of other DAGs
+empty.py      tasks that do nothing                    branching.py       branches by the clock, latest only
+sensor.py     what all sensors are (see ../sensors)    sql.py             SQL on any database
+http.py       requests                                 email.py           mails
+
+Beneath these: subprocesses.py (commands), venvs.py (environments), weekdays.py, sql_text.py.
+Names are imported when they are first used.
 """
 
-from aiosched.authoring.operators.bash import BashOperator
-from aiosched.authoring.operators.empty import EmptyOperator
-from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
-from aiosched.authoring.operators.sensor import BaseSensorOperator, PokeReturnValue, PythonSensor
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aiosched.authoring.operators.bash import BashOperator
+    from aiosched.authoring.operators.branching import (
+        BaseBranchOperator,
+        BranchDateTimeOperator,
+        BranchDayOfWeekOperator,
+        LatestOnlyOperator,
+    )
+    from aiosched.authoring.operators.email import EmailOperator
+    from aiosched.authoring.operators.empty import EmptyOperator
+    from aiosched.authoring.operators.http import HttpOperator
+    from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
+    from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
+    from aiosched.authoring.operators.sensor import BaseSensorOperator, PokeReturnValue, PythonSensor
+    from aiosched.authoring.operators.sql import SQLExecuteQueryOperator
+    from aiosched.authoring.operators.trigger_dagrun import TriggerDagRunOperator
+    from aiosched.authoring.operators.weekdays import WeekDay
+
+_HOMES = {
+    "BaseBranchOperator": "branching",
+    "BaseSensorOperator": "sensor",
+    "BashOperator": "bash",
+    "BranchDateTimeOperator": "branching",
+    "BranchDayOfWeekOperator": "branching",
+    "BranchPythonOperator": "python",
+    "EmailOperator": "email",
+    "EmptyOperator": "empty",
+    "ExternalPythonOperator": "python_env",
+    "HttpOperator": "http",
+    "LatestOnlyOperator": "branching",
+    "PokeReturnValue": "sensor",
+    "PythonOperator": "python",
+    "PythonSensor": "sensor",
+    "PythonVirtualenvOperator": "python_env",
+    "SQLExecuteQueryOperator": "sql",
+    "ShortCircuitOperator": "python",
+    "TriggerDagRunOperator": "trigger_dagrun",
+    "WeekDay": "weekdays",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
 
 __all__ = [
+    "BaseBranchOperator",
     "BaseSensorOperator",
     "BashOperator",
+    "BranchDateTimeOperator",
+    "BranchDayOfWeekOperator",
     "BranchPythonOperator",
+    "EmailOperator",
     "EmptyOperator",
+    "ExternalPythonOperator",
+    "HttpOperator",
+    "LatestOnlyOperator",
     "PokeReturnValue",
     "PythonOperator",
     "PythonSensor",
+    "PythonVirtualenvOperator",
+    "SQLExecuteQueryOperator",
     "ShortCircuitOperator",
+    "TriggerDagRunOperator",
+    "WeekDay",
 ]

@@ -10,6 +10,7 @@ import ast
 import inspect
 import json
 import pickle
+import shutil
 import tempfile
 import textwrap
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -100,7 +101,7 @@ class IsolatedPythonOperator(PythonOperator):
         self._command: Command | None = None
 
     @property
-    def is_async(self) -> bool:  # type: ignore[override] # whatever the function is: it runs elsewhere
+    def is_async(self) -> bool:
         """True: the worker only waits for the other interpreter."""
         return True
 
@@ -110,7 +111,7 @@ class IsolatedPythonOperator(PythonOperator):
 
     async def execute(self, context: Context) -> Any:
         """Run the function to its end; raises SkipTask or CommandFailed by its exit code."""
-        given = self._arguments(context)
+        given = self._travelling(context)
         env = command_environment(context, self.env_vars, inherit=self.inherit_env)
         python = await self.interpreter(env)
         pickled = self.serializer == "pickle"
@@ -134,7 +135,7 @@ class IsolatedPythonOperator(PythonOperator):
         if self._command is not None:
             self._command.stop()
 
-    def _arguments(self, context: Context) -> dict[str, Any]:
+    def _travelling(self, context: Context) -> dict[str, Any]:
         """The arguments for the function: its own, and what it names of the context as far as that is plain data."""
         kwargs: dict[str, Any] = {}
         for name, value in call_arguments(self.python_callable, self.op_args, self.op_kwargs, context).items():
@@ -225,7 +226,7 @@ class ExternalPythonOperator(IsolatedPythonOperator):
 
     async def interpreter(self, env: Mapping[str, str]) -> str:
         """`python`; raises AioschedError when it does not exist."""
-        if not Path(self.python).exists():
+        if shutil.which(self.python) is None:
             raise AioschedError(f"Task {self.task_id!r}: there is no interpreter {self.python!r} on this machine.")
         return self.python
 

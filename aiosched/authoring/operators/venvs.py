@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from logging import Logger
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from aiosched.authoring.operators.subprocesses import Command, describe_code
 from aiosched.errors import AioschedError, CommandFailed
@@ -57,8 +57,7 @@ async def ensure(environment: Environment, cache: Path, *, log: Logger, env: Map
     python = folder / "bin" / "python"
     if (folder / _READY).exists():
         return python
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"venv-{environment.digest}.lock").open("w") as lock:
+    with _lock_file(folder) as lock:
         await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)  # falls when the file is closed
         if not (folder / _READY).exists():
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -69,6 +68,11 @@ async def ensure(environment: Environment, cache: Path, *, log: Logger, env: Map
                     raise CommandFailed(f"A virtual environment cannot be made: it {describe_code(code)}: {last!r}")
             (folder / _READY).touch()
     return python
+
+
+def _lock_file(folder: Path) -> IO[str]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return folder.with_suffix(".lock").open("w")
 
 
 def cache_folder() -> Path:

@@ -98,12 +98,22 @@ def upgrade() -> None:
         sa.Column("task_index", sa.Integer(), nullable=True),
         sa.Column("map_index", sa.Integer(), nullable=True),
         sa.Column("try_number", sa.SmallInteger(), nullable=True),
+        sa.Column("deadline_index", sa.Integer(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("attempts", sa.SmallInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("given_up_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_callback_outbox")),
     )
-    op.create_index(op.f("ix_callback_outbox_partition_id"), "callback_outbox", ["partition", "id"], unique=False)
+    op.create_index(op.f("ix_callback_outbox_run_id"), "callback_outbox", ["run_id"], unique=False)
+    op.create_index(
+        "ix_callback_outbox_waiting",
+        "callback_outbox",
+        ["partition", "id"],
+        unique=False,
+        postgresql_where=sa.text("given_up_at IS NULL"),
+    )
     op.create_table(
         "command",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
@@ -195,20 +205,35 @@ def upgrade() -> None:
         sa.UniqueConstraint("dag_id", "number", name=op.f("uq_dag_version_dag_id_number")),
     )
     op.create_table(
+        "deadline",
+        sa.Column("run_id", sa.BigInteger(), nullable=False),
+        sa.Column("deadline_index", sa.Integer(), nullable=False),
+        sa.Column("partition", sa.SmallInteger(), nullable=False),
+        sa.Column("deadline_time", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("missed", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.PrimaryKeyConstraint("run_id", "deadline_index", name=op.f("pk_deadline")),
+    )
+    op.create_index(
+        "ix_deadline_pending", "deadline", ["partition"], unique=False, postgresql_where=sa.text("NOT missed")
+    )
+    op.create_table(
         "deferred_trigger",
         sa.Column("run_id", sa.BigInteger(), nullable=False),
         sa.Column("task_index", sa.Integer(), nullable=False),
         sa.Column("map_index", sa.Integer(), nullable=False),
-        sa.Column("partition", sa.SmallInteger(), nullable=False),
         sa.Column("classpath", sa.Text(), nullable=False),
         sa.Column("kwargs", sa.JSON(), nullable=False),
         sa.Column("next_method", sa.Text(), nullable=False),
         sa.Column("next_kwargs", sa.JSON(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("timeout_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("holds_pool", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("event", sa.JSON(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("timed_out", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", name=op.f("pk_deferred_trigger")),
     )
-    op.create_index(op.f("ix_deferred_trigger_partition"), "deferred_trigger", ["partition"], unique=False)
     op.create_table(
         "pool",
         sa.Column("name", sa.Text(), nullable=False),
@@ -452,6 +477,7 @@ def downgrade() -> None:
         "scheduler",
         "pool",
         "deferred_trigger",
+        "deadline",
         "dag_version",
         "dag_file",
         "dag",

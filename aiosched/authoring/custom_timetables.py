@@ -1,0 +1,286 @@
+"""Timetables that DAG authors write: `class AfterWorkday(Timetable): ...` and `DAG(schedule=AfterWorkday())`.
+
+Lives here: the base class, and asking it for the runs that the scheduler is told of. This happens where the
+DAG file is imported, never in the scheduler. How much is listed depends on how dense the runs are, and moves
+on in steps (four weeks, a day, an hour), so that parsing a file twice does not make two versions of its DAG.
+Source: the semantics reference, section 11.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from aiosched.core.timetables import DataInterval, Restriction
+from aiosched.core.timetables.custom import CustomTimetable, ListedRun, ManualStep
+from aiosched.errors import TimetableError
+
+if TYPE_CHECKING:
+    from pendulum import DateTime
+
+STEPS: Final = (timedelta(days=28), timedelta(days=1), timedelta(hours=1))  # in which the list moves on
+AHEAD: Final = 3  # steps that are listed from the beginning of the current one on
+AT_LEAST: Final = 10  # runs after that beginning are listed, however far ahead
+AT_MOST: Final = 1_000  # runs after it
+PAST: Final = 400  # runs before it, without catchup
+LONGEST_WALK: Final = 10_000  # runs that are asked for
+_MANUAL_PAST: Final = 50  # runs back to which the intervals of manual runs are worked out
+
+
+class TimeRestriction(NamedTuple):
+    """What limits a schedule: both edges are inclusive, in UTC, or None."""
+
+    earliest: DateTime | None
+    latest: DateTime | None
+    catchup: bool
+
+
+class DagRunInfo(NamedTuple):
+    """A run that should exist: the earliest instant at which it may start, and its interval."""
+
+    run_after: datetime
+    data_interval: DataInterval
+
+    @classmethod
+    def exact(cls, at: datetime) -> DagRunInfo:
+        """A run at `at`, about that instant."""
+        return cls(at, DataInterval(at, at))
+
+    @classmethod
+    def interval(cls, start: datetime, end: datetime) -> DagRunInfo:
+        """A run at the end of the interval that it is about."""
+        return cls(end, DataInterval(start, end))
+
+    @property
+    def logical_date(self) -> datetime:
+        """The start of the interval."""
+        return self.data_interval.start
+
+
+class Timetable:
+    """Base of timetables of your own. All instants are aware; those that are passed in are pendulum's, in UTC.
+
+    It is asked for its whole calendar, one run after the other from the start date on, when its DAG file is
+    parsed; aiosched passes over what lies in the past by itself when the DAG has no catchup. So the answers
+    must not depend on the time of day, or on anything else that changes between two parses.
+    """
+
+    description: str = ""  # for people, the class's name if empty
+    periodic: bool = True  # a backfill over it makes sense
+    can_be_scheduled: bool = True
+    active_runs_limit: int | None = None
+
+    @property
+    def summary(self) -> str:
+        """The schedule in a few characters, for people."""
+        return self.description or type(self).__name__
+
+    def validate(self) -> None:
+        """Raise an exception when the timetable was made with arguments that make no sense."""
+
+    def next_dagrun_info(
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
+    ) -> DagRunInfo | None:
+        """The run after the one with that interval, the first one when it is None; None for no run.
+
+        `restriction.earliest` is the start date, or some time before now for a DAG without one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no next_dagrun_info(): implement it.")
+
+    def infer_manual_data_interval(self, *, run_after: datetime) -> DataInterval:
+        """The interval of a run that is triggered by hand. It may depend on `run_after` in two ways: by a fixed
+        distance, or as one of the runs before it."""
+        return DataInterval(run_after, run_after)
+
+    def to_timetable(self) -> CustomTimetable:
+        """What the scheduler is told, without the runs."""
+        name = type(self).__name__
+        limit = self.active_runs_limit
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise TimetableError(f"The timetable {name} has active_runs_limit={limit!r}: use a number above 0, or None.")
+        try:
+            self.validate()
+            return CustomTimetable(
+                name,
+                description=str(self.summary),
+                periodic=bool(self.periodic),
+                can_be_scheduled=bool(self.can_be_scheduled),
+                active_runs_limit=limit,
+            )
+        except TimetableError:
+            raise
+        except Exception as error:
+            raise TimetableError(f"The timetable {name} is not valid: {error!r}. Correct its arguments.") from error
+
+
+def list_runs(author: Timetable, restriction: Restriction, now: datetime) -> CustomTimetable:
+    """The timetable with its runs, as they are to be stored at `now`.
+
+    Raises TimetableError, naming the class and the remedy, when it raises, answers with something else than
+    a run, goes backwards, or has too many runs since the start date.
+    """
+    timetable = author.to_timetable()
+    now = now.astimezone(UTC)
+    step, runs = _listed(author, restriction, now) if timetable.can_be_scheduled else (STEPS[0], [])
+    begin = _floor(now, step)
+    current = next((position for position, run in enumerate(runs) if run.run_after > begin), len(runs))
+    samples = [run.run_after for run in runs[max(0, current - _MANUAL_PAST) :]] or [begin, begin + step]
+    shift, steps = _manual(author, samples)
+    kept = runs if restriction.catchup else runs[max(0, current - PAST) :]
+    return CustomTimetable(
+        timetable.name,
+        description=timetable.description,
+        runs=tuple(kept),
+        manual_steps=steps,
+        manual_shift=shift,
+        periodic=timetable.periodic,
+        can_be_scheduled=timetable.can_be_scheduled,
+        active_runs_limit=timetable.active_runs_limit,
+    )
+
+
+def _listed(author: Timetable, restriction: Restriction, now: datetime) -> tuple[timedelta, list[ListedRun]]:
+    """The runs from the start date to some steps ahead, and the step in which the list moves on."""
+    if restriction.earliest is not None:
+        runs, is_complete = _walk(author, restriction.earliest, restriction, now)
+        if runs is not None:
+            for step in STEPS:
+                if (found := _cut(runs, step, now, is_complete)) is not None:
+                    return step, found
+        elif restriction.catchup:
+            raise _wrong(
+                author,
+                f"has more than {LONGEST_WALK} runs between {restriction.earliest:%Y-%m-%d} and now. "
+                "Use a later start_date, or catchup=False",
+            )
+    for step in STEPS:
+        runs, is_complete = _walk(author, _floor(now, step) - step, restriction, now)
+        if runs is not None and (found := _cut(runs, step, now, is_complete)) is not None:
+            return step, found
+    raise _wrong(author, f"has more than {AT_MOST} runs in {AHEAD} hours. Let it make fewer")
+
+
+def _cut(runs: list[ListedRun], step: timedelta, now: datetime, is_complete: bool) -> list[ListedRun] | None:
+    """The part of `runs` that is listed during one step; None when these are too many, or not all there."""
+    begin = _floor(now, step)
+    end = begin + AHEAD * step
+    current = sum(run.run_after <= begin for run in runs)
+    inside = sum(run.run_after <= end for run in runs) - current
+    wanted = max(inside, AT_LEAST)
+    if wanted > AT_MOST or (not is_complete and len(runs) < current + wanted):
+        return None
+    return runs[: current + wanted]
+
+
+def _walk(
+    author: Timetable, earliest: datetime, restriction: Restriction, now: datetime
+) -> tuple[list[ListedRun] | None, bool]:
+    """All runs from `earliest` to as far ahead as could be listed; and whether none comes after them.
+
+    None when these are too many to ask for.
+    """
+    runs: list[ListedRun] = []
+    ahead, horizon = 0, now + AHEAD * STEPS[0]
+    for run in _asked(author, Restriction(earliest, restriction.latest, catchup=True)):
+        runs.append(run)
+        ahead += run.run_after > now
+        if ahead > 2 * AT_MOST or (ahead > AT_LEAST and run.run_after > horizon):
+            return runs, False
+        if len(runs) >= LONGEST_WALK:
+            return None, False
+    return runs, True
+
+
+def _asked(author: Timetable, restriction: Restriction) -> Iterator[ListedRun]:
+    """The author's answers, checked, until there is none."""
+    limits = TimeRestriction(_moment(restriction.earliest), _moment(restriction.latest), restriction.catchup)
+    last: ListedRun | None = None
+    while True:
+        before = None if last is None else DataInterval(_moment(last.start), _moment(last.end))  # type: ignore[arg-type]
+        try:
+            info = author.next_dagrun_info(last_automated_data_interval=before, restriction=limits)
+        except Exception as error:
+            after = "the first run" if last is None else f"the run after {last.start.isoformat()}"
+            raise _wrong(author, f"raised {error!r} when it was asked for {after}. Correct next_dagrun_info") from error
+        if info is None:
+            return
+        run = _checked(author, info)
+        if last is not None and (run.start <= last.start or run.run_after < last.run_after):
+            raise _wrong(
+                author,
+                f"goes backwards: after the run of {last.start.isoformat()} comes one of {run.start.isoformat()}, to "
+                f"start at {run.run_after.isoformat()}. Let next_dagrun_info return a later one, or None for no run",
+            )
+        if restriction.latest is not None and run.start > restriction.latest:
+            return
+        yield run
+        last = run
+
+
+def _checked(author: Timetable, info: Any) -> ListedRun:
+    try:
+        start, end = info.data_interval
+        return ListedRun(*(_aware(author, moment) for moment in (start, end, info.run_after)))
+    except (AttributeError, TypeError, ValueError):
+        raise _wrong(author, f"answered {info!r:.200}. Let next_dagrun_info return a DagRunInfo, or None") from None
+
+
+def _aware(author: Timetable, moment: Any) -> datetime:
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise _wrong(author, f"answered with {moment!r:.100}, which is no aware datetime. Give it a time zone")
+    return datetime.fromtimestamp(0, UTC) + (moment - datetime.fromtimestamp(0, UTC))
+
+
+def _manual(author: Timetable, samples: Sequence[datetime]) -> tuple[tuple[float, float], tuple[ManualStep, ...]]:
+    """The intervals of manual runs, tried at `samples` and between them: a distance, or one for each sample."""
+    intervals = [_manual_interval(author, at) for at in samples]
+    between = [one + (other - one) / 2 for one, other in zip(samples, samples[1:], strict=False)]
+    shifts = {
+        (start - at, end - at)
+        for at, (start, end) in [
+            *zip(samples, intervals, strict=True),
+            *((at, _manual_interval(author, at)) for at in between),
+        ]
+    }
+    if len(shifts) == 1:
+        ((before, after),) = shifts
+        return (before.total_seconds(), after.total_seconds()), ()
+    steps: list[ManualStep] = []
+    for at, (start, end) in zip(samples, intervals, strict=True):
+        if not steps or steps[-1][1:] != (start, end):
+            steps.append(ManualStep(at, start, end))
+    return (0.0, 0.0), tuple(steps)
+
+
+def _manual_interval(author: Timetable, at: datetime) -> tuple[datetime, datetime]:
+    try:
+        start, end = author.infer_manual_data_interval(run_after=_moment(at))  # type: ignore[arg-type]
+    except Exception as error:
+        raise _wrong(
+            author,
+            f"raised {error!r} for a manual run at {at.isoformat()}. Correct infer_manual_data_interval",
+        ) from error
+    return _aware(author, start), _aware(author, end)
+
+
+def _wrong(author: Timetable, what: str) -> TimetableError:
+    return TimetableError(f"The timetable {type(author).__name__} {what}.")
+
+
+def _floor(at: datetime, step: timedelta) -> datetime:
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return epoch + (at - epoch) // step * step
+
+
+def _moment(at: datetime | None) -> DateTime | None:
+    if at is None:
+        return None
+    import pendulum
+
+    return pendulum.instance(at).in_timezone("UTC")
+
+
+__all__ = ["DagRunInfo", "TimeRestriction", "Timetable", "list_runs"]
+
+

@@ -1,0 +1,59 @@
+"""A notifier that calls a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aiosched.authoring.http import HttpCall, checked
+from aiosched.authoring.notifiers.base import BaseNotifier
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+
+
+class WebhookNotifier(BaseNotifier):
+    """Sends `payload` as JSON to a URL: without more, `{"text": "sales.load: ValueError: bad", "dag_id": …}`.
+
+    `endpoint` is a URL, or what stands behind the host of the connection `http_conn_id`, where its secrets belong.
+    A status of 400 and above is an error. Needs `aiosched[http]`.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ("endpoint", "payload", "headers")
+
+    def __init__(
+        self,
+        endpoint: str = "",
+        payload: Mapping[str, Any] | None = None,
+        http_conn_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        method: str = "POST",
+        timeout: float = 30.0,
+    ) -> None:
+        self.endpoint, self.http_conn_id, self.method = endpoint, http_conn_id, method
+        self.payload = None if payload is None else dict(payload)
+        self.headers = dict(headers or {})
+        self.timeout = timeout
+
+    async def notify(self, context: Context) -> None:
+        """Send it once."""
+        body = _facts(context) if self.payload is None else self.payload
+        options = {"json": body, "timeout": self.timeout}
+        call = HttpCall(
+            method=self.method, endpoint=self.endpoint, http_conn_id=self.http_conn_id, headers=self.headers,
+            options=options,
+        )  # fmt: skip
+        checked(await call.send())
+
+
+def _facts(context: Context) -> dict[str, Any]:
+    """What happened to whom."""
+    ti, dag_id = context.get("ti"), context.run.dag_id
+    what = f"{dag_id}.{ti.task_id}" if ti is not None else dag_id
+    facts = {"text": f"{what}: {context.get('reason') or 'done'}", "dag_id": dag_id, "run_id": context.run.run_id}
+    if ti is not None:
+        facts |= {"task_id": ti.task_id, "map_index": ti.map_index, "try_number": ti.try_number}
+    return facts
+
+
+send_webhook = WebhookNotifier

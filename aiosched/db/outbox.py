@@ -1,0 +1,126 @@
+"""Statements on the callback outbox: requests for callbacks, each with an id, until they have run.
+
+No decisions live here. A request is inserted by the transaction that stores what it is about, so
+there is exactly one; it is deleted when a worker has run it, so it is delivered at least once.
+
+Source: the semantics reference, sections 16.2 (4) and 23, and section 34 decision 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from aiosched.core.messages import CallbackCall
+from aiosched.db.engine import Connection
+
+
+class NewCallback(NamedTuple):
+    """A request to store."""
+
+    partition: int
+    kind: str
+    dag_id: str
+    run_id: int
+    task_index: int | None = None
+    map_index: int | None = None
+    try_number: int | None = None
+    deadline_index: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A request that is about to be handed to a worker. `attempt` is 1 for the first delivery."""
+
+    id: int
+    kind: str
+    dag_id: str
+    run: int
+    task_index: int | None
+    map_index: int
+    try_number: int
+    deadline_index: int
+    reason: str | None
+    attempt: int
+
+    def call(self, task_id: str | None) -> CallbackCall:
+        """What the worker gets."""
+        return CallbackCall(
+            id=self.id,
+            kind=self.kind,
+            reason=self.reason,
+            task_id=task_id,
+            map_index=self.map_index,
+            try_number=self.try_number,
+            index=self.deadline_index,
+        )
+
+
+INSERT_CALLBACKS: Final = """
+    INSERT INTO callback_outbox (partition, kind, dag_id, run_id, task_index, map_index, try_number, deadline_index,
+                                 reason)
+    SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::int[], $6::int[], $7::smallint[],
+                         $8::int[], $9::text[])
+    RETURNING id
+"""
+
+
+async def insert_callbacks(conn: Connection, callbacks: Sequence[NewCallback]) -> list[int]:
+    """Store requests; returns their ids."""
+    rows = await conn.fetch(INSERT_CALLBACKS, *map(list, zip(*callbacks, strict=True)))
+    return sorted(row["id"] for row in rows)
+
+
+# Index: ix_callback_outbox_waiting (partial).
+WAITING_CALLBACKS: Final = """
+    SELECT id FROM callback_outbox WHERE given_up_at IS NULL AND partition = ANY($1::smallint[]) ORDER BY id
+"""
+
+
+async def waiting_callbacks(conn: Connection, partitions: Iterable[int]) -> list[int]:
+    """The ids of the requests to the owner of `partitions` that nobody is known to have run, oldest first."""
+    return [row["id"] for row in await conn.fetch(WAITING_CALLBACKS, list(partitions))]
+
+
+# Counted before it is handed out, so that one that takes its scheduler down with it is not tried for ever.
+# Index: primary key.
+BEGIN_DELIVERIES: Final = """
+    UPDATE callback_outbox SET attempts = attempts + 1 WHERE id = ANY($1::bigint[]) AND given_up_at IS NULL
+    RETURNING id, kind, dag_id, run_id, task_index, coalesce(map_index, -1), coalesce(try_number, 0),
+              coalesce(deadline_index, 0), reason, attempts
+"""
+
+
+async def begin_deliveries(conn: Connection, ids: Sequence[int]) -> list[Delivery]:
+    """Count one more delivery of each request; returns those that still wait, by id."""
+    rows = await conn.fetch(BEGIN_DELIVERIES, list(ids))
+    return sorted((Delivery(*row) for row in rows), key=lambda delivery: delivery.id)
+
+
+DELETE_CALLBACKS: Final = "DELETE FROM callback_outbox WHERE id = ANY($1::bigint[])"
+
+
+async def delete_callbacks(conn: Connection, ids: Sequence[int]) -> None:
+    """Forget requests that have run."""
+    await conn.execute(DELETE_CALLBACKS, list(ids))
+
+
+# Guard: delivered often enough. Others keep the error of their last delivery and go on waiting.
+GIVE_UP_CALLBACKS: Final = """
+    UPDATE callback_outbox AS c
+       SET error = f.error, given_up_at = CASE WHEN c.attempts >= $3 THEN now() END
+      FROM unnest($1::bigint[], $2::text[]) AS f (id, error)
+     WHERE c.id = f.id
+    RETURNING c.id, c.given_up_at IS NULL
+"""
+
+
+async def fail_deliveries(conn: Connection, failures: Sequence[tuple[int, str]], *, most: int) -> dict[int, bool]:
+    """Note (id, error) of deliveries that failed to run; for each id whether it is to be delivered again.
+
+    After `most` deliveries a request is given up: its row stays, with the error, for people.
+    """
+    ids, errors = [callback for callback, _ in failures], [error for _, error in failures]
+    return dict(await conn.fetch(GIVE_UP_CALLBACKS, ids, errors, most))

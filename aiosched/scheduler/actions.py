@@ -1,0 +1,98 @@
+"""What an embedding application may ask of its scheduler, beside `trigger`: the same requests as the command line's.
+
+Each is stored in the inbox, applied by the owner of the DAG, and answered when it is stored.
+All raise NotFound or Refused with the owner's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from aiosched.core.backfills import Rerun
+from aiosched.core.states import RunState, TaskState
+
+
+class _Asking(Protocol):
+    async def request(self, verb: str, dag_id: str, args: Mapping[str, Any]) -> dict[str, Any]: ...
+
+
+class Actions:
+    """Mixed into `Scheduler`. Instants are aware."""
+
+    async def pause(self: _Asking, dag_id: str) -> None:
+        """Create and start nothing more of a DAG; what runs goes on."""
+        await self.request("pause", dag_id, {})
+
+    async def unpause(self: _Asking, dag_id: str) -> None:
+        """Undo `pause`."""
+        await self.request("unpause", dag_id, {})
+
+    async def cancel(self: _Asking, dag_id: str, run_id: str) -> None:
+        """End a run: its running tasks are stopped, the others do not start, the run is failed."""
+        await self.request("cancel_run", dag_id, {"run_id": run_id})
+
+    async def clear(
+        self: _Asking,
+        dag_id: str,
+        run_ids: Sequence[str] | None = None,
+        *,
+        task_ids: Sequence[str] | None = None,
+        upstream: bool = False,
+        downstream: bool = False,
+        only_failed: bool = False,
+        only_running: bool = False,
+        dry_run: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Let task instances run again, of all runs and all tasks where none are named (28.2).
+
+        Returns what was touched as it was before: run_id, task_id, map_index, state, try_number;
+        at most 1,000 of them.
+        """
+        args = {
+            "run_ids": None if run_ids is None else list(run_ids),
+            "task_ids": None if task_ids is None else list(task_ids),
+            "upstream": upstream,
+            "downstream": downstream,
+            "only_failed": only_failed,
+            "only_running": only_running,
+            "dry_run": dry_run,
+        }
+        answer = await self.request("clear", dag_id, args)
+        return list(answer["instances"])
+
+    async def mark_task(
+        self: _Asking, dag_id: str, run_id: str, task_id: str, state: TaskState | str, *, map_index: int | None = None
+    ) -> None:
+        """Set a task instance to success, failed or skipped (28.4)."""
+        args = {"run_ids": [run_id], "task_ids": [task_id], "map_index": map_index, "state": str(state)}
+        await self.request("mark_tasks", dag_id, args)
+
+    async def mark_run(self: _Asking, dag_id: str, run_id: str, state: RunState | str) -> None:
+        """Set a run to success or failed with all that is unfinished in it, or queue it again (28.5)."""
+        await self.request("mark_run", dag_id, {"run_id": run_id, "state": str(state)})
+
+    async def backfill(
+        self: _Asking,
+        dag_id: str,
+        first: datetime,
+        final: datetime,
+        *,
+        rerun: Rerun | str = Rerun.MISSING,
+        max_active_runs: int = 10,
+        backwards: bool = False,
+        conf: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Create the runs of past dates, both inclusive (29.1); returns {id, dates: [{logical_date, fate}]}."""
+        args = {
+            "from": first.isoformat(),
+            "to": final.isoformat(),
+            "rerun": str(rerun),
+            "max_active_runs": max_active_runs,
+            "backwards": backwards,
+            "conf": dict(conf or {}),
+            "dry_run": dry_run,
+        }
+        return await self.request("backfill_create", dag_id, args)

@@ -1,0 +1,70 @@
+"""The pytest plugin: fixtures for tests of DAGs. It imports nothing of aiosched before a fixture is used.
+
+run_dag        runs a DAG once in this process and returns its TestRun
+dag_bag        parses a folder and fails, with code frames, when a file cannot be imported
+frozen_clock   a clock that stands still at 2026-01-01 00:00 UTC until a test moves it
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from aiosched.clock import FakeClock
+    from aiosched.testing.dag_bag import DagBag
+
+
+@pytest.fixture
+def frozen_clock() -> FakeClock:
+    """A clock that moves only by `advance(seconds)`, or by setting `at`."""
+    from aiosched.clock import FakeClock
+
+    return FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.fixture
+def run_dag(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """`run_dag(dag, conf=…, mocks=…)` returns a TestRun; in an `async def` test `await run_dag(…)`.
+
+    Takes what `run_dag_test` takes. A test that asks for `frozen_clock`, too, runs on it. The
+    run does not wait: retries are due at once.
+    """
+    from aiosched.executors.dag_test import TestRun, run_dag_test
+
+    clock = request.getfixturevalue("frozen_clock") if "frozen_clock" in request.fixturenames else None
+
+    def run(dag: Any, **options: Any) -> Any:
+        work = run_dag_test(dag, **{"clock": clock, "pause": 0.0, **options})
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # leaves the thread's own loop alone
+                result: TestRun = runner.run(work)
+            return result
+        return work
+
+    return run
+
+
+@pytest.fixture
+def dag_bag() -> Callable[..., DagBag]:
+    """`dag_bag("dags")` imports every file of a folder and returns the DAGs by id.
+
+    The test fails when a file has an import error. Without a folder that of the settings is taken.
+    """
+    from aiosched.testing.dag_bag import load_dag_bag
+
+    def load(folder: Path | str | None = None) -> DagBag:
+        __tracebackhide__ = True
+        bag = load_dag_bag(folder)
+        if bag.errors:
+            pytest.fail(f"{len(bag.errors)} DAG files cannot be imported.\n\n{bag.explain()}", pytrace=False)
+        return bag
+
+    return load

@@ -1,0 +1,78 @@
+"""Assets: DAGs that run because others have made something, not because of the clock.
+
+`assets_orders` and `assets_customers` make assets. The second decides while it runs which ones: its outlet is
+an alias. `assets_report` runs when both have news, `assets_alert` when at least one has, and `assets_nightly`
+every night and whenever there are orders. Try `aiosched assets list` and `aiosched assets emit orders`.
+"""
+
+import pendulum
+
+from aiosched import Asset, AssetAlias, Metadata, dag, task
+from aiosched.timetables import AssetOrTimeSchedule
+
+START = pendulum.datetime(2025, 1, 1, tz="UTC")
+
+orders = Asset("orders", uri="s3://shop/orders", extra={"team": "sales"})
+customer_files = AssetAlias("customer_files")
+
+
+@dag(schedule="@once", start_date=START, catchup=False, tags=["example", "assets"])
+def assets_orders():
+    @task(outlets=[orders])
+    def load():
+        rows = 3
+        yield Metadata(orders, {"rows": rows})  # goes with the event
+        return rows
+
+    load()
+
+
+@dag(schedule="@once", start_date=START, catchup=False, tags=["example", "assets"])
+def assets_customers():
+    @task(outlets=[customer_files])
+    async def export(outlet_events):
+        for country in ("nl", "be"):
+            file = Asset(f"customers_{country}", uri=f"s3://shop/customers/{country}.csv")
+            outlet_events[customer_files].add(file, extra={"country": country})
+
+    export()
+
+
+@dag(schedule=[orders, customer_files], start_date=START, catchup=False, tags=["example", "assets"])
+def assets_report():
+    @task
+    async def write(triggering_asset_events):
+        for asset, events in triggering_asset_events.items():
+            print(f"{asset.name} at {asset.uri}: {[event.extra for event in events]}")
+
+    write()
+
+
+@dag(schedule=orders | customer_files, start_date=START, catchup=False, tags=["example", "assets"])
+def assets_alert():
+    @task(inlets=[orders])
+    def tell(inlet_events):
+        print(f"orders have changed {len(inlet_events[orders])} times so far")
+
+    tell()
+
+
+@dag(
+    schedule=AssetOrTimeSchedule(timetable="0 3 * * *", assets=orders),
+    start_date=START,
+    catchup=False,
+    tags=["example", "assets"],
+)
+def assets_nightly():
+    @task
+    def check(dag_run):
+        print(f"this run is {dag_run.run_type}")
+
+    check()
+
+
+assets_orders()
+assets_customers()
+assets_report()
+assets_alert()
+assets_nightly()
