@@ -1,5 +1,7 @@
 """`python -m benchmarks SHAPE [--executor local|inline] [--callable async|sync] [-o table|json|markdown]`.
 
+`python -m benchmarks simulate-year` needs no database: see simulate_year.py.
+
 Exit codes: 0 measured and verified, 1 the verification failed or it took too long, 2 wrong usage.
 """
 
@@ -11,12 +13,15 @@ import sys
 
 import uvloop
 
+from benchmarks import simulate_year
 from benchmarks.report import MARKDOWN_HEAD, as_json, as_markdown, as_table
 from benchmarks.run import TooSlow, run
 from benchmarks.shapes import SHAPES, Shape
 
 
 def main(argv: list[str] | None = None) -> int:
+    if (sys.argv[1:] if argv is None else argv)[:1] == ["simulate-year"]:
+        return simulate_year.main()
     options = _parser().parse_args(argv)
     shape = SHAPES[options.shape]
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)

@@ -19,6 +19,7 @@ from typing import Any, Final
 from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.timetables import AnyTimetable
 from aiosched.core.timetables.parse import parse_schedule
+from aiosched.testing.simulation import rare_collections
 from aiosched.testing.world import World
 from aiosched.timetables import CronTriggerTimetable, DeltaTriggerTimetable
 
@@ -42,7 +43,7 @@ class Outcome:
 
 
 def schedules(number: int, *, seed: int = 1) -> list[DagSpec]:
-    """`number` DAGs, the same for every call: of each twenty one runs about hourly, one a few times a day, twelve daily."""
+    """`number` DAGs, the same for every call: of twenty one runs about hourly, one a few times a day, twelve daily."""
     chance = random.Random(seed)
     return [_dag(position, chance) for position in range(number)]
 
@@ -117,7 +118,8 @@ async def simulate_once(specs: list[DagSpec], until: datetime, *, seed: int = 0,
         world.add(*specs)
         for spec in specs[::5]:
             world.script(spec.dag_id, spec.tasks[-1].task_id, fails=1, takes=timedelta(minutes=3))
-        await world.run_until(until)
+        with rare_collections():
+            await world.run_until(until)
         seconds = time.process_time() - started
         digest = hashlib.sha256()
         for entry in world.log:

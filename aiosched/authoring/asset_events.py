@@ -223,7 +223,7 @@ def _question(inlet: Outlet) -> dict[str, Any]:
         return {"alias": inlet.name, "limit": EVENTS_READ}
     if isinstance(inlet, AssetLink) and inlet.uri:
         return {"uri": inlet.uri, "limit": EVENTS_READ}
-    return {"name": inlet.name, "limit": EVENTS_READ}
+    return {"asset": inlet.name, "limit": EVENTS_READ}
 
 
 def _events(answer: Iterable[Mapping[str, Any]]) -> list[AssetEvent]:

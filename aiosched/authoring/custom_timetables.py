@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiosched.core.timetables import DataInterval, Restriction
@@ -98,7 +99,7 @@ class Timetable:
         name = type(self).__name__
         limit = self.active_runs_limit
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise TimetableError(f"The timetable {name} has active_runs_limit={limit!r}: use a number above 0, or None.")
+            raise _wrong(self, f"has active_runs_limit={limit!r}. Use a whole number above 0, or None")
         try:
             self.validate()
             return CustomTimetable(
@@ -111,7 +112,7 @@ class Timetable:
         except TimetableError:
             raise
         except Exception as error:
-            raise TimetableError(f"The timetable {name} is not valid: {error!r}. Correct its arguments.") from error
+            raise _wrong(self, f"is not valid: {error!r}. Correct its arguments") from error
 
 
 def list_runs(author: Timetable, restriction: Restriction, now: datetime) -> CustomTimetable:
@@ -229,13 +230,13 @@ def _checked(author: Timetable, info: Any) -> ListedRun:
 def _aware(author: Timetable, moment: Any) -> datetime:
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise _wrong(author, f"answered with {moment!r:.100}, which is no aware datetime. Give it a time zone")
-    return datetime.fromtimestamp(0, UTC) + (moment - datetime.fromtimestamp(0, UTC))
+    return datetime.combine(moment.astimezone(UTC).date(), moment.astimezone(UTC).time(), UTC)
 
 
 def _manual(author: Timetable, samples: Sequence[datetime]) -> tuple[tuple[float, float], tuple[ManualStep, ...]]:
     """The intervals of manual runs, tried at `samples` and between them: a distance, or one for each sample."""
     intervals = [_manual_interval(author, at) for at in samples]
-    between = [one + (other - one) / 2 for one, other in zip(samples, samples[1:], strict=False)]
+    between = [one + (other - one) / 2 for one, other in pairwise(samples)]
     shifts = {
         (start - at, end - at)
         for at, (start, end) in [
@@ -279,8 +280,3 @@ def _moment(at: datetime | None) -> DateTime | None:
     import pendulum
 
     return pendulum.instance(at).in_timezone("UTC")
-
-
-__all__ = ["DagRunInfo", "TimeRestriction", "Timetable", "list_runs"]
-
-

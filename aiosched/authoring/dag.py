@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +12,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aiosched.authoring import building, checks
+from aiosched.authoring.custom_timetables import Timetable, list_runs
 from aiosched.authoring.dates import optional_aware, zone_name
+from aiosched.authoring.deadlines import DeadlineAlert, deadlines_of
 from aiosched.authoring.location import Location, author_location
 from aiosched.authoring.operator import BaseOperator, Callbacks, Seconds
 from aiosched.authoring.params import DagParam, ParamsDict
 from aiosched.authoring.settings import defaults
+from aiosched.clock import SystemClock
 from aiosched.core.spec import DagSpec
-from aiosched.core.timetables import AnyTimetable, parse_schedule
+from aiosched.core.timetables import AnyTimetable, AssetOrTimeSchedule, Restriction, parse_schedule
 from aiosched.errors import DuplicateTaskError, NotFound, TimetableError
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         max_consecutive_failed_dag_runs: int = 0,
         dagrun_timeout: Seconds | None = None,
         fail_fast: bool = False,
+        deadline: DeadlineAlert | Sequence[DeadlineAlert] | None = None,
         on_success_callback: Callbacks = None,
         on_failure_callback: Callbacks = None,
         is_paused_upon_creation: bool | None = None,
@@ -95,6 +99,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         )
         self.dagrun_timeout = checks.optional_duration("dagrun_timeout", dagrun_timeout, where)
         self.fail_fast = fail_fast
+        self.deadlines = deadlines_of(deadline, where)
         self.on_success_callback = checks.callbacks("on_success_callback", on_success_callback, where)
         self.on_failure_callback = checks.callbacks("on_failure_callback", on_failure_callback, where)
         self.is_paused_upon_creation = is_paused_upon_creation
@@ -121,6 +126,32 @@ class DAG(metaclass=checks.NamesItsParameters):
             return parse_schedule(self.schedule, timezone=self.timezone, start_date=self.start_date)
         except TimetableError as error:
             raise checks.fail(f"DAG {self.dag_id!r}: {error}", where, kind=TimetableError) from None
+
+    def timetable_at(self, now: datetime) -> AnyTimetable:
+        """The timetable as the scheduler knows it: with the runs of a timetable of the author's own, as of `now`.
+
+        Raises TimetableError when that one raises, goes backwards or makes too many runs.
+        """
+        inner = self.schedule.timetable if isinstance(self.schedule, AssetOrTimeSchedule) else self.schedule
+        if not isinstance(inner, Timetable):
+            return self.timetable
+        try:
+            listed = list_runs(inner, self._restriction(), now)
+        except TimetableError as error:
+            raise checks.fail(f"DAG {self.dag_id!r}: {error}", self._origin, kind=TimetableError) from error
+        if isinstance(self.timetable, AssetOrTimeSchedule):
+            return AssetOrTimeSchedule(listed, self.timetable.assets)
+        return listed
+
+    def _restriction(self) -> Restriction:
+        """The dates that limit the schedule. Source: the semantics reference, section 11.1."""
+        tasks = self.task_dict.values()
+        starts = [start for start in (self.start_date, *(task.start_date for task in tasks)) if start is not None]
+        ends = [task.end_date for task in tasks if task.end_date is not None]
+        latest = self.end_date
+        if ends and len(ends) == len(tasks):
+            latest = max(ends if latest is None else [*ends, latest])
+        return Restriction(min(starts, default=None), latest, self.catchup)
 
     def _run_limit(self, wanted: int | None, where: Location | None) -> int:
         most = self.timetable.active_runs_limit
@@ -241,11 +272,14 @@ class DAG(metaclass=checks.NamesItsParameters):
 
         check_cycle(self)
 
-    def to_spec(self) -> DagSpec:
-        """The DAG as the scheduler stores it. Raises DagError (or a kind of it) for one that cannot run."""
+    def to_spec(self, *, now: datetime | None = None) -> DagSpec:
+        """The DAG as the scheduler stores it. Raises DagError (or a kind of it) for one that cannot run.
+
+        A timetable of the author's own lists its runs as of `now`, by default the system's clock.
+        """
         from aiosched.authoring.serialize import to_spec
 
-        return to_spec(self)
+        return to_spec(self, now=now or SystemClock().now())
 
     def test(
         self,

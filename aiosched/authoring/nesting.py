@@ -49,12 +49,15 @@ def is_mapped_over(task: BaseOperator) -> bool:
     return any(one.expand_input is not None and task.task_id in one.expand_input.producers for one in mapped)
 
 
-def map_length(value: Any, task: BaseOperator, limit: int) -> int:
-    """How many values `value`, which `task` returned, is to others that are mapped over it.
+def map_length(value: Any, task: BaseOperator, map_index: int, limit: int) -> int | None:
+    """How many values `value`, which an instance of `task` returned, is to others that are mapped over it.
 
-    Raises AioschedError, by which the task fails, when nothing can be mapped over it.
-    Source: the semantics reference, section 26.3.
+    Of a task that has several instances it is one value, or None when it is not stored: they are mapped over
+    the list of all. Raises AioschedError, by which the task fails, when nothing can be mapped over it.
+    Source: the semantics reference, sections 26.2 and 26.3.
     """
+    if map_index >= 0:
+        return 1 if value is not None and task.do_xcom_push else None
     who = f"Other tasks are mapped over what task {task.task_id!r} returns"
     if not task.do_xcom_push:
         raise AioschedError(f"{who}, but it stores nothing. Leave out do_xcom_push=False.")

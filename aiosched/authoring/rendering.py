@@ -38,8 +38,8 @@ class literal:
 def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = (), in_place: bool = False) -> Task:
     """A copy of `task` with its template fields rendered; itself when nothing changes and it keeps no state.
 
-    With `in_place` it is always `task` itself. No templates are looked for inside the objects `as_they_are`. Raises TemplateError naming task, field,
-    template and name.
+    With `in_place` it is always `task` itself. No templates are looked for inside the objects `as_they_are`.
+    Raises TemplateError naming task, field, template and name.
     """
     changed: dict[str, Any] = {}
     kept = {id(value) for value in as_they_are if not isinstance(value, int | float | None)}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.operator import BaseOperator
 
 
-def to_spec(dag: DAG) -> DagSpec:
+def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
     """The serialized form of `dag`. Raises DagError, or a kind of it, for a DAG that could not run."""
     for partial in dag.partials:
         if not partial.expanded:
@@ -36,7 +36,7 @@ def to_spec(dag: DAG) -> DagSpec:
         _check_rules(dag, task)
     return DagSpec(
         dag_id=dag.dag_id,
-        timetable=dag.timetable,
+        timetable=dag.timetable_at(now),
         timezone=dag.timezone,
         start_date=_utc(dag.start_date),
         end_date=_utc(dag.end_date),
@@ -67,6 +67,7 @@ def to_spec(dag: DAG) -> DagSpec:
             for group in dag.task_groups.values()
         ),
         owner_links=dag.owner_links,
+        deadlines=tuple(deadline.to_spec() for deadline in dag.deadlines),
         edge_labels=dict(dag.edge_labels),
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from aiosched.authoring.checks import fail
 from aiosched.authoring.operator import BaseOperator
@@ -17,7 +17,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def setup(function: Callable[P, R] | TaskFunction[P, R]) -> TaskFunction[P, R]:
+@overload
+def setup(function: TaskFunction[P, R], /) -> TaskFunction[P, R]: ...
+@overload
+def setup(function: Callable[P, R], /) -> TaskFunction[P, R]: ...
+def setup(function: Any, /) -> Any:
     """Make a function, or what `@task` made of one, a setup: its tasks prepare what the tasks after them need.
 
     A setup whose teardown is downstream of a task is cleared together with it. Tasks directly after a setup
@@ -26,12 +30,21 @@ def setup(function: Callable[P, R] | TaskFunction[P, R]) -> TaskFunction[P, R]:
     return _marked("setup", function, BaseOperator.as_setup)
 
 
+class _Marking(Protocol):
+    """`teardown(…)` with options: to be put over a function."""
+
+    @overload
+    def __call__(self, function: TaskFunction[P, R], /) -> TaskFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
+
+
 @overload
-def teardown(function: Callable[P, R] | TaskFunction[P, R], /) -> TaskFunction[P, R]: ...
+def teardown(function: TaskFunction[P, R], /) -> TaskFunction[P, R]: ...
 @overload
-def teardown(
-    function: None = None, /, *, on_failure_fail_dagrun: bool = False
-) -> Callable[[Callable[P, R] | TaskFunction[P, R]], TaskFunction[P, R]]: ...
+def teardown(function: Callable[P, R], /) -> TaskFunction[P, R]: ...
+@overload
+def teardown(function: None = None, /, *, on_failure_fail_dagrun: bool = False) -> _Marking: ...
 def teardown(function: Any = None, /, *, on_failure_fail_dagrun: bool = False) -> Any:
     """Make a function, or what `@task` made of one, a teardown: its tasks remove what their setups made.
 
@@ -49,4 +62,5 @@ def _marked(name: str, function: Any, mark: Callable[[BaseOperator], Any]) -> Ta
         if hasattr(function, "expand"):
             raise fail(f"@{name} cannot stand over a task group. Put it over the tasks inside.")
         function = task(function)
-    return function.marked(mark)
+    marked: TaskFunction[Any, Any] = function.marked(mark)
+    return marked

@@ -14,7 +14,9 @@ from aiosched.authoring.context import CONTEXT_KEYS
 from aiosched.authoring.function_mapping import PartialFunction
 from aiosched.authoring.location import author_location
 from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.operators.bash import DecoratedBashOperator
 from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
+from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
 from aiosched.authoring.operators.sensor import PythonSensor
 from aiosched.authoring.xcom_arg import XComArg
 
@@ -51,9 +53,7 @@ class TaskFunction(Generic[P, R]):
     A second call in one DAG gets the id `name__1`, and so on. `function` is the function itself.
     """
 
-    def __init__(
-        self, function: Callable[P, R], operator: type[PythonOperator | PythonSensor], options: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, function: Callable[P, R], operator: type[BaseOperator], options: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.operator = operator
@@ -160,7 +160,7 @@ def _free_id(task_id: str, options: Mapping[str, Any]) -> str:
 class _Decorator:
     """`@task` or `@task(retries=3)`, for one kind of operator."""
 
-    def __init__(self, name: str, operator: type[PythonOperator | PythonSensor]) -> None:
+    def __init__(self, name: str, operator: type[BaseOperator]) -> None:
         self._name = name
         self._operator = operator
 
@@ -184,7 +184,9 @@ class _Decorator:
 
 
 class TaskDecorator(_Decorator):
-    """The decorator `task` with its kinds: `@task`, `@task.branch`, `@task.short_circuit`, `@task.sensor`."""
+    """The decorator `task` with its kinds: `@task`, `@task.branch`, `@task.short_circuit`, `@task.sensor`,
+    `@task.bash` (the function returns a command), `@task.virtualenv` and `@task.external_python` (it runs elsewhere).
+    """
 
     def __init__(self) -> None:
         super().__init__("task", DecoratedOperator)
@@ -192,6 +194,9 @@ class TaskDecorator(_Decorator):
         self.branch = _Decorator("task.branch", DecoratedBranchOperator)
         self.short_circuit = _Decorator("task.short_circuit", DecoratedShortCircuitOperator)
         self.sensor = _Decorator("task.sensor", DecoratedSensorOperator)
+        self.bash = _Decorator("task.bash", DecoratedBashOperator)
+        self.virtualenv = _Decorator("task.virtualenv", PythonVirtualenvOperator)
+        self.external_python = _Decorator("task.external_python", ExternalPythonOperator)
 
 
 task = TaskDecorator()

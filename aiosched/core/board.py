@@ -14,7 +14,7 @@ Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -23,10 +23,13 @@ import msgspec
 from aiosched.core.branching import skipped_by
 from aiosched.core.callbacks import dag_callback, task_callback
 from aiosched.core.deferral import is_trigger, trigger_key
+from aiosched.core.expansion import Expansion
 from aiosched.core.instances import Effects, FinishedTry, Instance, Run, new_instances
 from aiosched.core.ledger import TICK
+from aiosched.core.mapping import RETURN_VALUE
 from aiosched.core.marks import CANCELLED, ENDING, INTENTIONS, Marks
 from aiosched.core.messages import Outcome, Report, XComValue
+from aiosched.core.past import Past
 from aiosched.core.retries import may_retry, retry_delay, retry_seed
 from aiosched.core.run_result import TASK_FAILURE, judge_run, waits_outside
 from aiosched.core.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskEvent, TaskState
@@ -44,7 +47,7 @@ _SETTLING: Final = {
 }
 
 
-class Board(Marks):
+class Board(Marks, Expansion):
     """See the module docstring. `instances` are the run's rows, in any order.
 
     A task without a row (its own dates exclude the run) counts as absent: nobody waits for it.
@@ -63,7 +66,7 @@ class Board(Marks):
             if self.run.reason not in INTENTIONS:
                 self.run.reason = None
             self.effects.run_changed = True
-        self._pending.update(range(len(self.graph.tasks)))
+        self._look_everywhere()
 
     def resume(self) -> None:
         """Ask again for what the rows of a re-read run wait for: slots and timers."""
@@ -74,7 +77,11 @@ class Board(Marks):
                 self.effects.timers.append((instance.next_at + TICK, instance))
             elif instance.state is TaskState.DEFERRED and not self.deferrals.wait(self.effects, instance):
                 self._go_on(instance, instance.scheduled_at)
-        self._pending.update(range(len(self.graph.tasks)))
+        self._look_everywhere()
+
+    def _look_everywhere(self) -> None:
+        self._know_sizes()
+        self._pending.instances.update((i, None) for i in self if i.state in SCHEDULABLE)
 
     def recall(self, instance: Instance, skipped: Iterable[str]) -> None:
         """Remember what a finished branch had decided (7.4): the ids of the direct downstreams that it skips.
@@ -83,12 +90,29 @@ class Board(Marks):
         `SKIPPED_DOWNSTREAM`, a JSON list. Call it before `evaluate`.
         """
         index = self.graph.index
-        self._decisions[instance] = frozenset(index[task_id] for task_id in skipped if task_id in index)
+        self._remember_decision(instance, frozenset(index[task_id] for task_id in skipped if task_id in index))
+
+    def look_back(self, past: Past) -> None:
+        """Know the runs before this one; until then tasks that look at them wait."""
+        self._past = past
+        if self.graph.lookback is not None:
+            self._past_news(self.graph.lookback.tasks)
+
+    def past_changed(self, task_ids: Iterable[str]) -> None:
+        """Instances of these tasks in the run before have ended there, or begin anew."""
+        if self.graph.lookback is not None:
+            concerned = self.graph.lookback.concerned
+            self._past_news({task for task_id in task_ids for task in concerned.get(task_id, ())})
+
+    def _past_news(self, tasks: Iterable[int]) -> None:
+        for task in tasks:
+            self._held_back.pop(task, None)
+            self._look_again(task)
 
     def wake(self, instance: Instance) -> None:
         """A timer of `instance` is due."""
         if instance.state in SCHEDULABLE:
-            self._pending.add(instance.task)
+            self._pending.instances[instance] = None
 
     def time_out_trigger(self, instance: Instance, now: datetime) -> None:
         """The timer of a deferral is due: when it is over its time, the task goes on by failing (25.5)."""
@@ -139,6 +163,8 @@ class Board(Marks):
         instance.losses = 0
         for value in report.xcoms:
             self.effects.xcoms.append((instance, value))
+            if self._lengths is not None and value.key == RETURN_VALUE:
+                self._lengths.learn_value(instance, report.map_length, value.value)
         if outcome is Outcome.RESCHEDULED:
             instance.next_at = report.reschedule_at or now
             self._set(instance, TaskEvent.RESCHEDULED)
@@ -205,35 +231,70 @@ class Board(Marks):
         if self.run.state is not RunState.RUNNING:
             return
         pending = self._pending
-        while pending:
-            self._decide(pending.pop(), now)
+        while pending.tasks or pending.instances:
+            while pending.tasks:
+                self._decide(pending.tasks.pop(), now)
+            instances, pending.instances = pending.instances, {}
+            for instance in instances:
+                if instance.state in SCHEDULABLE:
+                    self._look(instance, self._tally.judge(instance), now)
         self._conclude(now)
 
     def _decide(self, task: int, now: datetime) -> None:
-        """Look at the instances of `task` that wait for their dependencies (section 4)."""
-        verdict = self._tally.judge(task)
-        for instance in self._tally.of(task):
-            if instance.state not in SCHEDULABLE:
-                continue
-            branch = self._branch_against(instance) if self._decisions else None
-            if branch is not None:
-                self._skip(instance, branch, now)
-            elif verdict is Verdict.RUN:
+        """Look at the instances of `task` that wait for their dependencies, if there is news for them (section 4)."""
+        instances = self._tally.of(task)
+        if len(instances) == 1:
+            if instances[0].state in SCHEDULABLE:
+                self._look(instances[0], self._tally.judge(instances[0]), now)
+            return
+        verdict = self._tally.judge_all(task)
+        if verdict is not None and task not in self._decided:
+            if self._verdicts.get(task) is verdict:
+                return
+            self._verdicts[task] = verdict
+        for instance in tuple(instances):
+            if instance.state in SCHEDULABLE:
+                self._look(instance, verdict or self._tally.judge(instance), now)
+
+    def _look(self, instance: Instance, verdict: Verdict, now: datetime) -> None:
+        """Decide on one instance that waits, by what its dependencies say together."""
+        branch = self._branch_against(instance) if instance.task in self._decided else None
+        skips = branch is not None or verdict is Verdict.SKIPPED
+        if (skips or verdict is Verdict.RUN) and self._held_by_past(instance, skips=skips):
+            return
+        if branch is not None:
+            self._skip(instance, branch, now)
+        elif verdict is Verdict.RUN:
+            mappings = self.graph.mappings
+            if mappings is None or not mappings.units[instance.task] or self._take_place(instance, now):
                 self._ready(instance, now)
-            elif verdict is not Verdict.WAIT:
-                self._settle(instance, _SETTLING[verdict], now, self._tally.why_settled(task))
+        elif verdict is not Verdict.WAIT:
+            self._settle(instance, _SETTLING[verdict], now, self._tally.why_settled(instance))
+
+    def _held_by_past(self, instance: Instance, *, skips: bool) -> bool:
+        """Whether the run before keeps `instance` waiting; a skip waits for it only where the task says so (6.4)."""
+        lookback, task = self.graph.lookback, instance.task
+        if lookback is None or (skips and not self.graph.tasks[task].wait_for_past_depends_before_skipping):
+            return False
+        return self.waits_for_past(task) is not None
 
     def _branch_against(self, instance: Instance) -> Instance | None:
         """A finished direct upstream whose decision excludes `instance` (7.4, "not previously skipped")."""
         for up in self.graph.upstream[instance.task]:
-            for branch in self._tally.of(up):
-                if (
-                    instance.task in self._decisions.get(branch, ())
-                    and branch.state in FINISHED
-                    and branch.map_index in (-1, instance.map_index)
-                ):
+            for branch in self._under_index_of(instance, up):
+                if instance.task in self._decisions.get(branch, ()) and branch.state in FINISHED:
                     return branch
         return None
+
+    def _under_index_of(self, instance: Instance, task: int) -> Sequence[Instance]:
+        """The instances of `task` that share decisions of branches with `instance` (7.4, 36)."""
+        mappings, group = self.graph.mappings, self._tally.of(task)
+        if mappings is None or not group or (instance.map_index < 0 and mappings.shared(task, instance.task) == 0):
+            return group
+        if mappings.shared(task, instance.task):
+            return self._tally.counterparts(task, instance)
+        found = self._tally.find(task, instance.map_index) or self._tally.find(task, -1)
+        return () if found is None else (found,)
 
     def _ready(self, instance: Instance, now: datetime) -> None:
         state, next_at = instance.state, instance.next_at
@@ -289,25 +350,24 @@ class Board(Marks):
     def _skip_downstream(self, branch: Instance, skipped: frozenset[int], now: datetime) -> None:
         """Carry out a decision and keep it (7.4); one of a mapped instance is about its own map index (36)."""
         for task in sorted(skipped):
-            for instance in self._tally.of(task):
-                if branch.map_index in (-1, instance.map_index) and _can(instance, TaskEvent.SETTLED_SKIPPED):
+            for instance in tuple(self._under_index_of(branch, task)):
+                together = branch.map_index < 0 or instance.map_index >= 0
+                may_be = together and _can(instance, TaskEvent.SETTLED_SKIPPED)
+                if may_be and not self._held_by_past(instance, skips=True):
                     self._skip(instance, branch, now)
         direct = skipped.intersection(self.graph.downstream[branch.task])
         if direct:
-            self._decisions[branch] = direct
+            self._remember_decision(branch, direct)
             names = msgspec.json.encode(sorted(self.graph.task_ids[task] for task in direct)).decode()
             self.effects.xcoms.append((branch, XComValue(SKIPPED_DOWNSTREAM, names)))
+
+    def _remember_decision(self, branch: Instance, skipped: frozenset[int]) -> None:
+        self._decisions[branch] = skipped
+        self._decided |= skipped
 
     def _skip(self, instance: Instance, branch: Instance, now: datetime) -> None:
         instance.start_date = instance.end_date = now
         self._stop(instance, now, TaskEvent.SETTLED_SKIPPED, f"skipped by {self.graph.task_ids[branch.task]}")
-
-    def _forget_values(self, instance: Instance) -> None:
-        """A new try begins without what the one before pushed or decided (22.3)."""
-        self._decisions.pop(instance, None)
-        effects = self.effects
-        effects.xcoms = [pushed for pushed in effects.xcoms if pushed[0] is not instance]
-        effects.forget_xcoms.append(instance)
 
     def _fail(self, instance: Instance, report: Report, now: datetime) -> None:
         task = self.graph.tasks[instance.task]

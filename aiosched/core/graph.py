@@ -11,6 +11,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from aiosched.core.mapping import Mappings, compile_mappings
+from aiosched.core.past import Lookback, compile_lookback
 from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.trigger_rules import TriggerRule
 from aiosched.core.weights import WeightRule, effective_weights
@@ -31,6 +33,8 @@ class Graph:
     upstream_setups                  how many direct upstreams are setups
     indirect_setups                  relevant setups that are no direct upstreams (8.3)
     teardown_scopes                  per teardown, the tasks between its setups and it (8.4)
+    mappings                         of the mapped tasks (26); None for a DAG without any
+    lookback                         of tasks that look at the run before (6); None for a DAG without any
     members, group_roots             group id -> all its tasks; those without an upstream in the group
 
     Raises DagError for an unknown upstream, group, trigger or weight rule,
@@ -62,6 +66,8 @@ class Graph:
         self._descendants: dict[int, frozenset[int]] = {}
         self._ancestors: dict[int, frozenset[int]] = {}
         self.upstream_setups, self.indirect_setups, self.teardown_scopes = self._compile_setups()
+        self.mappings: Mappings | None = compile_mappings(spec, self.index)
+        self.lookback: Lookback | None = compile_lookback(spec.tasks, self.downstream)
         self.members = _group_members(spec)
         self.group_roots = {
             group_id: tuple(index for index in inside if set(inside).isdisjoint(self.upstream[index]))

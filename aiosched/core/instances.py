@@ -6,13 +6,15 @@ Does not live here: any decision (board.py), how rows are read and stored (the d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from aiosched.core.graph import Graph
+from aiosched.core.mapping import literal_size
 from aiosched.core.messages import AttemptKey, XComValue
+from aiosched.core.spec import MappingSpec
 from aiosched.core.states import RunState, TaskState
 
 
@@ -104,6 +106,8 @@ class Effects:
     released: list[Instance] = field(default_factory=list)  # gave their slot back
     inactive: list[Instance] = field(default_factory=list)  # do not count for their task's own limits any more
     timers: list[tuple[datetime, Instance]] = field(default_factory=list)  # look again then
+    expanded: list[Instance] = field(default_factory=list)  # their rows have map index -1: it becomes 0
+    created: list[Instance] = field(default_factory=list)  # rows to insert, before any change is stored
     cancelled: list[AttemptKey] = field(default_factory=list)  # attempts to stop
     tries: list[FinishedTry] = field(default_factory=list)
     xcoms: list[tuple[Instance, XComValue]] = field(default_factory=list)
@@ -115,10 +119,34 @@ class Effects:
 
     def __bool__(self) -> bool:
         """Whether something has to be stored now."""
-        return bool(self.changed or self.tries or self.xcoms or self.run_changed or self.deferrals or self.callbacks)
+        return bool(
+            self.changed
+            or self.tries
+            or self.xcoms
+            or self.run_changed
+            or self.deferrals
+            or self.callbacks
+            or self.expanded
+            or self.created
+        )
 
 
 def new_instances(graph: Graph, tasks: Iterable[int]) -> list[Instance]:
-    """The rows of a new run: one per task that takes part in it."""
-    specs = graph.tasks
-    return [Instance(task=task, max_tries=specs[task].retries) for task in tasks]
+    """The rows of a new run, for the tasks that take part in it.
+
+    One each; of a task that is mapped over literal values (or stands in a group that is) one
+    for each value, with the map indexes from 0 on. Source: the semantics reference, section 10.1.
+    """
+    specs, mappings = graph.tasks, graph.mappings
+    if mappings is None:
+        return [Instance(task=task, max_tries=specs[task].retries) for task in tasks]
+    return [
+        Instance(task=task, map_index=map_index, max_tries=specs[task].retries)
+        for task in tasks
+        for map_index in _map_indexes(mappings.units[task])
+    ]
+
+
+def _map_indexes(units: Sequence[MappingSpec]) -> Iterable[int]:
+    size = literal_size(units) if units else None
+    return range(size) if size else (-1,)

@@ -13,18 +13,21 @@ from typing import Final
 from aiosched.core.deferral import Deferrals
 from aiosched.core.graph import Graph
 from aiosched.core.instances import CallbackRequest, Effects, FinishedTry, Instance, Run
+from aiosched.core.mapping import Lengths
 from aiosched.core.messages import Attempt, AttemptKey, Report, RunInfo
+from aiosched.core.past import Past, waits_for_past
 from aiosched.core.states import (
     ACTIVE_FOR_TASK_LIMITS,
     HOLDING_SLOT,
     RUN_FINISHED,
+    SUCCEEDED,
     RunState,
     TaskEvent,
     TaskState,
     advance,
 )
-from aiosched.core.tally import Tally
-from aiosched.core.trigger_rules import Counts
+from aiosched.core.tally import Pending, Tally
+from aiosched.core.trigger_rules import Counts, Verdict
 
 TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
@@ -33,7 +36,10 @@ EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
 class Ledger:
     """What all parts of a `Board` work on. `instances` are the run's rows, in any order."""
 
-    __slots__ = ("_decisions", "_pending", "_tally", "deferrals", "effects", "graph", "info", "run")
+    __slots__ = (
+        "_decided", "_decisions", "_held_back", "_lengths", "_past", "_pending", "_sizes", "_tally", "_verdicts",
+        "deferrals", "effects", "graph", "info", "run",
+    )  # fmt: skip
 
     def __init__(self, graph: Graph, run: Run, instances: Iterable[Instance], *, info: RunInfo) -> None:
         self.graph = graph
@@ -42,8 +48,16 @@ class Ledger:
         self.effects = Effects()
         self.deferrals = Deferrals()
         self._tally = Tally(graph, instances)
-        self._pending: set[int] = set()  # tasks to look at
+        self._pending = Pending()  # what to look at
+        self._verdicts: dict[int, Verdict] = {}  # with which all instances of a task were looked at last
         self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> direct downstreams that it skips
+        self._decided: set[int] = set()  # tasks that some decision was about
+        self._past: Past | None = None  # None: not needed, or not known yet
+        self._held_back: dict[int, str | None] = {}  # why the past keeps tasks waiting, as far as it was asked
+        self._sizes: dict[int, tuple[int, ...]] = {}  # of mapped tasks whose instances are as these say
+        self._lengths: Lengths | None = None
+        if graph.mappings is not None:
+            self._lengths = Lengths(graph.mappings, graph.index, self._tally.open)
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -52,10 +66,7 @@ class Ledger:
 
     def find(self, task: int, map_index: int = -1) -> Instance | None:
         """The instance of a task (and map index), or None."""
-        for instance in self._tally.of(task):
-            if instance.map_index == map_index:
-                return instance
-        return None
+        return self._tally.find(task, map_index)
 
     def key(self, instance: Instance) -> AttemptKey:
         return AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number)
@@ -93,7 +104,27 @@ class Ledger:
 
     def counts_of(self, task: int) -> tuple[Counts, int]:
         """The finished-upstream counts of a task and how many upstreams there are, for explanations."""
-        return self._tally.counts(task), self._tally.totals[task]
+        return self._tally.counts(task), self._tally.total(task)
+
+    def all_succeeded(self, task_id: str) -> bool | None:
+        """Whether all instances of a task are success or skipped; None when it has none in this run."""
+        task = self.graph.index.get(task_id)
+        if task is None or not self._tally.of(task):
+            return None
+        return not self._tally.open[task] and all(i.state in SUCCEEDED for i in self._tally.of(task))
+
+    def waits_for_past(self, task: int) -> str | None:
+        """Why the runs before this one keep a task waiting, one line for people; None when they do not (6)."""
+        spec = self.graph.tasks[task]
+        if not (spec.depends_on_past or spec.wait_for_downstream):
+            return None
+        if self._past is None:
+            return "the run before is being looked for"
+        if task not in self._held_back:
+            downstream = [self.graph.task_ids[down] for down in self.graph.downstream[task]]
+            catchup = self.graph.spec.catchup
+            self._held_back[task] = waits_for_past(spec, downstream, self._past, catchup=catchup)
+        return self._held_back[task]
 
     # -- changing --------------------------------------------------------------------------
 
@@ -117,7 +148,7 @@ class Ledger:
                 effects.withdrawn.append(instance)
         if instance in self.deferrals:
             self.deferrals.moved(effects, instance, old, self.key(instance))
-        self._pending.update(self._tally.moved(instance, old))
+        self._tally.moved(instance, old, self._pending)
 
     def _settle(self, instance: Instance, event: TaskEvent, now: datetime, reason: str | None) -> None:
         """A change of state without a run of the task (2.4): dates that are empty become now."""
@@ -132,6 +163,20 @@ class Ledger:
         if instance.state in EXECUTING:
             self.effects.cancelled.append(self.key(instance))
         self._settle(instance, event, now, reason)
+
+    def _forget_values(self, instance: Instance) -> None:
+        """A new try begins without what the one before pushed or decided (22.3)."""
+        self._decisions.pop(instance, None)
+        if self._lengths is not None:
+            self._lengths.forget(instance.task, instance.map_index)
+        effects = self.effects
+        effects.xcoms = [pushed for pushed in effects.xcoms if pushed[0] is not instance]
+        effects.forget_xcoms.append(instance)
+
+    def _look_again(self, task: int) -> None:
+        """There is news for the instances of `task` that their dependencies do not show."""
+        self._verdicts.pop(task, None)
+        self._pending.tasks.add(task)
 
     def _doom(self, reason: str) -> None:
         """The run will fail, and goes on for its teardowns only. Kept in its row, since it may be read back."""

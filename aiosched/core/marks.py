@@ -50,6 +50,8 @@ class Marks(Ledger):
             self._clear(instance, now)
         if cleared:
             self._clear_run(now)
+        if any(not self.graph.is_teardown[instance.task] for instance in cleared):
+            self.run.reason = None  # how an unfinished run was to end once its teardowns are done
 
     def mark(self, instances: Iterable[Instance], state: TaskState, now: datetime) -> list[Instance]:
         """Give `instances` the state success, failed or skipped; returns those that had another one (28.4).

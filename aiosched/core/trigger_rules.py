@@ -111,6 +111,12 @@ class Counts:
             return
         self.done += by
 
+    def __add__(self, other: Counts) -> Counts:
+        total = Counts()
+        for name in self.__slots__:
+            setattr(total, name, getattr(self, name) + getattr(other, name))
+        return total
+
     def __repr__(self) -> str:
         shown = ((name, getattr(self, name)) for name in sorted(self.__slots__))
         return f"Counts({', '.join(f'{name}={count}' for name, count in shown if count)})"

@@ -15,19 +15,11 @@ from aiosched.db.engine import Connection
 
 
 class DeadlineRow(NamedTuple):
-    """A deadline to store."""
+    """A deadline, of the run with this key."""
 
     run_id: int
     deadline_index: int
     partition: int
-    deadline_time: datetime
-
-
-class Pending(NamedTuple):
-    """A deadline that may still be missed."""
-
-    run_id: int
-    deadline_index: int
     deadline_time: datetime
 
 
@@ -44,7 +36,8 @@ async def store_deadlines(conn: Connection, rows: Sequence[DeadlineRow]) -> None
         await conn.execute(INSERT_DEADLINES, *map(list, zip(*rows, strict=True)))
 
 
-# The latest ended runs of a DAG by logical date, failed ones included. Index: uq_dag_run_dag_id_logical_date, backwards.
+# The latest ended runs of a DAG by logical date, failed ones included.
+# Index: uq_dag_run_dag_id_logical_date, backwards.
 AVERAGE_RUNTIME: Final = """
     SELECT count(*), avg(end_date - start_date)
       FROM (
@@ -64,13 +57,14 @@ async def average_runtime(conn: Connection, dag_id: str, *, max_runs: int, min_r
 
 # Index: ix_deadline_pending (partial).
 LOAD_PENDING: Final = """
-    SELECT run_id, deadline_index, deadline_time FROM deadline WHERE NOT missed AND partition = ANY($1::smallint[])
+    SELECT run_id, deadline_index, partition, deadline_time FROM deadline
+     WHERE NOT missed AND partition = ANY($1::smallint[])
 """
 
 
-async def load_pending(conn: Connection, partitions: Iterable[int]) -> list[Pending]:
+async def load_pending(conn: Connection, partitions: Iterable[int]) -> list[DeadlineRow]:
     """The deadlines of `partitions` that may still be missed; those of finished runs, too."""
-    return [Pending(*row) for row in await conn.fetch(LOAD_PENDING, list(partitions))]
+    return [DeadlineRow(*row) for row in await conn.fetch(LOAD_PENDING, list(partitions))]
 
 
 # Guard: the time has passed (strictly), and nobody has marked or pruned it. Index: primary key.

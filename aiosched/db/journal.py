@@ -23,6 +23,7 @@ class PoolRow(NamedTuple):
 
     slots: int
     used: int
+    include_deferred: bool = False  # whether tasks that defer keep their slots
 
 
 class InstanceChange(NamedTuple):
@@ -56,6 +57,7 @@ class RunChange(NamedTuple):
     start_date: datetime | None
     end_date: datetime | None
     reason: str | None
+    clear_number: int = 0
 
 
 class XComRow(NamedTuple):
@@ -92,14 +94,14 @@ async def begin(conn: Connection, incarnation: int) -> None:
         raise fenced_out(incarnation)
 
 
-READ_POOLS: Final = "SELECT name, slots, used FROM pool WHERE name = ANY($1::text[]) ORDER BY name"
+READ_POOLS: Final = "SELECT name, slots, used, include_deferred FROM pool WHERE name = ANY($1::text[]) ORDER BY name"
 LOCK_POOLS: Final = f"{READ_POOLS} FOR UPDATE"
 
 
 async def read_pools(conn: Connection, names: Iterable[str], *, lock: bool) -> dict[str, PoolRow]:
     """The named pools; missing ones are absent. With `lock` locked, in name order, until the transaction ends."""
     rows = await conn.fetch(LOCK_POOLS if lock else READ_POOLS, sorted(names))
-    return {row["name"]: PoolRow(row["slots"], row["used"]) for row in rows}
+    return {name: PoolRow(*pool) for name, *pool in rows}
 
 
 # The whole of a batch in one round trip, in a transaction or as one. The fence stands in it,
@@ -127,26 +129,26 @@ WRITE: Final = """
     ), ended AS (
         UPDATE dag_run AS r
            SET state = c.state, queued_at = c.queued_at, start_date = c.start_date, end_date = c.end_date,
-               reason = c.reason
+               reason = c.reason, clear_number = c.clear_number
           FROM fence, unnest(
             $18::bigint[], $19::text[], $20::text[], $21::timestamptz[], $22::timestamptz[], $23::timestamptz[],
-            $24::text[]
-          ) AS c (id, old_state, state, queued_at, start_date, end_date, reason)
+            $24::text[], $25::int[]
+          ) AS c (id, old_state, state, queued_at, start_date, end_date, reason, clear_number)
          WHERE r.id = c.id AND r.state = c.old_state
         RETURNING 1
     ), moved AS (
         UPDATE pool AS p
            SET used = p.used + m.delta
-          FROM fence, unnest($25::text[], $26::int[]) AS m (name, delta)
+          FROM fence, unnest($26::text[], $27::int[]) AS m (name, delta)
          WHERE p.name = m.name AND (m.delta <= 0 OR p.slots = -1 OR p.used + m.delta <= p.slots)
-        RETURNING p.name, p.slots, p.used
+        RETURNING p.name, p.slots, p.used, p.include_deferred
     )
-    SELECT name, slots, used FROM moved
+    SELECT name, slots, used, include_deferred FROM moved
      UNION ALL
     SELECT NULL, NULL, 1 / (
-        (SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $27)::int
-        * ((SELECT count(*) FROM ended) = $28)::int * ((SELECT count(*) FROM moved) = $29)::int
-    )
+        (SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $28)::int
+        * ((SELECT count(*) FROM ended) = $29)::int * ((SELECT count(*) FROM moved) = $30)::int
+    ), NULL
 """
 
 _NO_INSTANCES: Final[list[list[None]]] = [[] for _ in InstanceChange._fields]
@@ -183,7 +185,7 @@ async def write(
             raise fenced_out(incarnation) from None
         what = f"{len(instances)} task instances, {len(runs)} runs and {len(deltas)} pools"
         raise StaleRows(f"Of a batch of {what} some were not as expected") from None
-    return {row["name"]: PoolRow(row["slots"], row["used"]) for row in rows if row["name"] is not None}
+    return {name: PoolRow(*pool) for name, *pool in rows if name is not None}
 
 
 def fenced_out(incarnation: int) -> FencedOut:

@@ -32,7 +32,7 @@ class NewCallback(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A request that is about to be handed to a worker. `attempt` is 1 for the first delivery."""
+    """A request that is about to be handed to a worker, unless it was `given_up` after too many deliveries."""
 
     id: int
     kind: str
@@ -43,7 +43,7 @@ class Delivery:
     try_number: int
     deadline_index: int
     reason: str | None
-    attempt: int
+    given_up: bool
 
     def call(self, task_id: str | None) -> CallbackCall:
         """What the worker gets."""
@@ -63,39 +63,43 @@ INSERT_CALLBACKS: Final = """
                                  reason)
     SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::int[], $6::int[], $7::smallint[],
                          $8::int[], $9::text[])
-    RETURNING id
+    RETURNING id, partition
 """
 
 
-async def insert_callbacks(conn: Connection, callbacks: Sequence[NewCallback]) -> list[int]:
-    """Store requests; returns their ids."""
+async def insert_callbacks(conn: Connection, callbacks: Sequence[NewCallback]) -> dict[int, int]:
+    """Store requests; returns the partition of each, by their ids in ascending order."""
     rows = await conn.fetch(INSERT_CALLBACKS, *map(list, zip(*callbacks, strict=True)))
-    return sorted(row["id"] for row in rows)
+    return dict(sorted(map(tuple, rows)))
 
 
 # Index: ix_callback_outbox_waiting (partial).
 WAITING_CALLBACKS: Final = """
-    SELECT id FROM callback_outbox WHERE given_up_at IS NULL AND partition = ANY($1::smallint[]) ORDER BY id
+    SELECT id, partition FROM callback_outbox
+     WHERE given_up_at IS NULL AND partition = ANY($1::smallint[]) ORDER BY id
 """
 
 
-async def waiting_callbacks(conn: Connection, partitions: Iterable[int]) -> list[int]:
-    """The ids of the requests to the owner of `partitions` that nobody is known to have run, oldest first."""
-    return [row["id"] for row in await conn.fetch(WAITING_CALLBACKS, list(partitions))]
+async def waiting_callbacks(conn: Connection, partitions: Iterable[int]) -> dict[int, int]:
+    """The requests in `partitions` that nobody is known to have run: the partition of each by id, oldest first."""
+    return dict(await conn.fetch(WAITING_CALLBACKS, list(partitions)))
 
 
 # Counted before it is handed out, so that one that takes its scheduler down with it is not tried for ever.
 # Index: primary key.
 BEGIN_DELIVERIES: Final = """
-    UPDATE callback_outbox SET attempts = attempts + 1 WHERE id = ANY($1::bigint[]) AND given_up_at IS NULL
+    UPDATE callback_outbox
+       SET attempts = least(attempts + 1, $2), given_up_at = CASE WHEN attempts >= $2 THEN now() END,
+           error = CASE WHEN attempts >= $2 THEN coalesce(error, 'its scheduler ended while it ran') ELSE error END
+     WHERE id = ANY($1::bigint[]) AND given_up_at IS NULL
     RETURNING id, kind, dag_id, run_id, task_index, coalesce(map_index, -1), coalesce(try_number, 0),
-              coalesce(deadline_index, 0), reason, attempts
+              coalesce(deadline_index, 0), reason, given_up_at IS NOT NULL
 """
 
 
-async def begin_deliveries(conn: Connection, ids: Sequence[int]) -> list[Delivery]:
-    """Count one more delivery of each request; returns those that still wait, by id."""
-    rows = await conn.fetch(BEGIN_DELIVERIES, list(ids))
+async def begin_deliveries(conn: Connection, ids: Sequence[int], *, most: int) -> list[Delivery]:
+    """Count one more delivery of each request; those that still wait, by id, the ones given up by this among them."""
+    rows = await conn.fetch(BEGIN_DELIVERIES, list(ids), most)
     return sorted((Delivery(*row) for row in rows), key=lambda delivery: delivery.id)
 
 

@@ -124,19 +124,6 @@ async def find_runs(conn: Connection, dag_id: str, run_ids: Sequence[str]) -> li
     return [_run(row) for row in await conn.fetch(FIND_RUNS, dag_id, list(run_ids))] if run_ids else []
 
 
-FIND_RUN_IDS: Final = """
-    SELECT run_id FROM dag_run
-     WHERE dag_id = $1 AND ($2::timestamptz IS NULL OR logical_date >= $2)
-       AND ($3::timestamptz IS NULL OR logical_date <= $3)
-     ORDER BY logical_date, id
-"""
-
-
-async def find_run_ids(conn: Connection, dag_id: str, first: datetime | None, final: datetime | None) -> list[str]:
-    """The run ids of a DAG's runs with a logical date in [first, final]; without both, of all its runs."""
-    return [row["run_id"] for row in await conn.fetch(FIND_RUN_IDS, dag_id, first, final)]
-
-
 def _run(row: Any) -> Run:
     state = RunState(row["state"])
     return Run(
@@ -157,6 +144,7 @@ def _run(row: Any) -> Run:
         reason=row["reason"],
         backfill_id=row["backfill_id"],
         backfill_order=row["backfill_order"],
+        clear_number=row["clear_number"],
         stored_state=state,
     )
 
@@ -296,6 +284,9 @@ async def fail_queued_run(conn: Connection, run: int, now: datetime, reason: str
 
 
 DELETE_DAG: Final = (
+    """DELETE FROM callback_outbox WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM deadline WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM deferred_trigger WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM xcom WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_try WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_instance WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",

@@ -54,8 +54,8 @@ def deferral_row(run: int, instance: Instance, waited: Deferred) -> DeferralRow:
 
 # Index: primary key. A task that defers again replaces its row.
 STORE_DEFERRALS: Final = """
-    INSERT INTO deferred_trigger (run_id, task_index, map_index, classpath, kwargs, next_method, next_kwargs, timeout_at,
-                                  holds_pool, event, error, timed_out)
+    INSERT INTO deferred_trigger (run_id, task_index, map_index, classpath, kwargs, next_method, next_kwargs,
+                                  timeout_at, holds_pool, event, error, timed_out)
     SELECT run_id, task_index, map_index, classpath, kwargs::json, next_method, next_kwargs::json, timeout_at,
            holds_pool, event::json, error, timed_out
       FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[],

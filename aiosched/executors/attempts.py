@@ -171,8 +171,9 @@ def callbacks_of(call: CallbackCall, dag: DAG) -> Sequence[Callable[..., Any]]:
         case "dag_failure":
             return dag.on_failure_callback
         case "deadline":
-            deadlines: Sequence[Any] = getattr(dag, "deadlines", ())
-            return [deadlines[call.index].callback] if call.index < len(deadlines) else []
+            if call.index >= len(dag.deadlines):
+                raise DagUnavailable(f"The DAG {dag.dag_id!r} has no deadline {call.index} any more: it was changed.")
+            return [dag.deadlines[call.index].callback]
         case "task_failure" | "task_retry":
             task = dag.task_dict.get(call.task_id or "")
             if task is None:

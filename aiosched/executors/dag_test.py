@@ -3,7 +3,8 @@
 The same pure evaluation decides as in the scheduler, the inline executor runs what is
 ready: `async def` tasks at the same time, plain functions one after the other. Pools and
 limits do not apply. Nobody waits: a retry is due at once, a task that asks to be called
-again is called after a short pause. Source: the semantics reference, section 33.3.
+again is called after a short pause. Only what a deferred task waits for takes its time, as
+does its timeout. Source: the semantics reference, section 33.3.
 """
 
 from __future__ import annotations
@@ -16,13 +17,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import msgspec
+
 from aiosched.authoring.context import build_context
+from aiosched.authoring.mapped import MappedOperator
+from aiosched.authoring.nesting import is_mapped_over, map_length
 from aiosched.authoring.operators.python import PythonOperator
+from aiosched.authoring.settings import defaults
 from aiosched.authoring.task_instance import TaskInstance
 from aiosched.clock import Clock, SystemClock
 from aiosched.core.board import Board, Effects, Instance, Run, new_instances
+from aiosched.core.deferral import is_trigger, trigger_key
 from aiosched.core.graph import Graph
-from aiosched.core.messages import Attempt, Outcome, Report, RunInfo
+from aiosched.core.instances import CallbackRequest
+from aiosched.core.messages import Attempt, AttemptKey, CallbackCall, Outcome, Report, RunInfo
 from aiosched.core.params import resolve_params
 from aiosched.core.run_creation import manual_run, tasks_of_run
 from aiosched.core.states import RunState, TaskState
@@ -142,7 +150,10 @@ class _Player:
         self._executor = InlineExecutor({dag.dag_id: dag}, slots=1, kill_after=1.0)
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
         self._running = 0
+        self._waiting = 0  # triggers
+        self._callbacks = self._last_callback = 0
         self._timers: list[tuple[datetime, Instance]] = []
+        self._deadlines: list[tuple[datetime, datetime, Instance]] = []  # of deferrals: by the clock, by `_now`
         self._details: dict[Instance, str | None] = {}
 
     def _states(self) -> list[tuple[str, int, str | None]]:
@@ -164,14 +175,16 @@ class _Player:
                 if mocked:
                     for report in mocked:
                         board.apply(report, self._now())
-                elif self._running:
-                    self._apply(await self._reports.get())
-                    while not self._reports.empty():
-                        self._apply(self._reports.get_nowait())
+                elif self._running or not self._reports.empty():
+                    await self._take_reports()
                 elif self._timers:
                     await self._skip_ahead()
+                elif self._waiting:
+                    await self._take_reports()
                 else:
                     raise AioschedError(f"The run of {self._dag.dag_id!r} stands still: this is a bug in aiosched.")
+            while self._callbacks:
+                self._apply(await self._reports.get())
         finally:
             await self._executor.stop(0)
         return self._result()
@@ -186,7 +199,11 @@ class _Player:
             self._memory.values.setdefault((self._task_id(instance), xcom.key), {})[instance.map_index] = xcom.value
         for key in effects.cancelled:
             await self._executor.cancel(key, 1.0)
-        self._timers += effects.timers
+        for at, instance in effects.timers:
+            if instance.state is TaskState.DEFERRED:
+                self._deadlines.append((self._clock.now() + (at - self._now()), at, instance))
+            else:
+                self._timers.append((at, instance))
         mocked: list[Report] = []
         attempts: list[Attempt] = []
         for instance in effects.ready:
@@ -200,9 +217,64 @@ class _Player:
                 attempts.append(attempt)
         self._running += len(attempts)
         self._executor.submit(attempts)
+        self._submit_triggers(effects.triggers)
+        self._submit_callbacks(effects.callbacks)
         return mocked
 
+    def _submit_triggers(self, instances: Sequence[Instance]) -> None:
+        for instance in instances:
+            waited = self._board.deferrals.get(instance)
+            if instance.state is TaskState.DEFERRED and waited is not None:
+                attempt = self._board.attempt(instance)
+                key = trigger_key(attempt.key)
+                self._executor.submit([msgspec.structs.replace(attempt, key=key, trigger=waited.deferral, resume=None)])
+                self._waiting += 1
+
+    def _submit_callbacks(self, requests: Sequence[CallbackRequest]) -> None:
+        board = self._board
+        for request in requests:
+            self._callbacks += 1
+            self._last_callback += 1
+            call = CallbackCall(
+                id=self._last_callback,
+                kind=request.kind,
+                reason=request.reason,
+                task_id=None if request.task is None else board.graph.task_ids[request.task],
+                map_index=request.map_index,
+                try_number=request.try_number,
+            )
+            key = AttemptKey(_RUN, -1, -1, call.id)
+            attempt = Attempt(key=key, run=board.info, task_id="", is_async=False, max_tries=0, callback=call)
+            self._executor.submit([attempt])
+
+    async def _take_reports(self) -> None:
+        """Wait for a report, or until a deferred task has waited as long as it wanted to; take all there are."""
+        until = min((until for until, _, _ in self._deadlines), default=None)
+        seconds = None if until is None else max(0.0, (until - self._clock.now()).total_seconds())
+        try:
+            async with asyncio.timeout(seconds):
+                self._apply(await self._reports.get())
+        except TimeoutError:
+            late, self._deadlines = self._deadlines, []
+            for deadline in late:
+                real, at, instance = deadline
+                if until is not None and real <= until:
+                    self._board.time_out_trigger(instance, max(at, self._now()))
+                else:
+                    self._deadlines.append(deadline)
+        while not self._reports.empty():
+            self._apply(self._reports.get_nowait())
+
     def _apply(self, report: Report) -> None:
+        if report.key.task_index < 0:
+            self._callbacks -= 1
+            if report.outcome is not Outcome.SUCCESS:
+                log.error("a callback failed: %s\n%s", report.reason, report.details or "")
+            return
+        if is_trigger(report.key):
+            self._waiting -= 1
+            self._board.apply(report, self._now())
+            return
         if report.outcome is not Outcome.STARTED:
             self._running -= 1
         instance = self._board.find(report.key.task_index, report.key.map_index)
@@ -227,19 +299,24 @@ class _Player:
         ti = TaskInstance(attempt, task, self._memory, blocking_on(asyncio.get_running_loop()))
         at = datetime.now(UTC)
         try:
+            if isinstance(task, MappedOperator) and issubclass(task.operator_class, PythonOperator):
+                task = task.unmapped({})
             if isinstance(task, PythonOperator):
                 value = task.conclude(value, build_context(task, ti, attempt, self._dag))
             xcoms = collect_xcoms(
                 value, (), push_result=task.do_xcom_push, multiple_outputs=task.multiple_outputs, limit=_MAX_XCOM_BYTES
             )
+            index, limit = attempt.key.map_index, defaults().max_map_length
+            length = map_length(value, task, index, limit) if is_mapped_over(task) else None
         except Exception as error:  # a mocked value that the task could not have returned
             reason = f"mocked: {reason_of(error)}"
             return Report(
                 key=attempt.key, outcome=Outcome.FAILED, at=at, reason=reason, details=details_of(error), fail_now=True
             )
         return Report(
-            key=attempt.key, outcome=Outcome.SUCCESS, at=at, started_at=at, xcoms=xcoms, skip=ti.skip_decision
-        )
+            key=attempt.key, outcome=Outcome.SUCCESS, at=at, started_at=at, xcoms=xcoms, skip=ti.skip_decision,
+            map_length=length,
+        )  # fmt: skip
 
     def _task_id(self, instance: Instance) -> str:
         return self._board.graph.task_ids[instance.task]

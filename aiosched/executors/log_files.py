@@ -33,7 +33,7 @@ def log_path(logs: Path, attempt: Attempt) -> Path:
         folder = logs / _part("dag_id", run.dag_id) / _part("run_id", run.run_id)
         return folder / _part("callback", attempt.callback.kind) / f"attempt={attempt.callback.id}.log"
     folder = log_folder(logs, dag_id=run.dag_id, run_id=run.run_id, task_id=attempt.task_id, map_index=key.map_index)
-    return folder / f"attempt={key.try_number}.log"
+    return folder / f"attempt={abs(key.try_number)}.log"  # that of a trigger is negated
 
 
 def list_tries(folder: Path) -> list[int]:

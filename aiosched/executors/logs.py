@@ -137,15 +137,19 @@ def _redact_file(path: Path) -> None:
     """Take the secrets out of a file, line by line; it is replaced if there are any."""
     clean = path.with_suffix(".clean")
     changed = False
-    with path.open("rb") as file, clean.open("wb") as copy:
-        for line in file:
-            hidden = secrets.redact_bytes(line)
-            changed = changed or hidden != line
-            copy.write(hidden)
-    if changed:
-        clean.replace(path)
-    else:
-        clean.unlink()
+    try:
+        with path.open("rb") as file, clean.open("wb") as copy:
+            for line in file:
+                hidden = secrets.redact_bytes(line)
+                changed = changed or hidden != line
+                copy.write(hidden)
+        if changed:
+            clean.replace(path)
+        else:
+            clean.unlink()
+    except OSError as error:
+        clean.unlink(missing_ok=True)
+        _say_on_console(f"the log {path} may hold secrets, because it cannot be written again: {error}")
 
 
 def _hide_secrets(record: logging.LogRecord) -> bool:

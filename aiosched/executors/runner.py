@@ -199,8 +199,8 @@ class Execution:
                 result = await self._resume(operator, context, attempt.resume)
             operator.post_execute(context, result)
         length = None
-        if plan.is_mapped_over and ti.map_index < 0:
-            length = map_length(result, task, defaults().max_map_length)
+        if plan.is_mapped_over:
+            length = map_length(result, task, ti.map_index, defaults().max_map_length)
         xcoms: tuple[XComValue, ...] = ()
         if result is not None or ti.pushed:
             xcoms = collect_xcoms(

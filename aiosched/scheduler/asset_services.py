@@ -1,7 +1,7 @@
 """What running tasks ask about assets.
 
     check_assets              {names, uris}                -> {uri: name}, or refused
-    asset_events              {name | uri | alias, limit}  -> [event], oldest first
+    asset_events              {asset | uri | alias, limit} -> [event], oldest first
     triggering_asset_events   {}                           -> [event], oldest first
 
 An event is {name, uri, timestamp, extra, alias, dag_id, run_id, task_id, map_index}.
@@ -36,9 +36,10 @@ async def check_assets(db: Database, run: int, args: Mapping[str, Any]) -> dict[
 
 async def asset_events(db: Database, run: int, args: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Events of one asset, or of those that an alias led to."""
-    asked = {key: args[key] for key in ("name", "uri", "alias") if args.get(key)}
+    asked = {key: args[key] for key in ("asset", "uri", "alias") if args.get(key)}
     if len(asked) != 1:
-        raise Refused(f"Ask for the events of one name, URI or alias, not of {asked!r}.")
+        raise Refused(f"Ask for the events of one asset, URI or alias, not of {asked!r}.")
+    asked = {"name" if key == "asset" else key: value for key, value in asked.items()}
     async with db.acquire() as conn:
         return _shown(await asset_queries.events_of(conn, **asked, limit=int(args["limit"])))
 

@@ -12,27 +12,24 @@ All runs of a backfill are created at once, queued, and start under its own limi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from aiosched.core.backfills import Fate, PlannedDate, plan_backfill, rerun_of
-from aiosched.core.board import Run
 from aiosched.core.params import resolve_params
 from aiosched.core.run_creation import automated_run, backfill_runs, tasks_of_run
 from aiosched.core.states import RunType
 from aiosched.db import backfills as statements
-from aiosched.db import runs as run_statements
-from aiosched.db.backfills import Backfill, ExistingRun
-from aiosched.db.engine import Connection
+from aiosched.db.backfills import Backfill
 from aiosched.db.inbox import Command, CommandResult, answer_commands
-from aiosched.errors import NotFound
-from aiosched.scheduler.clearing import clear_whole_runs
+from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.scheduler.new_runs import Creation, hold, store
 from aiosched.scheduler.session import Session
+from aiosched.scheduler.stored_runs import clear_whole_runs, settle
 
 DEFAULT_MAX_ACTIVE_RUNS: Final = 10
 
@@ -54,7 +51,9 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
     shown = [{"logical_date": d.run.logical_date.isoformat(), "fate": d.fate} for d in dates]
     if args.get("dry_run"):
         return {"id": None, "dates": shown}
-    limit = int(args.get("max_active_runs") or DEFAULT_MAX_ACTIVE_RUNS)
+    limit = int(args.get("max_active_runs", DEFAULT_MAX_ACTIVE_RUNS))
+    if limit < 1:
+        raise Refused(f"A backfill with max_active_runs={limit} would never run; give it 1 or more.")
     document = msgspec.json.encode(conf).decode()
     async with session.writer.transaction() as transaction:
         conn = transaction.conn
@@ -71,16 +70,15 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
         )
         creations = [_creation(dag, date, number, conf) for date in dates if date.fate is Fate.CREATE]
         keys = await store(session, conn, creations, now)
-        again = [(existing[d.run.logical_date], d.order or 0) for d in dates if d.fate is Fate.RERUN]
-        cleared = await _take_over(session, conn, number, again, document if conf else None)
-        await clear_whole_runs(session, transaction, cleared, now)
+        again = [(existing[d.run.logical_date].id, d.order or 0) for d in dates if d.fate is Fate.RERUN]
+        if again:
+            await statements.take_runs(conn, number, again, document if conf else None)
+        cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
         answer = CommandResult("applied", {"id": number, "dates": shown})
         await answer_commands(conn, [(command.id, answer)], incarnation=session.incarnation)
     dag.backfills[number] = Backfill(number, dag.row.dag_id, limit, is_paused=False)
     hold(session, creations, keys, now)
-    dag.queued.extend(run for run in cleared)
-    session.holdings.to_start[dag.row.dag_id] = None
-    session.creation.wake()
+    settle(session, dag, cleared)
     return None
 
 
@@ -88,16 +86,6 @@ def _creation(dag: OwnedDag, date: PlannedDate, backfill: int, conf: Mapping[str
     planned = automated_run(date.run, RunType.BACKFILL)
     tasks = tasks_of_run(dag.version.spec, planned)
     return Creation(dag, planned, tasks, "backfill", dict(conf), starts=False, backfill=(backfill, date.order or 0))
-
-
-async def _take_over(
-    session: Session, conn: Connection, backfill: int, again: Sequence[tuple[ExistingRun, int]], conf: str | None
-) -> list[Run]:
-    """Make existing runs part of the backfill; returns them as they are now."""
-    if not again:
-        return []
-    await statements.take_runs(conn, backfill, [(run.id, order) for run, order in again], conf)
-    return await run_statements.load_runs(conn, [run.id for run, _ in again])
 
 
 async def pause_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
@@ -132,6 +120,9 @@ async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> 
 async def complete_backfills(session: Session, now: datetime) -> None:
     """Note the end of backfills whose runs are all over. Call it with `session.books` held."""
     over = [b for dag in session.holdings.dags.values() if dag.backfills for b in dag.finished_backfills()]
+    if over:  # not before the end of their last runs is stored
+        ending = {board.run.backfill_id for board in session.ending()}
+        over = [backfill for backfill in over if backfill.id not in ending]
     if not over:
         return
     async with session.writer.transaction() as transaction:

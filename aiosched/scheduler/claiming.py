@@ -7,7 +7,7 @@ itself (core/slots.py, core/waiting.py). Source: the semantics reference, sectio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from aiosched.core.messages import Executor
@@ -36,8 +36,13 @@ def room_of(
     )
 
 
-def claim(holdings: Holdings, room: Room, now: datetime, *, incarnation: int) -> Batch:
-    """Let the allocation choose, and collect the claims beside all other news as one batch."""
+def claim(
+    holdings: Holdings, room: Room, now: datetime, *, incarnation: int, include_deferred: Collection[str] = ()
+) -> Batch:
+    """Let the allocation choose, and collect the claims beside all other news as one batch.
+
+    `include_deferred` are the pools whose slots are kept by tasks that defer.
+    """
     claimed = []
     if len(holdings.waiting):  # where nothing is open, too: those who wait learn why
         for candidate in holdings.waiting.take(room).taken:
@@ -45,6 +50,6 @@ def claim(holdings: Holdings, room: Room, now: datetime, *, incarnation: int) ->
             board.grant(instance, now, incarnation)
             holdings.dirty[board] = None
             claimed.append((board, instance))
-    batch = holdings.collect()
+    batch = holdings.collect(include_deferred)
     batch.claimed = claimed
     return batch

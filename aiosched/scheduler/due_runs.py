@@ -72,8 +72,7 @@ def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> li
         decision = runs_to_start(
             dag.queued,
             now=now,
-            limits={None: active_runs_limit(dag.version.spec)}
-            | {backfill.id: backfill.max_active_runs for backfill in dag.backfills.values()},
+            limits=_limits(dag),
             running=Counter(board.run.backfill_id for board in dag.running.values()),
             blocked="the DAG is paused" if dag.row.is_paused else None,
             paused_backfills=[backfill.id for backfill in dag.backfills.values() if backfill.is_paused],
@@ -87,6 +86,13 @@ def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> li
             if run.run_after > now:
                 holdings.due_runs.add(run.run_after, dag_id)
     return starting
+
+
+def _limits(dag: OwnedDag) -> dict[int | None, int]:
+    """How many runs may run, by backfill (None: of none). Cleared runs of a backfill that is over go by the DAG's."""
+    limit = active_runs_limit(dag.version.spec)
+    groups: dict[int | None, int] = dict.fromkeys((run.backfill_id for run in dag.queued), limit)
+    return groups | {None: limit} | {backfill.id: backfill.max_active_runs for backfill in dag.backfills.values()}
 
 
 def begin(holdings: Holdings, run: Run, instances: Iterable[Instance], now: datetime) -> Board | None:

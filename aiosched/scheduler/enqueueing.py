@@ -40,7 +40,8 @@ async def _decide(session: Session, transaction: Transaction) -> Batch:
     """Choose under lock and collect. No await stands between the choice and the collected batch."""
     holdings = session.holdings
     while True:  # news that came during the lock may touch another pool
-        freed = holdings.slots_given_back()
+        keeping = {name for name, pool in transaction.pools.items() if pool is not None and pool.include_deferred}
+        freed = holdings.slots_given_back(keeping)
         unknown = (freed.keys() | set(holdings.waiting.pools())) - transaction.pools.keys()
         if not unknown:
             break
@@ -52,7 +53,8 @@ async def _decide(session: Session, transaction: Transaction) -> Batch:
         open=session.parallelism - len(session.in_flight) if session.may_claim() else 0,
         parallelism=session.parallelism,
     )
-    return claim(holdings, room, session.clock.now(), incarnation=session.incarnation)
+    now = session.clock.now()
+    return claim(holdings, room, now, incarnation=session.incarnation, include_deferred=keeping)
 
 
 def _rest(session: Session) -> float | None:

@@ -11,6 +11,7 @@ import logging
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.deferral import is_trigger
 from aiosched.core.messages import Outcome, Report
 from aiosched.core.states import RunState
 from aiosched.scheduler.asset_events import events_of
@@ -55,7 +56,7 @@ def _apply(session: Desk, report: Report, now: datetime) -> None:
         session.metrics.stale_reports += 1
         logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
         return
-    if report.outcome is Outcome.LOST:
+    if report.outcome is Outcome.LOST and not is_trigger(report.key):
         session.metrics.lost_attempts += 1
     if report.outcome is Outcome.STARTED:
         session.absorb(board)  # nothing to decide, the row may wait for the next commit
@@ -74,6 +75,7 @@ def _wake_due(session: Desk, now: datetime) -> None:
             continue
         if instance is not None:
             board.wake(instance)
+            board.time_out_trigger(instance, now)
         elif not holdings.dags[board.run.dag_id].row.is_paused:
             timeout = board.graph.spec.dagrun_timeout
             start = board.run.start_date

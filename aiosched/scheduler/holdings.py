@@ -8,9 +8,10 @@ SQL (db), the loops that carry decisions out (run_creation, evaluation, enqueuei
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -18,10 +19,11 @@ from typing import Final
 from aiosched.core.assets import AssetExpression
 from aiosched.core.board import Board, FinishedTry, Instance, Run
 from aiosched.core.graph import Graph
+from aiosched.core.marks import INTENTIONS
 from aiosched.core.messages import AttemptKey, Report, RunInfo
 from aiosched.core.slots import Candidate, DagRoom, TaskRoom
 from aiosched.core.spec import TaskSpec
-from aiosched.core.states import HOLDING_SLOT
+from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState, TaskState
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.core.waiting import WaitingQueue
@@ -29,7 +31,9 @@ from aiosched.db.assets import NewEvent
 from aiosched.db.backfills import Backfill
 from aiosched.db.inbox import CommandResult
 from aiosched.db.journal import InstanceChange, RunChange, XComRow
+from aiosched.db.outbox import NewCallback
 from aiosched.db.runs import DagRow, Version
+from aiosched.db.triggers import DeferralRow, deferral_row
 from aiosched.errors import InvalidTransition
 from aiosched.scheduler.pulse import Timers
 
@@ -94,11 +98,20 @@ class Batch:
     answers: list[tuple[int, CommandResult]] = field(default_factory=list)  # to requests, by their id
     asset_events: list[NewEvent] = field(default_factory=list)
     consumers: frozenset[int] = frozenset()  # partitions of the DAGs that these events were queued for
+    deferrals: list[DeferralRow] = field(default_factory=list)
+    undeferred: list[tuple[int, int, int]] = field(default_factory=list)  # whose deferrals are to be forgotten
+    triggers: list[tuple[Board, Instance]] = field(default_factory=list)  # wait for a trigger that is to be run
+    callbacks: list[NewCallback] = field(default_factory=list)
+    outbox: dict[int, int] = field(default_factory=dict)  # the partitions of these callbacks, by their new ids
+    kept: list[tuple[int, datetime]] = field(default_factory=list)  # runs with deadlines that succeeded, and when
+    failing: dict[str, int] = field(default_factory=dict)  # DAG id of a failed run -> how many in a row pause it
+    paused: list[str] = field(default_factory=list)  # DAGs that were paused by that
 
     @property
     def needs_transaction(self) -> bool:
         """Whether it takes more than the one hot statement."""
-        return bool(self.tries or self.xcoms or self.forget_xcoms or self.answers or self.asset_events)
+        more = self.deferrals or self.undeferred or self.callbacks or self.kept or self.failing
+        return bool(self.tries or self.xcoms or self.forget_xcoms or self.answers or self.asset_events or more)
 
     @property
     def is_empty(self) -> bool:
@@ -147,8 +160,11 @@ class Holdings:
         if timeout is not None and board.run.start_date is not None:
             self.timers.add(board.run.start_date + timedelta(seconds=timeout) + _TICK, (board.run.key, None))
         for instance in board:
+            task_room = dag.room.tasks.get(board.graph.task_ids[instance.task])
             if instance.state in HOLDING_SLOT:
-                dag.room.occupy(board.run.key, dag.room.tasks.get(board.graph.task_ids[instance.task]))
+                dag.room.occupy(board.run.key, task_room)
+            elif task_room is not None and instance.state in ACTIVE_FOR_TASK_LIMITS:
+                task_room.occupy(board.run.key)
         self.to_evaluate[board] = None
 
     def absorb(self, board: Board) -> None:
@@ -156,12 +172,16 @@ class Holdings:
         effects = board.effects
         key = board.run.key
         dag = self.dags[board.run.dag_id]
-        for instance in effects.released:
-            dag.room.vacate(key, dag.room.tasks.get(board.graph.task_ids[instance.task]))
-        if effects.released:
+        for _ in effects.released:
+            dag.room.vacate(key)
+        for instance in effects.inactive:
+            if (task_room := dag.room.tasks.get(board.graph.task_ids[instance.task])) is not None:
+                task_room.vacate(key)
+        if effects.released or effects.inactive:
             self.waiting.release(dag.room)
             self.room_changed = True
             effects.released.clear()
+            effects.inactive.clear()
         for instance in effects.withdrawn:
             self.waiting.discard(board.key(instance))
             dag.held_back.pop(instance, None)
@@ -174,7 +194,7 @@ class Holdings:
         effects.timers.clear()
         self.cancelled.extend(effects.cancelled)
         effects.cancelled.clear()
-        if effects:
+        if effects or effects.triggers:
             self.dirty[board] = None
         if board.finished and key in self.boards:
             del self.boards[key], dag.running[key]
@@ -216,18 +236,24 @@ class Holdings:
             raise InvalidTransition(f"{key} waits for a slot, but its run is not held")
         return found
 
-    def slots_given_back(self) -> dict[str, int]:
-        """The pool slots that the next transaction gives back, by pool."""
+    def slots_given_back(self, include_deferred: Collection[str] = ()) -> dict[str, int]:
+        """The pool slots that the next transaction gives back, by pool.
+
+        `include_deferred` are the pools whose slots are kept by tasks that defer.
+        """
         freed: dict[str, int] = {}
         for board in self.dirty:
             for instance in board.effects.changed:
-                if instance.stored_state in HOLDING_SLOT and instance.state not in HOLDING_SLOT:
-                    task = board.graph.tasks[instance.task]
-                    freed[task.pool] = freed.get(task.pool, 0) + task.pool_slots
+                pool = board.graph.tasks[instance.task].pool
+                if _held_pool(instance) and not _holds_pool(instance, pool in include_deferred):
+                    freed[pool] = freed.get(pool, 0) + board.graph.tasks[instance.task].pool_slots
         return freed
 
-    def collect(self) -> Batch:
-        """Everything that waits to be stored, as one batch; from here on it counts as sent."""
+    def collect(self, include_deferred: Collection[str] = ()) -> Batch:
+        """Everything that waits to be stored, as one batch; from here on it counts as sent.
+
+        `include_deferred` as for `slots_given_back`.
+        """
         batch = Batch(
             reports=self.applied,
             cancelled=self.cancelled,
@@ -239,11 +265,12 @@ class Holdings:
         self.asset_events = []
         self.applied, self.cancelled, self.ended, self.begun, self.answers = [], [], [], [], []
         for board in self.dirty:
-            self.collect_board(board, batch)
+            self.collect_board(board, batch, include_deferred)
         self.dirty.clear()
         return batch
 
-    def collect_board(self, board: Board, batch: Batch) -> None:
+    def collect_board(self, board: Board, batch: Batch, include_deferred: Collection[str] = ()) -> None:
+        """What one board has to store."""
         effects, run = board.effects, board.run
         key, tasks = run.key, board.graph.tasks
         changed = effects.changed
@@ -252,9 +279,10 @@ class Holdings:
             effects.lazy = {}
         for i in changed:
             old, new = i.stored_state, i.state
-            held, holds = old in HOLDING_SLOT, new in HOLDING_SLOT
+            task = tasks[i.task]
+            held, holds = _held_pool(i), _holds_pool(i, task.pool in include_deferred)
+            i.holds_pool = holds
             if held != holds:
-                task = tasks[i.task]
                 step = task.pool_slots if holds else -task.pool_slots
                 batch.pool_deltas[task.pool] = batch.pool_deltas.get(task.pool, 0) + step
             reason = i.reason
@@ -276,14 +304,41 @@ class Holdings:
         effects.xcoms.clear()
         batch.forget_xcoms.extend((key, i.task, i.map_index) for i in effects.forget_xcoms)
         effects.forget_xcoms.clear()
+        for i in effects.deferrals:
+            if (waited := board.deferrals.get(i)) is None:
+                batch.undeferred.append((key, i.task, i.map_index))
+            else:
+                batch.deferrals.append(deferral_row(key, i, waited))
+        effects.deferrals.clear()
+        batch.triggers.extend((board, i) for i in effects.triggers)
+        effects.triggers.clear()
+        for kind, why, task_index, map_index, try_number in effects.callbacks:
+            place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
+            batch.callbacks.append(NewCallback(*place, task_index, map_index, try_number, reason=why))
+        effects.callbacks.clear()
         if effects.run_changed:
             effects.run_changed = False
-            batch.runs.append(
-                RunChange(key, run.stored_state, run.state, run.queued_at, run.start_date, run.end_date, run.reason)
-            )
+            self._collect_end(board, batch)
+            old, times = run.stored_state, (run.queued_at, run.start_date, run.end_date)
+            batch.runs.append(RunChange(key, old, run.state, *times, run.reason, run.clear_number))
             run.stored_state = run.state
 
+    def _collect_end(self, board: Board, batch: Batch) -> None:
+        """What follows when the run ended by itself: kept deadlines (23.5), and maybe one failure too many (9.3)."""
+        run, limit = board.run, self.dags[board.run.dag_id].version.spec.max_consecutive_failed_dag_runs
+        if run.stored_state is not RunState.RUNNING:
+            return
+        if run.state is RunState.SUCCESS and run.end_date is not None and board.graph.spec.deadlines:
+            batch.kept.append((run.key, run.end_date))
+        if run.state is RunState.FAILED and run.reason not in INTENTIONS and limit > 0:
+            batch.failing[run.dag_id] = limit
+
     # -- DAGs -------------------------------------------------------------------------------
+
+    def pause(self, dag_id: str) -> None:
+        """The DAG was paused in the database: nothing more of it starts."""
+        if (dag := self.dags.get(dag_id)) is not None:
+            self.put_dag(dataclasses.replace(dag.row, is_paused=True), dag.version)
 
     def put_dag(self, row: DagRow, version: Version) -> OwnedDag:
         """Hold a DAG, or its new version: limits are live, they act on existing runs too."""
@@ -326,7 +381,7 @@ class Holdings:
         for board in dag.running.values():
             for instance in board:
                 task_room_of = dag.room.tasks.get(board.graph.task_ids[instance.task])
-                if task_room_of is not None and instance.state in HOLDING_SLOT:
+                if task_room_of is not None and instance.state in ACTIVE_FOR_TASK_LIMITS:
                     task_room_of.occupy(board.run.key)
 
     def _line_up_again(self, dag: OwnedDag) -> None:
@@ -408,6 +463,19 @@ def run_info(run: Run, version: Version) -> RunInfo:
 def make_board(run: Run, version: Version, graph: Graph, instances: Iterable[Instance]) -> Board:
     """A board for a run that is about to run; set the run's start date first, its attempts show it."""
     return Board(graph, run, instances, info=run_info(run, version))
+
+
+def _held_pool(instance: Instance) -> bool:
+    """Whether the instance's pool slots count as used in the database."""
+    stored = instance.stored_state
+    return stored in HOLDING_SLOT or (stored is TaskState.DEFERRED and instance.holds_pool)
+
+
+def _holds_pool(instance: Instance, include_deferred: bool) -> bool:
+    """Whether they count from now on. What a pool says of deferred tasks is asked when a task defers."""
+    if instance.state is TaskState.DEFERRED:
+        return instance.holds_pool if instance.stored_state is TaskState.DEFERRED else include_deferred
+    return instance.state in HOLDING_SLOT
 
 
 def _has_limits(task: TaskSpec) -> bool:

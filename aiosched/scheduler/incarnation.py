@@ -24,6 +24,7 @@ from aiosched.scheduler.enqueueing import enqueue
 from aiosched.scheduler.evaluation import evaluate
 from aiosched.scheduler.lease import Lease
 from aiosched.scheduler.loading import reload_dags
+from aiosched.scheduler.outbox import tend_outbox
 from aiosched.scheduler.ownership import apply_view
 from aiosched.scheduler.pulse import Pulse, run_loop
 from aiosched.scheduler.run_creation import create_runs
@@ -94,6 +95,7 @@ class Incarnation:
                 ("run creation", create_runs, session.creation),
                 ("evaluation", evaluate, session.evaluation),
                 ("enqueueing", enqueue, session.enqueueing),
+                ("callbacks and deadlines", tend_outbox, session.aside),
             )
             for name, step, pulse in loops:
                 group.create_task(_gated(session, step, pulse), name=name)

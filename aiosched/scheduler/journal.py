@@ -14,9 +14,12 @@ import contextlib
 from collections.abc import AsyncIterator, Collection
 
 from aiosched.db import journal as statements
+from aiosched.db.deadlines import pause_failing, prune
 from aiosched.db.engine import Connection, Database
 from aiosched.db.inbox import answer_commands
 from aiosched.db.journal import Backend, PoolRow
+from aiosched.db.outbox import insert_callbacks
+from aiosched.db.triggers import delete_deferrals, store_deferrals
 from aiosched.scheduler.asset_events import store_events
 from aiosched.scheduler.holdings import Batch
 from aiosched.scheduler.metrics import Metrics
@@ -65,6 +68,16 @@ class Transaction:
             await statements.upsert_xcoms(self.conn, batch.xcoms)
         if batch.asset_events:
             batch.consumers = await store_events(self.conn, batch.asset_events)
+        if batch.undeferred:
+            await delete_deferrals(self.conn, batch.undeferred)
+        if batch.deferrals:
+            await store_deferrals(self.conn, batch.deferrals)
+        if batch.callbacks:
+            batch.outbox = await insert_callbacks(self.conn, batch.callbacks)
+        if batch.kept:
+            await prune(self.conn, batch.kept)
+        if batch.failing:
+            batch.paused = await pause_failing(self.conn, batch.failing, incarnation=self._incarnation)
         if batch.answers:
             await answer_commands(self.conn, batch.answers, incarnation=self._incarnation)
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from aiosched.core.board import Instance, Run
+from aiosched.core.deferral import Deferred
 from aiosched.core.messages import AttemptKey
 from aiosched.core.run_creation import compute_next
 from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
@@ -21,15 +23,19 @@ from aiosched.core.timetables.base import DataInterval
 from aiosched.db import runs as statements
 from aiosched.db.backfills import load_backfills
 from aiosched.db.runs import DagRow
+from aiosched.db.triggers import load_deferrals
 from aiosched.errors import DagError
+from aiosched.scheduler.deadlines import load_deadlines
 from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.holdings import OwnedDag, make_board
+from aiosched.scheduler.outbox import load_outbox
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.versions import ensure_versions
 
 logger = logging.getLogger(__name__)
 
 _RUNS_PER_LOAD: Final = 200
+_NO_DEFERRALS: Final[Mapping[tuple[int, int, int], tuple[Deferred, bool]]] = MappingProxyType({})
 
 
 async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
@@ -52,9 +58,12 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
             instances = await statements.load_instances(conn, [run.key for run in chunk])
+            deferrals = await load_deferrals(conn, [run.key for run in chunk])
             known = session.attempts.known()
             for run in chunk:
-                resume(session, run, instances[run.key], known)
+                resume(session, run, instances[run.key], known, deferrals)
+        await load_outbox(session, conn, wanted)
+        await load_deadlines(session, conn, wanted)
     session.holdings.partitions |= wanted
     if unfinished:
         logger.info("read %d unfinished runs of %d partitions", len(unfinished), len(wanted))
@@ -101,10 +110,23 @@ def plan_next(session: Desk, dag: OwnedDag, last: DataInterval | None) -> None:
     session.holdings.asset_news.add(dag.row.partition)
 
 
-def resume(session: Desk, run: Run, instances: Iterable[Instance], known: Collection[AttemptKey]) -> None:
-    """Hold a running run that was read back. `known` are the attempts that this process still runs or will report."""
+def resume(
+    session: Desk,
+    run: Run,
+    instances: Iterable[Instance],
+    known: Collection[AttemptKey],
+    deferrals: Mapping[tuple[int, int, int], tuple[Deferred, bool]] = _NO_DEFERRALS,
+) -> None:
+    """Hold a running run that was read back. `known` are the attempts that this process still runs or will report.
+
+    `deferrals` have what its instances wait for or go on with, by (run, task index, map index).
+    """
     version, graph = session.holdings.versions[run.version_id]
     board = make_board(run, version, graph, instances)
+    for instance in board:
+        if (found := deferrals.get((run.key, instance.task, instance.map_index))) is not None:
+            waited, instance.holds_pool = found
+            board.deferrals.recall(instance, waited)
     session.holdings.add_board(board)
     now = session.clock.now()
     abandoned = []

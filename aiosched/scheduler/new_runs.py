@@ -19,6 +19,7 @@ from aiosched.core.states import RunState
 from aiosched.db import runs as statements
 from aiosched.db.engine import Connection
 from aiosched.db.inbox import CommandResult, answer_commands
+from aiosched.scheduler.deadlines import plan_deadlines
 from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.holdings import OwnedDag, make_board
 from aiosched.scheduler.session import Session
@@ -81,6 +82,14 @@ async def store(session: Session, conn: Connection, creations: Sequence[Creation
         for task in c.tasks
     )
     await statements.copy_instances(conn, rows)
+    timed = [(c, key) for c, key in zip(creations, keys, strict=True) if c.dag.version.spec.deadlines]
+    if timed:
+        runs = [
+            (key, c.dag.version.spec, c.dag.row.partition, c.planned.logical_date)
+            for c, key in timed
+            if key is not None
+        ]
+        await plan_deadlines(session, conn, runs, now)
     return keys
 
 

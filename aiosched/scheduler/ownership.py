@@ -81,6 +81,7 @@ async def give_back(session: Session, count: int) -> bool:
         for dag_id in [i for i, dag in session.holdings.dags.items() if dag.row.partition in idle]:
             session.holdings.drop_dag(dag_id)
         session.holdings.partitions -= set(idle)
+        session.outbox.forget(idle)
         await statements.release(transaction.conn, session.incarnation, idle)
     # a view from before this moment still shows them as ours
     session.given_back.update(dict.fromkeys(idle, time.monotonic()))
@@ -92,6 +93,7 @@ def _idle_partitions(session: Session) -> Iterable[int]:
     holdings = session.holdings
     busy = {holdings.dags[board.run.dag_id].row.partition for board in (*holdings.dirty, *holdings.to_evaluate)}
     busy |= {holdings.dags[board.run.dag_id].row.partition for board in (*holdings.ended, *holdings.begun)}
+    busy |= set(session.attempts.callbacks.values())
     for dag in holdings.dags.values():
         under_way = any(instance.state in HOLDING_SLOT for board in dag.running.values() for instance in board)
         if dag.starting or under_way:

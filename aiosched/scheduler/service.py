@@ -314,6 +314,7 @@ class Scheduler(Actions):
     def _on_session(self, session: Session) -> None:
         self._session = session
         self._attempts.on_news = session.evaluation.wake
+        self._attempts.on_callback = session.aside.wake
 
     async def _abandon_attempts(self) -> None:
         """Others may run our attempts again: end them before this process begins a new incarnation."""
@@ -443,7 +444,7 @@ class Scheduler(Actions):
 
     def _busy(self) -> bool:
         session = self._session
-        if self._attempts.in_flight or self._attempts.reports:
+        if self._attempts.in_flight or self._attempts.reports or self._attempts.callbacks:
             return True
         if session is None:
             return False

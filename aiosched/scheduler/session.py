@@ -10,52 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiosched.clock import Clock
 from aiosched.config import Settings
 from aiosched.core.board import Board, Instance, Run
-from aiosched.core.messages import AttemptKey, Executor, Outcome, Report
+from aiosched.core.messages import AttemptKey, Executor
 from aiosched.core.states import SUCCEEDED, TaskState
 from aiosched.db.engine import Database
 from aiosched.db.inbox import CommandResult, announce_applied, notify
 from aiosched.errors import FencedOut
+from aiosched.scheduler.attempts import Attempts as Attempts
 from aiosched.scheduler.events import Listener, SchedulerEvent
 from aiosched.scheduler.holdings import Batch, Holdings
 from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.outbox import Outbox
 from aiosched.scheduler.pulse import Pulse
+from aiosched.scheduler.triggers import triggers_to_run
 
 logger = logging.getLogger(__name__)
 
 _LAZY_SECONDS: Final = 0.25  # a start that no other commit takes along is stored after this
-
-
-@dataclass(slots=True)
-class Attempts:
-    """What this process's executor was given and has not finished, and the reports nobody has stored yet."""
-
-    metrics: Metrics
-    in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
-    reports: deque[Report] = field(default_factory=deque)
-    on_news: Callable[[], None] = lambda: None
-
-    def known(self) -> set[AttemptKey]:
-        """The attempts that run here, and those that have ended here and are not stored as ended yet."""
-        return self.in_flight.keys() | {r.key for r in self.reports if r.outcome is not Outcome.STARTED}
-
-    def receive(self, report: Report) -> None:
-        """What executors call. News of an attempt that is not (or no longer) ours is dropped."""
-        if report.key not in self.in_flight:
-            self.metrics.stale_reports += 1
-            return
-        if report.outcome is not Outcome.STARTED:
-            del self.in_flight[report.key]
-        self.reports.append(report)
-        self.on_news()
 
 
 @dataclass(slots=True)
@@ -77,11 +55,13 @@ class Session:
     on_partitions: Callable[[], None] = lambda: None  # the owned partitions have changed
     on_ready: Callable[[], None] = lambda: None  # what is owned has been read
     holdings: Holdings = field(default_factory=Holdings)
+    outbox: Outbox = field(default_factory=Outbox)
     books: asyncio.Lock = field(default_factory=asyncio.Lock)  # one at a time creates, loads or gives away DAGs
     creation: Pulse = field(default_factory=Pulse)
     evaluation: Pulse = field(default_factory=Pulse)
     enqueueing: Pulse = field(default_factory=Pulse)
     news: Pulse = field(default_factory=Pulse)
+    aside: Pulse = field(default_factory=Pulse)  # callbacks and deadlines
     has_peers: bool = False
     draining: bool = False  # claims and creates nothing more
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
@@ -110,7 +90,7 @@ class Session:
 
     @property
     def pulses(self) -> tuple[Pulse, ...]:
-        return (self.creation, self.evaluation, self.enqueueing, self.news)
+        return (self.creation, self.evaluation, self.enqueueing, self.news, self.aside)
 
     def wake_all(self) -> None:
         for pulse in self.pulses:
@@ -165,17 +145,28 @@ class Session:
         """Act on what is now stored. Raises FencedOut when the lease ran out meanwhile."""
         self.storing = None
         self.progress.set()
+        if (batch.claimed or batch.triggers) and not self.trusted():
+            raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")
         if batch.claimed:
-            if not self.trusted():
-                raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")
             attempts = [board.attempt(i) for board, i in batch.claimed if i.state is TaskState.QUEUED]
             now = self.clock.monotonic()
             for attempt in attempts:
                 self.in_flight[attempt.key] = now
             self.executor.submit(attempts)
         for key in batch.cancelled:
-            if key in self.in_flight:
+            if key in self.in_flight or key in self.attempts.triggers:
+                self.attempts.triggers.discard(key)  # nobody wants to hear of it any more
                 self.stop_attempt(key)
+        if batch.triggers and not self.draining:
+            triggers = triggers_to_run(batch.triggers, self.attempts)
+            self.attempts.triggers.update(trigger.key for trigger in triggers)
+            self.executor.submit(triggers)
+        if batch.outbox:
+            self.outbox.waiting.update(batch.outbox)
+            self.aside.wake()
+        for dag_id in batch.paused:
+            self.holdings.pause(dag_id)
+            logger.warning("paused: its newest %d runs failed", batch.failing[dag_id], extra={"dag_id": dag_id})
         for report in batch.reports:
             self.metrics.finished[report.outcome] += 1
         if batch.answers:
@@ -190,6 +181,8 @@ class Session:
         for board in batch.finished:
             self._tell("run_finished", board)
             self.on_run_end(board.run)
+            if board.run.backfill_id is not None:
+                self.creation.wake()  # it may have been the last one
 
     def assets_changed(self, partitions: Collection[int]) -> None:
         """Asset events were queued for DAGs of these partitions: look at ours, tell the owners of the others."""
@@ -197,6 +190,12 @@ class Session:
         self.creation.wake()
         if others := set(partitions) - self.holdings.partitions:
             self._spawn(self._tell_owners("assets", others), "tell the owners of asset events")
+
+    def ending(self) -> Iterator[Board]:
+        """The runs that have ended in memory, and whose end is not committed yet."""
+        yield from self.holdings.ended
+        if self.storing is not None:
+            yield from self.storing.finished
 
     def answer(self, command: int, result: CommandResult) -> None:
         """Answer a request in the transaction that stores what it did; until then it is not applied again."""

@@ -88,7 +88,8 @@ async def _trigger_dag(db: Database, run: int, args: Mapping[str, Any]) -> dict[
 
 
 async def _clear_run(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
-    return await _ask_owner(db, run, "clear_run", str(args["dag_id"]), {"run_id": args["run_id"]})
+    await _ask_owner(db, run, "clear", str(args["dag_id"]), {"run_ids": [args["run_id"]]})
+    return {"run_id": args["run_id"]}
 
 
 async def _ask_owner(db: Database, run: int, verb: str, dag_id: str, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from aiosched.db import runs as statements
 from aiosched.db.engine import Connection
-from aiosched.scheduler.session import Session
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.session import Session
 
 
 async def ensure_versions(session: Session, conn: Connection, ids: Iterable[int]) -> None:

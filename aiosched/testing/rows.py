@@ -135,7 +135,8 @@ class Rows:
                 self.pools[name] = PoolRow(pool.slots, pool.used + delta)
         for done in batch.tries:
             if done.key not in self.tries:
-                self.tries[done.key] = done
+                if self.keep_finished:
+                    self.tries[done.key] = done
                 self.failures[done.key[:3]] += done.state == "failed"
         if batch.forget_xcoms:
             gone = set(batch.forget_xcoms)
@@ -161,8 +162,7 @@ class Rows:
                 raise StaleRows(f"The pool {name!r} has no room for {delta} slots: {pool}")
 
     def _forget(self, run: int) -> None:
-        instances = self.instances.pop(run)
-        for task, index in instances:
+        for task, index in self.instances.pop(run):
             self.failures.pop((run, task, index), None)
 
     # -- rows as a test wants them ----------------------------------------------------------

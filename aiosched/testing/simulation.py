@@ -10,12 +10,16 @@ could not be created or started in time is charged to its DAG's max_active_runs.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
+
+import msgspec
 
 from aiosched.core.messages import Attempt
 from aiosched.core.run_creation import compute_next
@@ -88,6 +92,17 @@ class Simulation:
         return next(iter(self.limits), None)
 
 
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """Look for garbage seldom: a long simulation keeps what it makes, and looking through that takes its time."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 async def simulate(
     dags: Iterable[DagSpec],
     start: datetime,
@@ -132,7 +147,8 @@ async def simulate(
             for task in spec.tasks:
                 if task.pool not in world.rows.pools:
                     world.pool(task.pool, slots=-1)
-        await world.run_until(end)
+        with rare_collections():
+            await world.run_until(end)
         watch.sum_up(result)
     return result
 
@@ -145,8 +161,6 @@ def run_before(spec: DagSpec, instant: datetime) -> DataInterval | None:
 
 
 def _without_catchup(spec: DagSpec) -> DagSpec:
-    import msgspec
-
     return msgspec.structs.replace(spec, catchup=False)
 
 
@@ -158,9 +172,9 @@ class _Watch:
     def __init__(self, start: datetime) -> None:
         self._dags: dict[str, DagFigures] = {}
         self._pools: dict[str, PoolFigures] = {}
-        self._by: defaultdict[str, Counter[str]] = defaultdict(Counter)  # waiting by DAG and limit
+        self._by: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))  # waiting by DAG and limit
         self._refused: dict[tuple[int, int, int], str] = {}  # why a task instance was refused first
-        self._busy: Counter[str] = Counter()  # pool -> slot seconds
+        self._busy: dict[str, float] = defaultdict(float)  # pool -> slot seconds
         self._used: dict[str, tuple[datetime, int]] = {}  # pool -> since when it uses how many slots
         self._start = start
 
@@ -218,11 +232,12 @@ class _Watch:
             figures, slots = self._pool(name), -1 if pool is None else pool.slots
             if slots > 0 and seconds > 0:
                 figures.busy = self._busy[name] / (slots * seconds)
-        waiting: Counter[str] = Counter()
+        waiting: dict[str, float] = defaultdict(float)
         for dag_id, by in self._by.items():
-            self._dag(dag_id).held_up_by = by.most_common(1)[0][0]
-            waiting.update(by)
-        result.limits = {limit: waits for limit, waits in waiting.most_common() if waits > 0}
+            self._dag(dag_id).held_up_by = max(by, key=by.__getitem__)
+            for limit, seconds_waited in by.items():
+                waiting[limit] += seconds_waited
+        result.limits = dict(sorted(waiting.items(), key=lambda entry: -entry[1]))
         result.dags = sorted(self._dags.values(), key=lambda dag: dag.dag_id)
         used = (pool for pool in self._pools.values() if pool.tasks or pool.pool == DEFAULT_POOL)
         result.pools = sorted(used, key=lambda pool: (-pool.waiting, pool.pool))

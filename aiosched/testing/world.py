@@ -314,23 +314,20 @@ class World:
 
     async def _pass(self) -> bool:
         """The first of the passes that has work; whether one had."""
-        holdings, now = self._desk.holdings, self.now
-        ends = self._executor.earliest
-        if ends is not None and ends <= now:
-            self._executor.end_due(now)
-            return True
-        due = holdings.due_runs.earliest
-        if holdings.to_start or (due is not None and due <= now):
-            await self.create_runs()
-            return True
+        desk = self._desk
+        holdings, now = desk.holdings, self.clock.at
         timer = holdings.timers.earliest
         if self._attempts.reports or holdings.to_evaluate or (timer is not None and timer <= now):
-            await evaluate(self._desk)
-            return True
-        if holdings.dirty or holdings.ended or holdings.room_changed:
+            await evaluate(desk)
+        elif (ends := self._executor.earliest) is not None and ends <= now:
+            self._executor.end_due(now)
+        elif holdings.to_start or ((due := holdings.due_runs.earliest) is not None and due <= now):
+            await self.create_runs()
+        elif holdings.dirty or holdings.ended or holdings.room_changed:
             await self.enqueue()
-            return True
-        return False
+        else:
+            return False
+        return True
 
     async def _store_starts(self) -> None:
         """A start is stored with the next commit that concerns its run, or now that somebody may look."""

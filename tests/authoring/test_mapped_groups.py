@@ -82,14 +82,14 @@ def test_the_producer_goes_before_every_task_that_reads_it_and_the_groups_first_
 
 async def test_each_instance_sees_its_own_argument() -> None:
     dag = two_steps()
-    stored = {("make", "return_value"): {-1: ["a", "b"]}}
+    stored: Stored = {("make", "return_value"): {-1: ["a", "b"]}}
 
     assert [await run(dag, "each.first", index, stored) for index in (0, 1)] == ["a", "b"]
 
 
 async def test_a_value_of_the_group_is_that_of_the_own_index_and_one_from_outside_is_whole() -> None:
     dag = two_steps()
-    stored = {("each.first", "return_value"): {0: "a", 1: "b"}, ("outside", "return_value"): {-1: [7, 8]}}
+    stored: Stored = {("each.first", "return_value"): {0: "a", 1: "b"}, ("outside", "return_value"): {-1: [7, 8]}}
 
     assert await run(dag, "each.second", 1, stored) == ("b", [[7, 8], "w"])
 
@@ -152,7 +152,7 @@ async def test_a_group_takes_dicts_of_arguments_and_falls_back_to_defaults() -> 
             collect([a, b])
 
         each.expand_kwargs(make())
-    stored = {("make", "return_value"): {-1: [{"a": 1}, {"a": 2, "b": 3}, {"b": 4}]}}
+    stored: Stored = {("make", "return_value"): {-1: [{"a": 1}, {"a": 2, "b": 3}, {"b": 4}]}}
 
     assert [await run(dag, "each.collect", index, stored) for index in (0, 1)] == [[1, "b"], [2, 3]]
     with pytest.raises(AioschedError, match=r"'each' got no argument 'a' for map index 2: give it in every dict"):
@@ -231,7 +231,7 @@ def nested() -> DAG:
 
 async def test_independent_mapped_groups_may_be_nested_and_the_inner_index_varies_fastest() -> None:
     dag = nested()
-    stored = {("make", "return_value"): {-1: [1, 2, 3]}, ("outer.first", "return_value"): {0: "fx", 1: "fy"}}
+    stored: Stored = {("make", "return_value"): {-1: [1, 2, 3]}, ("outer.first", "return_value"): {0: "fx", 1: "fy"}}
 
     assert [await run(dag, "outer.inner.second", index, stored) for index in (0, 2, 3, 5)] == [
         ("fx", ["x", 1]),
@@ -243,7 +243,7 @@ async def test_independent_mapped_groups_may_be_nested_and_the_inner_index_varie
 
 async def test_a_task_between_nested_groups_reads_its_share_of_the_inner_one() -> None:
     dag = nested()
-    stored = {
+    stored: Stored = {
         ("make", "return_value"): {-1: [1, 2, 3]},
         ("outer.inner.second", "return_value"): dict(enumerate("abcdef")),
     }

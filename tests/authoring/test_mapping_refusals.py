@@ -152,7 +152,7 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("argument returned", argument_returned, r"outer returns its argument 'x'"),
     ("empty group", empty_group, r"'outer' has no tasks"),
     ("map without function", lambda: make().map(3), r"\.map\(3\) needs a plain function"),  # type: ignore[arg-type]
-    ("map with a task", lambda: make().map(use), r"needs a plain function: use \.expand\(\)"),  # type: ignore[arg-type]
+    ("map with a task", lambda: make().map(use), r"needs a plain function: use \.expand\(\)"),
     ("zip alone", lambda: make().zip(), r"needs another output"),
     ("zip with a list", lambda: make().zip([1]), r"\.zip\(\[1\]\) needs the output of a task"),  # type: ignore[arg-type]
     ("loop", lambda: list(make().map(str)), r"cannot be iterated"),
@@ -210,7 +210,7 @@ def test_who_is_mapped_over_is_known() -> None:
 
 @pytest.mark.parametrize(("value", "length"), [([], 0), ([1, 2], 2), ({"a": 1}, 1), ((1, 2, 3), 3), ([0] * 4, 4)])
 def test_the_length_of_what_others_are_mapped_over(value: Any, length: int) -> None:
-    assert map_length(value, EmptyOperator(task_id="t"), 4) == length
+    assert map_length(value, EmptyOperator(task_id="t"), -1, 4) == length
 
 
 @pytest.mark.parametrize(
@@ -224,9 +224,14 @@ def test_the_length_of_what_others_are_mapped_over(value: Any, length: int) -> N
 )
 def test_a_task_that_returns_nothing_to_map_over_fails(value: Any, message: str) -> None:
     with pytest.raises(AioschedError, match=message):
-        map_length(value, EmptyOperator(task_id="t"), 4)
+        map_length(value, EmptyOperator(task_id="t"), -1, 4)
 
 
 def test_a_task_that_stores_nothing_cannot_be_mapped_over() -> None:
     with pytest.raises(AioschedError, match="do_xcom_push=False"):
-        map_length([1], EmptyOperator(task_id="t", do_xcom_push=False), 4)
+        map_length([1], EmptyOperator(task_id="t", do_xcom_push=False), -1, 4)
+
+
+@pytest.mark.parametrize(("value", "length"), [("anything", 1), ([1, 2], 1), (None, None)])
+def test_what_an_instance_of_a_mapped_task_returns_is_one_value_of_the_gathered_list(value: Any, length: Any) -> None:
+    assert map_length(value, EmptyOperator(task_id="t"), 3, 4) == length

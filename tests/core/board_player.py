@@ -285,7 +285,7 @@ class Player:
         result = call(self.now)
         afresh = Tally(self.graph, board)
         for task in range(len(self.graph)):
-            assert board.counts_of(task) == (afresh.counts(task), afresh.totals[task]), "counts do not drift"
+            assert board.counts_of(task) == (afresh.counts(task), afresh.total(task)), "counts do not drift"
         assert board.unfinished == afresh.unfinished
         for instance, (old, tries) in before.items():
             self._check_change(instance, old, tries)

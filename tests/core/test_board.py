@@ -293,7 +293,7 @@ def test_a_report_costs_what_it_changes_however_large_the_run(monkeypatch: pytes
     board = started(task("t0"), *(task(f"t{n}", f"t{n - 1}") for n in range(1, 1_000)))
     looked_at: list[int] = []
     judge = Tally.judge
-    monkeypatch.setattr(Tally, "judge", lambda tally, index: looked_at.append(index) or judge(tally, index))
+    monkeypatch.setattr(Tally, "judge", lambda tally, one: looked_at.append(one.task) or judge(tally, one))
 
     for n in range(999):
         grant(board, f"t{n}")

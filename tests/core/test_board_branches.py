@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from board_builders import FAILED, LOST, RESCHEDULED, end, of, seconds, started, states
 from board_player import NOW, board_of, new_run, play, report_of
-from graph_builders import graph, task
+from graph_builders import graph, in_a_mapped_group, task
 
 from aiosched.core.board import SKIPPED_DOWNSTREAM, Instance
 from aiosched.core.messages import Outcome, SkipDecision, XComValue
@@ -142,7 +142,7 @@ class TestBranches:
         assert states(board)["a"] == "up_for_reschedule"
 
     def test_a_mapped_branch_decides_for_its_own_map_index(self) -> None:
-        compiled = graph(task("branch"), task("a", "branch", trigger_rule="always"))
+        compiled = in_a_mapped_group(2, task("branch"), task("a", "branch", trigger_rule="always"))
         branches = [Instance(0, n, TaskState.RUNNING, 1) for n in (0, 1)]
         board = board_of(compiled, new_run(), [*branches, *(Instance(1, n) for n in (0, 1))])
 
@@ -154,7 +154,7 @@ class TestBranches:
         assert [i.state for i in board if i.task == 1] == [TaskState.SKIPPED, TaskState.SCHEDULED]
 
     def test_a_mapped_branch_keeps_only_its_own_index_from_coming_back(self) -> None:
-        compiled = graph(task("branch"), task("a", "branch", trigger_rule="always"))
+        compiled = in_a_mapped_group(2, task("branch"), task("a", "branch", trigger_rule="always"))
         rows = [Instance(0, 0, TaskState.SUCCESS, 1), *(Instance(1, n, TaskState.RUNNING, 1) for n in (0, 1))]
         board = board_of(compiled, new_run(), rows)
         board.recall(rows[0], ["a"])

@@ -101,7 +101,7 @@ def test_the_cron_of_asset_or_time_is_read_in_the_dags_zone() -> None:
 
 
 def test_asset_or_time_has_the_kind_and_the_limit_of_its_timetable() -> None:
-    assert is_trigger(AssetOrTimeSchedule(CronTriggerTimetable("@daily"), A))
+    assert is_trigger(AssetOrTimeSchedule(CronTriggerTimetable("@daily", "UTC"), A))
     assert AssetOrTimeSchedule(ContinuousTimetable(), A).active_runs_limit == 1
 
 

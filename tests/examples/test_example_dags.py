@@ -22,15 +22,19 @@ TASKS = {
     "bash": 3,
     "branching": 6,
     "callbacks": 2,
+    "custom_timetable": 1,
     "etl_taskflow": 3,
     "every_minute": 2,
+    "mapping": 21,
     "nightly": 2,
     "params": 2,
     "pool": 8,
     "retries": 2,
     "sensor": 3,
+    "setup_teardown": 5,
     "short_circuit": 3,
     "task_groups": 8,
+    "variables": 3,
 }
 TRIES = {"retries": {"flaky": 3}, "callbacks": {"second_time_lucky": 2}}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import textwrap
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,9 +12,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import psutil
 
-from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, XComRef
+from aiosched.core.messages import (
+    Attempt,
+    AttemptKey,
+    CallbackCall,
+    Deferral,
+    Outcome,
+    Report,
+    Resume,
+    RunInfo,
+    XComRef,
+)
+from aiosched.errors import Refused
 
 if TYPE_CHECKING:
     from aiosched.executors.local import LocalExecutor
@@ -64,6 +77,25 @@ def attempt(
     )
 
 
+def trigger_attempt(classpath: str, kwargs: str = "{}", *, number: int = 0, **options: Any) -> Attempt:
+    """The trigger of a task that deferred, as the scheduler submits it: the try's key with the number negated."""
+    one = attempt("t", number=number, **options)
+    deferral = Deferral(classpath=classpath, kwargs=kwargs, next_method="go_on")
+    return msgspec.structs.replace(one, key=one.key._replace(try_number=-1), trigger=deferral)
+
+
+def resumed(one: Attempt, method: str, **facts: Any) -> Attempt:
+    """The same try, going on after a deferral."""
+    return msgspec.structs.replace(one, resume=Resume(next_method=method, **facts))
+
+
+def callback_attempt(kind: str, *, number: int = 7, **facts: Any) -> Attempt:
+    """A callback that the scheduler asks for."""
+    one = attempt("", number=0)
+    call = CallbackCall(id=number, kind=kind, **facts)
+    return msgspec.structs.replace(one, key=AttemptKey(0, -1, -1, number), callback=call)
+
+
 @dataclass
 class FakeServices:
     """XComs from a dict: (task id, key) to (map index, JSON text) pairs."""
@@ -78,6 +110,15 @@ class FakeServices:
 
     async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
         return self.xcoms.get((ref.task_id, ref.key), [])
+
+    async def call(self, run: int, name: str, args: str) -> str:
+        """`echo` says what it was asked; `refuse` and `break` raise."""
+        await asyncio.sleep(0)
+        if name == "refuse":
+            raise Refused("not now: ask later")
+        if name == "break":
+            raise ValueError("broken")
+        return json.dumps({"run": run, "name": name, "args": json.loads(args)})
 
 
 class Reports:

@@ -38,7 +38,9 @@ def run(dag: DAG, one: Attempt | None = None, *, services: Any = None, **surroun
 
 async def run_async(dag: DAG, one: Attempt | None = None, *, services: Any = None) -> Report:
     one = one or attempt("t", is_async=True)
-    execution = Execution(one, services or FakeServices(), Surroundings(), blocking=blocking_on(asyncio.get_running_loop()))
+    execution = Execution(
+        one, services or FakeServices(), Surroundings(), blocking=blocking_on(asyncio.get_running_loop())
+    )
     return await execution.run(RegisteredDags({"d": dag}))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -269,3 +271,18 @@ def test_what_a_child_wrote_into_the_file_is_cleaned_when_the_log_is_closed(logs
     assert path.read_bytes().startswith(b"before \xff ***\n")
     assert b"hunter2" not in path.read_bytes()
     assert [other.name for other in path.parent.iterdir()] == [path.name]
+
+
+def test_a_log_that_cannot_be_cleaned_is_said_and_costs_no_attempt(
+    logs_folder: Path, one: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = io.StringIO()
+    monkeypatch.setattr(sys, "__stderr__", console)
+    secrets.register("hunter2")
+    log = AttemptLog(logs_folder, one, 10_000)
+    log.fileno()
+    log_path(logs_folder, one).unlink()
+
+    log.close()
+
+    assert "may hold secrets, because it cannot be written again" in console.getvalue()

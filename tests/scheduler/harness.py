@@ -156,6 +156,8 @@ class Running:
             any(lock.locked() for lock in locks)
             or any(pulse.news.is_set() for pulse in session.pulses)
             or session.attempts.reports
+            or session.attempts.callback_reports
+            or (session.outbox.waiting and len(session.attempts.callbacks) < 4)
             or session.storing
             or holdings.dirty
             or holdings.ended
@@ -203,6 +205,20 @@ class Running:
         found = self.executor.find(task_id, run_id, dag_id)
         assert found is not None
         return found
+
+    async def trigger_of(self, task_id: str, run_id: str | None = None) -> Attempt:
+        """The trigger that a task waits for, as soon as it is handed out."""
+        await self.until(lambda: self._aside(task_id, run_id), f"a trigger of {task_id}")
+        return self._aside(task_id, run_id)[0]
+
+    def _aside(self, task_id: str, run_id: str | None) -> list[Attempt]:
+        triggers = self.executor.triggers.values()
+        return [t for t in triggers if t.task_id == task_id and run_id in (None, t.run.run_id)]
+
+    async def callback(self) -> Attempt:
+        """A callback that runs, as soon as one is handed out."""
+        await self.until(lambda: self.executor.callbacks, "a callback")
+        return next(iter(self.executor.callbacks.values()))
 
     async def finish(self, *task_ids: str, run_id: str | None = None, dag_id: str | None = None) -> None:
         """Let attempts of these tasks succeed, one after the other, and the scheduler react to each."""

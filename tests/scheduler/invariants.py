@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aiosched.core.slots import DagRoom
-from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
+from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState, TaskState
 from aiosched.db.engine import Database
 from aiosched.scheduler.session import Session
 
@@ -17,7 +17,9 @@ _WRONG_POOLS = """
           JOIN dag_run AS r ON r.id = ti.run_id
           JOIN dag_version AS v ON v.id = r.version_id
          CROSS JOIN LATERAL (SELECT v.spec -> 'tasks' -> ti.task_index) AS t (task)
-         WHERE ti.state IN ('queued', 'running')
+          LEFT JOIN deferred_trigger AS d
+            ON (d.run_id, d.task_index, d.map_index) = (ti.run_id, ti.task_index, ti.map_index)
+         WHERE ti.state IN ('queued', 'running', 'restarting', 'shutdown') OR (ti.state = 'deferred' AND d.holds_pool)
          GROUP BY 1
       ) AS u ON u.name = p.name
      WHERE p.used <> coalesce(u.used, 0)
@@ -32,11 +34,25 @@ _UNFINISHED_IN_FINISHED_RUNS = """
 """
 
 
+_WRONG_DEFERRALS = """
+    SELECT run_id, task_index, map_index, ti.state, d.event, d.error
+      FROM task_instance AS ti FULL JOIN deferred_trigger AS d USING (run_id, task_index, map_index)
+     WHERE CASE WHEN d.classpath IS NULL THEN ti.state = 'deferred'
+                WHEN d.event IS NULL AND d.error IS NULL THEN ti.state IS DISTINCT FROM 'deferred'
+                ELSE coalesce(ti.state, '') NOT IN ('scheduled', 'queued', 'running') END
+"""
+
+
 async def assert_consistent(db: Database) -> None:
-    """What is true of the rows at every instant (section 35): pool use, and no unfinished task in a finished run."""
+    """What is true of the rows at every instant (section 35).
+
+    Pool use, no unfinished task in a finished run, and deferrals exactly where somebody waits or goes on.
+    """
     async with db.acquire() as conn:
         pools = await conn.fetch(_WRONG_POOLS)
         assert not pools, f"pool.used is not what queued and running instances use: {list(map(tuple, pools))}"
+        deferrals = await conn.fetch(_WRONG_DEFERRALS)
+        assert not deferrals, f"deferrals do not match states: {list(map(tuple, deferrals))}"
         left = await conn.fetch(_UNFINISHED_IN_FINISHED_RUNS)
         assert not left, f"finished runs with unfinished instances: {list(map(tuple, left))}"
 
@@ -83,6 +99,7 @@ def _assert_rooms_are_right(session: Session) -> None:
             for instance in board:
                 if instance.state in HOLDING_SLOT:
                     active[board.run.key] = active.get(board.run.key, 0) + 1
+                if instance.state in ACTIVE_FOR_TASK_LIMITS:
                     if (task_id := board.graph.task_ids[instance.task]) in tasks:
                         tasks[task_id] += 1
                 if instance.state is TaskState.SCHEDULED:

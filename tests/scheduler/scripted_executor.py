@@ -10,7 +10,16 @@ from typing import Any
 import msgspec
 
 from aiosched.clock import Clock
-from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, SkipDecision, TaskServices, XComValue
+from aiosched.core.messages import (
+    Attempt,
+    AttemptKey,
+    Deferral,
+    Outcome,
+    Report,
+    SkipDecision,
+    TaskServices,
+    XComValue,
+)
 
 
 class ScriptedExecutor:
@@ -34,6 +43,9 @@ class ScriptedExecutor:
         self.on_submit: Callable[[Sequence[Attempt]], None] = lambda attempts: None
         self.submitted: list[Attempt] = []
         self.running: dict[AttemptKey, Attempt] = {}
+        self.triggers: dict[AttemptKey, Attempt] = {}  # that wait now, and the callbacks that run: without slots
+        self.callbacks: dict[AttemptKey, Attempt] = {}
+        self.aside: list[Attempt] = []  # all of both that were handed out
         self.cancelled: list[AttemptKey] = []
         self.stopped = False
         self._report: Callable[[Report], None] = lambda report: None
@@ -53,7 +65,11 @@ class ScriptedExecutor:
     def submit(self, attempts: Sequence[Attempt]) -> None:
         self.on_submit(attempts)
         for attempt in attempts:
-            assert attempt.key not in self.running, f"{attempt.key} was handed out while it runs"
+            assert self._place(attempt.key) is None, f"{attempt.key} was handed out while it runs"
+            if attempt.trigger is not None or attempt.callback is not None:
+                self.aside.append(attempt)
+                (self.callbacks if attempt.trigger is None else self.triggers)[attempt.key] = attempt
+                continue
             self.submitted.append(attempt)
             self.running[attempt.key] = attempt
             if self.script is not None:
@@ -63,8 +79,12 @@ class ScriptedExecutor:
         if attempt.key in self.running:
             script(self, attempt)
 
+    def _place(self, key: AttemptKey) -> dict[AttemptKey, Attempt] | None:
+        return next((where for where in (self.running, self.triggers, self.callbacks) if key in where), None)
+
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         self.cancelled.append(attempt)
+        self.triggers.pop(attempt, None)  # a trigger that is stopped says nothing
         if attempt in self.running:
             self.report(attempt, Outcome.LOST, reason="was stopped on request")
 
@@ -73,7 +93,7 @@ class ScriptedExecutor:
 
     async def stop(self, grace: float) -> None:
         self.stopped = True
-        for key in list(self.running):
+        for key in [*self.running, *self.triggers, *self.callbacks]:
             self.report(key, Outcome.LOST, reason="the scheduler stopped")
 
     # -- how attempts go
@@ -82,7 +102,9 @@ class ScriptedExecutor:
         """Report an outcome at the clock's present instant; all but STARTED end the attempt."""
         key = attempt.key if isinstance(attempt, Attempt) else attempt
         if outcome is not Outcome.STARTED:
-            del self.running[key]
+            place = self._place(key)
+            assert place is not None, f"{key} does not run"
+            del place[key]
         report = Report(key=key, outcome=outcome, at=self.clock.now(), **details)
         self._report(report)
         return report
@@ -105,6 +127,16 @@ class ScriptedExecutor:
 
     def lose(self, attempt: Attempt, reason: str = "its worker died") -> None:
         self.report(attempt, Outcome.LOST, reason=reason)
+
+    def defer(self, attempt: Attempt, *, timeout: float | None = None, value: object = None) -> None:
+        deferral = Deferral(
+            classpath="triggers.Wait", kwargs='{"n": 1}', next_method="go_on", next_kwargs='{"a": 1}', timeout=timeout
+        )
+        xcoms = () if value is None else (XComValue("return_value", msgspec.json.encode(value).decode()),)
+        self.report(attempt, Outcome.DEFERRED, deferral=deferral, xcoms=xcoms)
+
+    def fire(self, trigger: Attempt, event: object = None) -> None:
+        self.report(trigger, Outcome.TRIGGERED, event=msgspec.json.encode(event).decode())
 
     # -- what was handed out
 

@@ -50,9 +50,7 @@ class BaseNotifier:
         """What it says is in the log of the attempt."""
         return logging.getLogger(f"aiosched.task.{type(self).__module__}.{type(self).__name__}")
 
-    @property
-    def __name__(self) -> str:
-        """How logs call the callback."""
+    def __repr__(self) -> str:
         return type(self).__name__
 
 

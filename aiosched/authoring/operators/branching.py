@@ -163,5 +163,5 @@ class LatestOnlyOperator(BaseOperator):
             return True
         now = self.clock.now()
         restriction = Restriction(None, None, catchup=True)
-        following = dag.timetable.next_run(last=DataInterval(start, end), restriction=restriction, now=now)
+        following = dag.timetable_at(now).next_run(last=DataInterval(start, end), restriction=restriction, now=now)
         return end < now and (following is None or now <= following.interval.end)

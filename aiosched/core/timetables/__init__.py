@@ -4,6 +4,7 @@ base.py       what a timetable answers            parse.py      from `schedule=`
 simple.py     none, once, continuous, events      interval.py   runs at the end of their period
 trigger.py    runs at the tick                    delta.py      exact and calendar distances
 cron.py       expressions on the wall clock       wallclock.py  ticks in a zone, clock changes
+custom.py     runs that an author's code listed
 zones.py      time zones by name                  upcoming.py   what comes next, what a backfill covers
 assets.py     runs by asset events, or by both
 """
@@ -11,6 +12,7 @@ assets.py     runs by asset events, or by both
 from aiosched.core.timetables.assets import AssetOrTimeSchedule, AssetTriggeredTimetable, condition_of
 from aiosched.core.timetables.base import DataInterval, NextRun, Restriction, Timetable
 from aiosched.core.timetables.cron import PRESETS
+from aiosched.core.timetables.custom import CustomTimetable
 from aiosched.core.timetables.delta import Delta
 from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from aiosched.core.timetables.parse import AnyTimetable, ScheduleArg, parse_schedule
@@ -31,6 +33,7 @@ __all__ = [
     "ContinuousTimetable",
     "CronDataIntervalTimetable",
     "CronTriggerTimetable",
+    "CustomTimetable",
     "DataInterval",
     "Delta",
     "DeltaDataIntervalTimetable",

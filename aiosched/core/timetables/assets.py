@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr
 
 from aiosched.core.assets import AllRequired, AnyRequired, AssetExpression, leaves
 from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
+from aiosched.core.timetables.custom import CustomTimetable
 from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from aiosched.core.timetables.simple import ContinuousTimetable, EventsTimetable, NullTimetable, OnceTimetable
 from aiosched.core.timetables.trigger import (
@@ -33,6 +34,7 @@ TimedTimetable = (
     | MultipleCronTriggerTimetable
     | DeltaTriggerTimetable
     | EventsTimetable
+    | CustomTimetable
 )
 """Every timetable that follows the clock."""
 

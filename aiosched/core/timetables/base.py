@@ -13,6 +13,11 @@ class DataInterval(NamedTuple):
     start: datetime
     end: datetime
 
+    @classmethod
+    def exact(cls, at: datetime) -> DataInterval:
+        """The interval without length at `at`."""
+        return cls(at, at)
+
 
 @dataclass(frozen=True, slots=True)
 class Restriction:

@@ -16,6 +16,7 @@ from aiosched.core.timetables.assets import (
     asset_condition,
 )
 from aiosched.core.timetables.cron import nearest_words
+from aiosched.core.timetables.custom import StandsForTimetable
 from aiosched.core.timetables.delta import Delta
 from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from aiosched.core.timetables.simple import ContinuousTimetable, NullTimetable, OnceTimetable
@@ -31,6 +32,7 @@ ScheduleArg = (
     | relativedelta
     | Delta
     | AnyTimetable
+    | StandsForTimetable
     | StandsForAssets
     | AssetExpression
     | Sequence[StandsForAssets]
@@ -65,6 +67,8 @@ def _understand(schedule: object, timezone: str | tzinfo) -> AnyTimetable:
         return _understand_text(schedule, timezone)
     if isinstance(schedule, (timedelta, relativedelta, Delta)):
         return DeltaDataIntervalTimetable(schedule)
+    if isinstance(schedule, StandsForTimetable):
+        return schedule.to_timetable()
     condition = asset_condition(schedule)
     if condition is not None:
         return AssetTriggeredTimetable(condition)

@@ -1,0 +1,77 @@
+"""Statements for clearing and marking: which runs a request is about, and moving runs to another DAG version.
+
+No decisions live here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from aiosched.db.engine import Connection
+
+
+class RunOfRequest(NamedTuple):
+    """A run that a request is about: its key, run id, and the DAG version that it is pinned to."""
+
+    key: int
+    run_id: str
+    version_id: int
+
+
+# Index: uq_dag_run_dag_id_run_id.
+RUNS_BY_ID: Final = (
+    "SELECT id, run_id, version_id FROM dag_run WHERE dag_id = $1 AND run_id = ANY($2::text[]) ORDER BY id"
+)
+
+
+async def runs_by_id(conn: Connection, dag_id: str, run_ids: Sequence[str]) -> list[RunOfRequest]:
+    """The runs of a DAG with these run ids, oldest first; unknown ones are absent."""
+    return [RunOfRequest(*row) for row in await conn.fetch(RUNS_BY_ID, dag_id, list(run_ids))]
+
+
+# Index: uq_dag_run_dag_id_logical_date, or ix_dag_run_dag_id_id for all.
+RUNS_BETWEEN: Final = """
+    SELECT id, run_id, version_id FROM dag_run
+     WHERE dag_id = $1 AND ($2::timestamptz IS NULL OR logical_date >= $2)
+       AND ($3::timestamptz IS NULL OR logical_date <= $3)
+     ORDER BY logical_date, id
+"""
+
+
+async def runs_between(
+    conn: Connection, dag_id: str, first: datetime | None, final: datetime | None
+) -> list[RunOfRequest]:
+    """The runs of a DAG with a logical date in [first, final]; without both, all its runs."""
+    return [RunOfRequest(*row) for row in await conn.fetch(RUNS_BETWEEN, dag_id, first, final)]
+
+
+# A task index is part of primary keys, so two tasks that swap places meet on the way: rows go by
+# negative indexes to their new ones. Index: primary keys.
+_DROP: Final = "DELETE FROM {table} WHERE run_id = ANY($1::bigint[]) AND task_index = ANY($2::int[])"
+_LEAVE: Final = """
+    UPDATE {table} AS t SET task_index = -1 - m.new
+      FROM unnest($2::int[], $3::int[]) AS m (old, new)
+     WHERE t.run_id = ANY($1::bigint[]) AND t.task_index = m.old
+"""
+_ARRIVE: Final = "UPDATE {table} SET task_index = -1 - task_index WHERE run_id = ANY($1::bigint[]) AND task_index < 0"
+_WITH_TASK_INDEX: Final = ("task_instance", "task_try", "xcom", "callback_outbox")
+PIN_RUNS: Final = "UPDATE dag_run SET version_id = $2 WHERE id = ANY($1::bigint[])"
+
+
+async def move_runs(
+    conn: Connection, runs: Sequence[int], version: int, moved: Mapping[int, int], gone: Sequence[int]
+) -> None:
+    """Pin runs (by key), all of one DAG version, to another `version`. None of them may be running.
+
+    `moved` are the tasks that change their index, old to new; the rows of those in `gone`
+    are deleted with their history. Call it inside a transaction.
+    """
+    for table in _WITH_TASK_INDEX:
+        if gone:
+            await conn.execute(_DROP.format(table=table), runs, gone)
+        if moved:
+            await conn.execute(_LEAVE.format(table=table), runs, list(moved), list(moved.values()))
+            await conn.execute(_ARRIVE.format(table=table), runs)
+    await conn.execute(PIN_RUNS, runs, version)

@@ -1,0 +1,110 @@
+"""Deadlines of runs: written when a run is created, missed when their time has passed (strictly).
+
+Missing one changes nothing in the run: it is marked and its callback requested, in one
+transaction. A run that succeeds in time has its deadlines pruned by the transaction that ends it;
+those of a failed run stay and can still be missed. Pending deadlines are kept on one heap of
+due times; the rows decide, so an entry that is out of date does no harm.
+
+Source: the semantics reference, sections 23.4 and 23.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from aiosched.core.board import Run
+from aiosched.core.deadlines import AVERAGE_RUNTIME, QUEUED_AT, deadline_time, least_runs
+from aiosched.core.spec import DagSpec
+from aiosched.core.states import RunState
+from aiosched.db import deadlines as statements
+from aiosched.db.deadlines import DeadlineRow
+from aiosched.db.engine import Connection
+from aiosched.db.outbox import NewCallback, insert_callbacks
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.session import Session
+
+_TICK: Final = timedelta(microseconds=1)
+
+
+async def plan_deadlines(
+    session: Session,
+    conn: Connection,
+    runs: Sequence[tuple[int, DagSpec, int, datetime | None]],
+    now: datetime,
+) -> None:
+    """Write the deadlines of (run key, DAG, partition, logical date), in the transaction that creates these runs."""
+    averages: dict[tuple[str, int], timedelta | None] = {}
+    rows = []
+    for key, spec, partition, logical_date in runs:
+        for index, deadline in enumerate(spec.deadlines):
+            average = None
+            if deadline.reference == AVERAGE_RUNTIME:
+                if (spec.dag_id, index) not in averages:
+                    averages[spec.dag_id, index] = await statements.average_runtime(
+                        conn, spec.dag_id, max_runs=deadline.max_runs, min_runs=least_runs(deadline)
+                    )
+                average = averages[spec.dag_id, index]
+            at = deadline_time(deadline, now=now, logical_date=logical_date, queued_at=now, average=average)
+            if at is not None:
+                rows.append(DeadlineRow(key, index, partition, at))
+    await _store(session, conn, rows)
+
+
+async def move_deadlines(
+    session: Session, conn: Connection, runs: Sequence[tuple[Run, DagSpec, int]], now: datetime
+) -> None:
+    """Cleared runs are queued anew, and so begin the deadlines that count from that, unless they were missed (23.5)."""
+    rows = []
+    for run, spec, partition in runs:
+        for index, deadline in enumerate(spec.deadlines):
+            if deadline.reference == QUEUED_AT:
+                at = deadline_time(deadline, now=now, logical_date=run.logical_date, queued_at=now)
+                if at is not None:
+                    rows.append(DeadlineRow(run.key, index, partition, at))
+    await _store(session, conn, rows)
+
+
+async def _store(session: Session, conn: Connection, rows: Sequence[DeadlineRow]) -> None:
+    await statements.store_deadlines(conn, rows)
+    for row in rows:  # should the transaction fail, they find no rows when they are due
+        session.outbox.deadlines.add(row.deadline_time + _TICK, (row.run_id, row.deadline_index, row.partition))
+    if rows:
+        session.aside.wake()
+
+
+async def load_deadlines(session: Session, conn: Connection, partitions: set[int]) -> None:
+    """Put the pending deadlines of `partitions` on the heap."""
+    for row in await statements.load_pending(conn, partitions):
+        session.outbox.deadlines.add(row.deadline_time + _TICK, (row.run_id, row.deadline_index, row.partition))
+
+
+async def fire_deadlines(session: Session) -> float | None:
+    """Mark what is missed now and request its callbacks; returns the seconds to the next deadline."""
+    deadlines, holdings = session.outbox.deadlines, session.holdings
+    now = session.clock.now()
+    kept = _kept_but_not_stored(session)
+    due = [
+        (run, index)
+        for run, index, partition in deadlines.due(now)
+        if partition in holdings.partitions and run not in kept
+    ]
+    if due:
+        async with session.writer.transaction() as transaction:
+            missed = await statements.mark_missed(transaction.conn, due, now)
+            requests = [
+                NewCallback(partition, "deadline", dag_id, run, deadline_index=index, reason="deadline_missed")
+                for run, index, partition, dag_id in missed
+            ]
+            stored = await insert_callbacks(transaction.conn, requests) if requests else {}
+        session.outbox.waiting.update(stored)
+    earliest = deadlines.earliest
+    return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+
+
+def _kept_but_not_stored(session: Session) -> set[int]:
+    """Runs that have just succeeded: the transaction under way prunes their deadlines, or everything is read again."""
+    storing = session.storing.finished if session.storing is not None else ()
+    return {board.run.key for board in (*session.holdings.ended, *storing) if board.run.state is RunState.SUCCESS}

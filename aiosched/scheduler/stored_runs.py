@@ -1,0 +1,151 @@
+"""Changing runs that are not held as boards: queued ones and those that are over.
+
+They are read, changed and stored in one transaction of the writer's, and memory follows its
+commit. Does not live here: what is changed, and running runs (clearing.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from aiosched.core.board import Board, Run
+from aiosched.core.run_creation import PlannedRun, tasks_of_run
+from aiosched.core.spec import DagSpec
+from aiosched.core.states import RUN_FINISHED, RunState, RunType
+from aiosched.core.timetables.base import DataInterval
+from aiosched.db import clearing as statements
+from aiosched.db import runs as run_statements
+from aiosched.errors import StaleRows
+from aiosched.scheduler.holdings import Batch, OwnedDag, make_board
+from aiosched.scheduler.journal import Transaction
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.versions import ensure_versions
+
+_LOOK_AGAIN: Final = 0.5  # seconds
+
+
+async def until_stored(session: Session, keys: Collection[int]) -> None:
+    """Wait until the end of each of these runs is committed: until then its rows say that it runs.
+
+    Raises StaleRows when the scheduler stops meanwhile.
+    """
+    while any(board.run.key in keys for board in session.ending()):
+        if session.enqueueing.stopping:
+            raise StaleRows("The scheduler stops before the end of a run is stored")
+        session.progress.clear()
+        session.enqueueing.wake()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_AGAIN):
+                await session.progress.wait()
+
+
+async def load_boards(
+    session: Session, transaction: Transaction, dag: OwnedDag, keys: Sequence[int], *, newest_version: bool = False
+) -> list[Board]:
+    """Boards of runs that are not held, oldest first, for a change that is stored in the same transaction.
+
+    Of queued runs they have the very objects that wait to start. With `newest_version`
+    the runs are moved to it before.
+    """
+    conn = transaction.conn
+    waiting = {run.key: run for run in dag.queued}
+    runs = [waiting.get(run.key, run) for run in await run_statements.load_runs(conn, keys)]
+    await ensure_versions(session, conn, {run.version_id for run in runs})
+    if newest_version:
+        await _move(session, transaction, dag, [run for run in runs if run.version_id != dag.version.id])
+    instances = await run_statements.load_instances(conn, [run.key for run in runs])
+    return [make_board(run, *session.holdings.versions[run.version_id], instances[run.key]) for run in runs]
+
+
+async def store_boards(session: Session, transaction: Transaction, boards: Iterable[Board]) -> None:
+    """Store what changed on boards that are not held."""
+    batch = Batch()
+    for board in boards:
+        session.holdings.collect_board(board, batch)
+    if not batch.is_empty:
+        await transaction.write(batch)
+
+
+def settle(session: Session, dag: OwnedDag, boards: Iterable[Board]) -> None:
+    """Bring memory in line with what was just committed of boards that are not held."""
+    waiting = {run.key for run in dag.queued}
+    for board in boards:
+        run = board.run
+        if run.state is RunState.QUEUED and run.key not in waiting:
+            dag.queued.append(run)
+        elif run.state in RUN_FINISHED and run.key in waiting:
+            dag.queued.remove(run)
+            session.on_run_end(run)
+    session.holdings.to_start[dag.row.dag_id] = None
+    session.holdings.plan(dag)
+    session.creation.wake()
+
+
+async def clear_whole_runs(
+    session: Session, transaction: Transaction, dag: OwnedDag, keys: Sequence[int], now: datetime
+) -> list[Board]:
+    """Clear every task instance of runs that are over; call `settle` with the result after the commit."""
+    boards = await load_boards(session, transaction, dag, keys)
+    for board in boards:
+        board.clear(list(board), now)
+    await store_boards(session, transaction, boards)
+    return boards
+
+
+# -- moving runs to the newest version ----------------------------------------------------------
+
+
+async def _move(session: Session, transaction: Transaction, dag: OwnedDag, runs: Sequence[Run]) -> None:
+    """Pin runs to the newest version: instances, tries and values follow their task ids (10.2).
+
+    Tasks that are new get an instance without a state. Those that are gone, or mapped now
+    and not before (or the other way round), leave the run with their history.
+    """
+    new = dag.version.spec
+    by_version: dict[int, list[Run]] = {}
+    for run in runs:
+        by_version.setdefault(run.version_id, []).append(run)
+    for version_id, same in by_version.items():
+        places = _places(session.holdings.versions[version_id][0].spec, new)
+        moved = {old: place for old, place in enumerate(places) if place is not None and place != old}
+        gone = [old for old, place in enumerate(places) if place is None]
+        await statements.move_runs(transaction.conn, [run.key for run in same], dag.version.id, moved, gone)
+        kept = {place for place in places if place is not None}
+        added = (
+            (run.key, task, -1, new.tasks[task].retries)
+            for run in same
+            for task in tasks_of_run(new, _as_planned(run))
+            if task not in kept
+        )
+        await run_statements.copy_instances(transaction.conn, added)
+        for run in same:
+            run.version_id = dag.version.id
+
+
+def _places(old: DagSpec, new: DagSpec) -> list[int | None]:
+    """For each task of `old` its index in `new`, None where it is not the same kind of task any more."""
+    index = {task.task_id: place for place, task in enumerate(new.tasks)}
+    was_mapped, is_mapped = _mapped(old), _mapped(new)
+    return [
+        index.get(task.task_id) if (task.task_id in was_mapped) == (task.task_id in is_mapped) else None
+        for task in old.tasks
+    ]
+
+
+def _mapped(spec: DagSpec) -> set[str]:
+    """The ids of the tasks that have map indexes, by themselves or by a group around them."""
+    groups: set[str] = set()
+    for _ in spec.groups:  # as often as groups can be nested
+        groups |= {g.group_id for g in spec.groups if g.mapping is not None or g.parent_id in groups}
+    return {task.task_id for task in spec.tasks if task.mapping is not None or task.group_id in groups}
+
+
+def _as_planned(run: Run) -> PlannedRun:
+    interval = None
+    if run.interval_start is not None and run.interval_end is not None:
+        interval = DataInterval(run.interval_start, run.interval_end)
+    return PlannedRun(run.run_id, RunType(run.run_type), run.run_after, run.logical_date, interval)

@@ -1,0 +1,120 @@
+"""`aiosched assets`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from aiosched.core.assets import AssetReference
+from aiosched.db.assets import NewEvent, record_events, store_references
+from aiosched.db.engine import Database
+from tests.cli.conftest import Cli
+from tests.cli.records import NOON, add_dag
+from tests.cli.serving import serve, stop, wait_for
+from tests.conftest import TEMPLATE, Server
+
+DAGS = """
+from aiosched import Asset, dag, task
+
+orders = Asset("orders", uri="s3://orders")
+
+@dag(schedule=orders)
+def report():
+    @task
+    def read(triggering_asset_events):
+        return [event.extra for event in triggering_asset_events[orders]]
+    read()
+
+report()
+"""
+
+
+async def a_few(db: Database) -> None:
+    await add_dag(db, "maker")
+    await add_dag(db, "report")
+    async with db.transaction() as conn:
+        mentions = {
+            "maker": (AssetReference("outlet", "asset", "orders", "s3://orders", "load"),),
+            "report": (AssetReference("schedule", "asset", "orders", "orders"),),
+        }
+        await store_references(conn, mentions, now=NOON)
+        await record_events(conn, [NewEvent("orders", "", '{"rows": 1}', None, NOON + timedelta(hours=1))])
+
+
+def test_assets_are_listed_with_who_makes_them_and_who_waits(on_db: Cli) -> None:
+    assert on_db("assets", "list").stderr == "no assets yet\n"
+    on_db.work(a_few)
+
+    (row,) = on_db.json("asset", "list")
+    assert (row["name"], row["uri"], row["is_active"]) == ("orders", "s3://orders", True)
+    assert (row["producers"], row["consumers"]) == (["maker"], ["report"])
+    assert datetime.fromisoformat(row["last_event_at"]) == NOON + timedelta(hours=1)
+    assert on_db.lines("assets", "list")[0][:5] == ["orders", "s3://orders", "yes", "maker", "report"]
+
+
+def test_the_events_of_an_asset_are_listed(on_db: Cli) -> None:
+    on_db.work(a_few)
+
+    (event,) = on_db.json("assets", "events", "orders")
+
+    assert (event["name"], event["extra"], event["dag_id"]) == ("orders", {"rows": 1}, None)
+    assert "Did you mean orders?" in on_db("assets", "events", "order", code=3).stderr
+
+
+def test_an_event_waits_in_the_inbox_while_no_scheduler_runs(on_db: Cli) -> None:
+    on_db.work(a_few)
+
+    assert "waits: no scheduler has applied it" in on_db("assets", "emit", "orders").stderr
+
+
+@pytest.mark.parametrize("extra", ["{", "[1]", "5"])
+def test_an_extra_is_a_json_object(on_db: Cli, extra: str) -> None:
+    assert "--extra" in on_db("assets", "emit", "orders", "--extra", extra, code=2).stderr
+
+
+@pytest.fixture(scope="module")
+def live(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    folder = tmp_path_factory.mktemp("assets")
+    (folder / "dags").mkdir()
+    (folder / "dags" / "report.py").write_text(DAGS)
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        dsn = runner.run(server.create(TEMPLATE))
+    with serve(folder, dsn, "--grace", "0") as process:
+        wait_for(process, "ready")
+        yield Cli(dsn, folder / "home")
+        stop(process)
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(server.drop(dsn))
+
+
+def test_an_emitted_event_makes_a_run_that_sees_its_extra(live: Cli) -> None:
+    said = live.json("assets", "emit", "orders", "--extra", '{"rows": 3}')
+
+    assert (said["name"], said["extra"]) == ("orders", {"rows": 3})
+    assert abs(datetime.fromisoformat(said["at"]) - datetime.now(UTC)) < timedelta(minutes=5)
+    live.work(first_run)
+    run = live.json("runs", "watch", "report", "latest")
+    assert (run["run_type"], run["state"]) == ("asset_triggered", "success")
+    query = "SELECT value::text FROM xcom WHERE run_id = $1"
+    assert live.work(lambda db: value_of(db, query, run["key"])) == '[{"rows":3}]'
+
+
+async def first_run(db: Database) -> None:
+    """Wait until the event has made its run."""
+    async with asyncio.timeout(20), db.acquire() as conn:
+        while True:
+            if await conn.fetchval("SELECT count(*) FROM dag_run"):
+                return
+            await asyncio.sleep(0.01)
+
+
+async def value_of(db: Database, query: str, run: int) -> object:
+    async with db.acquire() as conn:
+        return await conn.fetchval(query, run)
+
+
+def test_an_unknown_asset_is_refused_with_a_hint(live: Cli) -> None:
+    assert "There is no asset 'order'. Did you mean orders?" in live("assets", "emit", "order", code=3).stderr

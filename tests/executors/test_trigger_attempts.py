@@ -1,0 +1,234 @@
+"""Triggers, as executors run them: no slot, one report, and an end on request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from attempt_builders import FakeServices, Reports, StartLocal, attempt, resumed, trigger_attempt, until, write_dag
+
+from aiosched.authoring import DAG, EmptyOperator
+from aiosched.core.messages import Executor, Outcome
+from aiosched.executors.dag_cache import FileDags
+from aiosched.executors.inline import InlineExecutor
+from aiosched.executors.log_files import log_path
+
+HERE = "my_triggers."
+MODULE = """
+import asyncio, os, signal
+from pathlib import Path
+from aiosched.authoring.services import acall
+from aiosched.authoring.triggers import BaseTrigger, TriggerEvent
+
+class Says(BaseTrigger):
+    def __init__(self, what):
+        self.what = what
+    async def run(self):
+        await asyncio.sleep(0)
+        print("waited")
+        yield TriggerEvent(self.what)
+        yield TriggerEvent("too late")
+
+class Raises(BaseTrigger):
+    async def run(self):
+        raise ValueError("bad")
+        yield
+
+class Ends(BaseTrigger):
+    async def run(self):
+        return
+        yield
+
+class Asks(BaseTrigger):
+    async def run(self):
+        yield TriggerEvent(await acall("echo", question=1))
+
+class Waits(BaseTrigger):
+    def __init__(self, folder):
+        self.folder = folder
+    async def run(self):
+        self.note("began")
+        await asyncio.Event().wait()
+        yield
+    async def on_kill(self):
+        self.note("killed")
+    async def cleanup(self):
+        self.note("cleaned")
+    def note(self, word):
+        (Path(self.folder) / word).touch()
+
+class Dies(BaseTrigger):
+    async def run(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield
+"""
+
+DAG_OF_NO_USE = """
+from aiosched import DAG, EmptyOperator
+with DAG("e", schedule=None):
+    EmptyOperator(task_id="t")
+"""
+
+Start = Callable[..., Awaitable[Executor]]
+
+
+@pytest.fixture(params=["inline", "local"])
+async def start(
+    request: pytest.FixtureRequest, start_local: StartLocal, dags_folder: Path, logs_folder: Path,
+    services: FakeServices, reports: Reports,
+) -> AsyncIterator[Start]:  # fmt: skip
+    """Starts either executor; the DAG file has a module of triggers beside it."""
+    write_dag(dags_folder, "def t(): pass\ntask(t)\n")
+    dags_folder.joinpath("my_triggers.py").write_text(MODULE)
+    inline = InlineExecutor(FileDags(dags_folder), logs_folder=logs_folder, kill_after=0.3)
+
+    async def begin() -> Executor:
+        if request.param == "local":
+            return await start_local(slots=1)
+        await inline.start(reports, services)
+        return inline
+
+    yield begin
+    await inline.stop(0)
+
+
+async def test_the_first_event_is_reported_and_no_start(start: Start, reports: Reports) -> None:
+    executor, one = await start(), trigger_attempt(HERE + "Says", '{"what": {"rows": 3}}')
+
+    executor.submit([one])
+    report = await reports.of(one)
+
+    assert (report.outcome, report.event) == (Outcome.TRIGGERED, '{"rows": 3}')
+    assert reports.all == [report]
+
+
+async def test_a_trigger_takes_no_slot(start: Start, reports: Reports, tmp_path: Path) -> None:
+    executor = await start()
+    free, free_async = executor.open_slots, executor.open_async_slots
+
+    executor.submit([trigger_attempt(HERE + "Waits", f'{{"folder": "{tmp_path}"}}', number=n) for n in range(20)])
+    await until(lambda: (tmp_path / "began").exists())
+
+    assert (executor.open_slots, executor.open_async_slots) == (free, free_async)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Raises", "ValueError: bad"),
+        ("Ends", "the trigger Ends ended without an event"),
+        ("Gone", "the trigger my_triggers.Gone cannot be loaded"),
+        ("Says", "missing 1 required positional argument: 'what'"),
+    ],
+)
+async def test_a_trigger_that_fails_says_why(start: Start, reports: Reports, name: str, reason: str) -> None:
+    executor, one = await start(), trigger_attempt(HERE + name)
+
+    executor.submit([one])
+    report = await reports.of(one)
+
+    assert report.outcome is Outcome.FAILED
+    assert reason in (report.reason or "")
+
+
+async def test_a_trigger_may_ask_the_scheduler(start: Start, reports: Reports) -> None:
+    executor, one = await start(), trigger_attempt(HERE + "Asks", number=4)
+
+    executor.submit([one])
+
+    assert '"question": 1' in ((await reports.of(one)).event or "")
+
+
+async def test_a_trigger_may_stand_in_the_dag_file(start: Start, reports: Reports, dags_folder: Path) -> None:
+    from aiosched.authoring.loader import module_name
+
+    (dags_folder / "e.py").write_text(MODULE + DAG_OF_NO_USE)
+    module = module_name(dags_folder / "e.py")
+    executor, one = await start(), trigger_attempt(f"{module}.Says", '{"what": 1}', file="e.py", dag_id="e")
+
+    executor.submit([one])
+    report = await reports.of(one)
+
+    assert (report.outcome, report.event) == (Outcome.TRIGGERED, "1"), report.details
+
+
+async def test_a_cancelled_trigger_is_reported_at_once_and_cleans_up(
+    start: Start, reports: Reports, tmp_path: Path
+) -> None:
+    executor, one = await start(), trigger_attempt(HERE + "Waits", f'{{"folder": "{tmp_path}"}}')
+    executor.submit([one])
+    await until(lambda: (tmp_path / "began").exists())
+
+    await executor.cancel(one.key, 1.0)
+
+    assert [(report.outcome, report.reason) for report in reports.all] == [(Outcome.FAILED, "was stopped on request")]
+    await until(lambda: (tmp_path / "killed").exists() and (tmp_path / "cleaned").exists())
+    assert len(reports.all) == 1
+
+
+async def test_stopping_the_executor_waits_for_no_trigger_and_kills_nothing_outside(
+    start: Start, reports: Reports, tmp_path: Path
+) -> None:
+    executor, one = await start(), trigger_attempt(HERE + "Waits", f'{{"folder": "{tmp_path}"}}')
+    executor.submit([one])
+    await until(lambda: (tmp_path / "began").exists())
+
+    async with asyncio.timeout(10):
+        await executor.stop(60)
+
+    assert [(report.outcome, report.reason) for report in reports.all] == [(Outcome.LOST, "the scheduler stopped")]
+    assert not (tmp_path / "killed").exists()
+
+
+async def test_what_a_trigger_says_is_in_the_log_of_its_try(
+    start_local: StartLocal, reports: Reports, dags_folder: Path, logs_folder: Path
+) -> None:
+    write_dag(dags_folder, "def t(): pass\ntask(t)\n")
+    dags_folder.joinpath("my_triggers.py").write_text(MODULE)
+    executor, one = await start_local(), trigger_attempt(HERE + "Says", '{"what": 1}')
+
+    executor.submit([one])
+    await reports.of(one)
+
+    assert "waited" in log_path(logs_folder, one).read_text()
+    assert log_path(logs_folder, one) == log_path(logs_folder, attempt("t"))
+
+
+async def test_a_trigger_that_kills_its_process_loses_all_and_the_next_ones_wait_in_another(
+    start_local: StartLocal, reports: Reports, dags_folder: Path, tmp_path: Path
+) -> None:
+    write_dag(dags_folder, "def t(): pass\ntask(t)\n")
+    dags_folder.joinpath("my_triggers.py").write_text(MODULE)
+    executor = await start_local()
+    waiting = trigger_attempt(HERE + "Waits", f'{{"folder": "{tmp_path}"}}', number=1)
+    deadly, task = trigger_attempt(HERE + "Dies", number=2), attempt("t", number=3)
+    executor.submit([waiting])
+    await until(lambda: (tmp_path / "began").exists())
+
+    executor.submit([deadly, task])
+
+    assert (await reports.of(waiting)).outcome is Outcome.LOST
+    assert "SIGKILL" in ((await reports.of(deadly)).reason or "")
+    assert (await reports.of(task)).outcome is Outcome.SUCCESS
+    after = trigger_attempt(HERE + "Says", '{"what": 2}', number=4)
+    executor.submit([after])
+    assert (await reports.of(after)).event == "2"
+
+
+async def test_the_try_goes_on_under_the_key_that_its_trigger_had(reports: Reports) -> None:
+    with DAG("d", schedule=None) as dag:
+        EmptyOperator(task_id="t")
+    executor = InlineExecutor({"d": dag})
+    await executor.start(reports, FakeServices())
+    wait = trigger_attempt("aiosched.authoring.triggers.DateTimeTrigger", '{"moment": "x"}')
+    try:
+        executor.submit([wait])
+        await executor.cancel(wait.key, 0)
+        one = resumed(attempt("t"), "gone", error="Trigger timeout", timed_out=True)
+        executor.submit([one])
+
+        assert (await reports.of(one)).reason == "TaskDeferralTimeout: Trigger timeout"
+    finally:
+        await executor.stop(0)

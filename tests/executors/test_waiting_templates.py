@@ -1,0 +1,80 @@
+"""Templates of `async def` tasks may ask for things that are not at hand: they are rendered in a thread then."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+from attempt_builders import FakeServices, Reports, StartLocal, attempt
+
+from aiosched.authoring import DAG, BashOperator, PythonOperator
+from aiosched.core.messages import Attempt, Outcome, Report
+from aiosched.executors.blocking import blocking_on
+from aiosched.executors.inline import RegisteredDags
+from aiosched.executors.runner import Execution, Surroundings
+
+COMPUTED = "{{ ti.xcom_pull(task_ids=params.source) }}"  # what it asks for is known only when it is rendered
+XCOMS = {("up", "return_value"): [(-1, '"value of up"')]}
+
+
+async def run(dag: DAG, one: Attempt) -> Report:
+    blocking = blocking_on(asyncio.get_running_loop())
+    execution = Execution(one, FakeServices(XCOMS), Surroundings(), blocking=blocking)
+    return await execution.run(RegisteredDags({"d": dag}))
+
+
+async def test_a_bash_command_may_pull_what_only_rendering_tells() -> None:
+    with DAG("d", schedule=None, params={"source": "up"}) as dag:
+        BashOperator(task_id="t", bash_command=f"echo '{COMPUTED}'")
+
+    report = await run(dag, attempt("t", is_async=True))
+
+    assert report.outcome is Outcome.SUCCESS, report.details
+    assert json.loads(report.xcoms[0].value) == "value of up"
+
+
+async def test_arguments_of_a_coroutine_function_likewise_and_it_runs_on_the_loop() -> None:
+    async def said(text: str) -> Any:
+        return [text, threading.current_thread() is threading.main_thread()]
+
+    with DAG("d", schedule=None, params={"source": "up"}) as dag:
+        PythonOperator(task_id="t", python_callable=said, op_args=[COMPUTED])
+
+    report = await run(dag, attempt("t", is_async=True))
+
+    assert json.loads(report.xcoms[0].value) == ["value of up", True]
+
+
+async def test_a_template_that_is_wrong_still_fails_with_its_own_error() -> None:
+    with DAG("d", schedule=None) as dag:
+        BashOperator(task_id="t", bash_command="{{ nobody }}")
+
+    report = await run(dag, attempt("t", is_async=True))
+
+    assert report.outcome is Outcome.FAILED
+    assert "'nobody' is undefined" in (report.reason or "")
+
+
+async def test_workers_build_dags_with_the_defaults_of_the_installation(
+    start_local: StartLocal, dags_folder: Any, reports: Reports
+) -> None:
+    from aiosched.authoring.settings import AuthoringDefaults
+
+    dags_folder.mkdir()
+    (dags_folder / "d.py").write_text(
+        "from aiosched import DAG, PythonOperator\n"
+        "def said(task): return [task.retries, task.dag.timezone]\n"
+        "async def waits(task): return said(task)\n"
+        "with DAG('d', schedule=None):\n"
+        "    PythonOperator(task_id='plain', python_callable=said)\n"
+        "    PythonOperator(task_id='on_loop', python_callable=waits)\n"
+    )
+    executor = await start_local(defaults=AuthoringDefaults(retries=7, timezone="Europe/Amsterdam"))
+    attempts = [attempt("plain", number=1), attempt("on_loop", is_async=True, number=2)]
+
+    executor.submit(attempts)
+
+    for one in attempts:
+        assert json.loads((await reports.of(one)).xcoms[0].value) == [7, "Europe/Amsterdam"]

@@ -1,0 +1,524 @@
+"""Clearing, as a request to a living scheduler: the semantics reference, sections 28.1 to 28.3 and 14.3."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.messages import Attempt, AttemptKey, Outcome
+from aiosched.core.spec import DagSpec
+from aiosched.db import inbox
+from aiosched.errors import NotFound, Refused
+from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, chain, dag, running, succeeding, task
+
+HOUR = timedelta(hours=1)
+
+
+async def finished_run(it: Running, dag_id: str = "d", run_id: str = "r") -> None:
+    """A run that has ended: all its tasks succeeded."""
+    await it.trigger(dag_id, run_id)
+    await it.finish_all()
+
+
+async def tries(it: Running, task_id: str, run_id: str = "r") -> tuple[int, int]:
+    row = await it.instance(task_id, run_id)
+    return row["try_number"], row["max_tries"]
+
+
+# -- task instances of a finished run (28.2) ----------------------------------------------------
+
+
+@pytest.mark.parametrize(("retries", "max_tries"), [(0, 1), (2, 3)])
+async def test_a_clear_after_one_try_leaves_as_many_retries_as_at_first(
+    dsn: str, clock: FakeClock, retries: int, max_tries: int
+) -> None:
+    async with running(dsn, clock, dag("d", task("a", retries=retries))) as it:
+        await finished_run(it)
+
+        await it.ask("clear", "d", run_ids=["r"])
+
+        assert await tries(it, "a") == (2, max_tries)
+        assert (await it.attempt("a")).key.try_number == 2
+        await it.finish("a")
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+@pytest.mark.parametrize(
+    ("ending", "state"), [("succeed", "success"), ("fail", "failed"), ("skip", "skipped")], ids=str
+)
+async def test_of_a_cleared_try_a_row_of_history_remains(dsn: str, clock: FakeClock, ending: str, state: str) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        getattr(it.executor, ending)(await it.attempt("a"))
+        await it.settled()
+
+        await it.ask("clear", "d", run_ids=["r"])
+
+        history = await it.fetch("SELECT try_number, state FROM task_try")
+        assert list(map(tuple, history)) == [(1, state)]
+        await it.assert_consistent()
+
+
+async def test_clearing_one_task_does_not_clear_what_is_behind_it(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 3)) as it:
+        await finished_run(it)
+
+        await it.ask("clear", "d", run_ids=["r"], task_ids=["t1"])
+        await it.finish("t1")
+
+        assert [await tries(it, t) for t in ("t0", "t1", "t2")] == [(1, 0), (2, 1), (1, 0)]
+        assert await it.runs("d") == {"r": "success"}
+
+
+@pytest.mark.parametrize(
+    ("selection", "cleared"),
+    [
+        ({"task_ids": ["b"]}, ["b"]),
+        ({"task_ids": ["b"], "upstream": True}, ["a", "b"]),
+        ({"task_ids": ["b"], "downstream": True}, ["b", "c", "d"]),
+        ({"pattern": "^[ad]$"}, ["a", "d"]),
+        ({"only_failed": True}, ["c", "d"]),
+        ({"task_ids": ["b", "c"], "only_failed": True}, ["c"]),
+        ({"only_running": True}, []),
+        ({"map_index": 3}, []),
+        ({"map_index": -1}, ["a", "b", "c", "d"]),
+        ({}, ["a", "b", "c", "d"]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "for real"])
+async def test_what_a_clear_means(
+    dsn: str, clock: FakeClock, selection: dict[str, Any], cleared: list[str], dry_run: bool
+) -> None:
+    spec = dag("dag", task("a"), task("b", after="a"), task("c", after="b"), task("d", after="c"))
+    async with running(dsn, clock, spec) as it:
+        await it.trigger("dag", "r")
+        await it.finish("a", "b")
+        it.executor.fail(await it.attempt("c"))
+        await it.settled()
+        before = await it.instances("r")
+
+        answer = await it.ask("clear", "dag", run_ids=["r"], dry_run=dry_run, **selection)
+
+        assert [one["task_id"] for one in answer["instances"]] == cleared
+        assert answer["count"] == len(cleared)
+        assert answer["runs"] == (["r"] if cleared else [])
+        if dry_run or not cleared:
+            assert await it.instances("r") == before
+            assert await it.runs("dag") == {"r": "failed"}
+        else:
+            assert await it.runs("dag") == {"r": "running"}
+        await it.assert_consistent()
+
+
+async def test_the_answer_tells_what_was_there_before(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+        it.executor.fail(await it.attempt("t0"))
+        await it.settled()
+
+        answer = await it.ask("clear", "d", run_ids=["r"], dry_run=True)
+
+        assert answer["states"] == {"failed": 1, "upstream_failed": 1}
+        assert answer["instances"] == [
+            {"run_id": "r", "task_id": "t0", "map_index": -1, "state": "failed", "try_number": 1},
+            {"run_id": "r", "task_id": "t1", "map_index": -1, "state": "upstream_failed", "try_number": 0},
+        ]
+
+
+async def test_setups_and_teardowns_that_belong_to_a_task_are_cleared_with_it(dsn: str, clock: FakeClock) -> None:
+    spec = dag(
+        "d",
+        task("setup", is_setup=True),
+        task("work", after="setup"),
+        task("clean", after=("setup", "work"), is_teardown=True, trigger_rule="all_done_setup_success"),
+        task("other"),
+    )
+    async with running(dsn, clock, spec) as it:
+        await finished_run(it)
+
+        await it.ask("clear", "d", run_ids=["r"], task_ids=["work"])
+        await it.finish("setup", "work", "clean")
+
+        assert [a.task_id for a in it.executor.submitted if a.key.try_number == 2] == ["setup", "work", "clean"]
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_a_range_of_dates_means_the_runs_in_it_ends_included(dsn: str, clock: FakeClock) -> None:
+    spec = dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True)
+    async with running(dsn, clock, spec, executor=ScriptedExecutor(clock, script=succeeding)) as it:
+        await it.trigger("d", "by_hand")
+        await it.advance(5 * 3600)
+        dates = {"from": (NEW_YEAR + HOUR).isoformat(), "to": (NEW_YEAR + 3 * HOUR).isoformat()}
+
+        answer = await it.ask("clear", "d", dry_run=True, **dates)
+        everything = await it.ask("clear", "d", dry_run=True)
+
+        assert answer["runs"] == [f"scheduled__2026-01-01T0{hour}:00:00+00:00" for hour in (1, 2, 3)]
+        assert len(everything["runs"]) == 6
+
+
+async def test_a_new_try_begins_without_the_values_of_the_old_one(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        it.executor.succeed(await it.attempt("a"), value=1)
+        await it.settled()
+
+        await it.ask("clear", "d", run_ids=["r"])
+        await it.finish("a")
+
+        assert await it.fetch("SELECT 1 FROM xcom") == []
+
+
+# -- refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "message"),
+    [
+        ({"run_ids": ["r", "other"]}, NotFound, "DAG 'd' has no run 'other'"),
+        ({"run_ids": ["r"], "task_ids": ["ab"]}, Refused, "no task or task group 'ab'"),
+        ({"run_ids": ["r"], "pattern": "("}, Refused, "'\\(' is not a regular expression"),
+        ({"from": "yesterday"}, Refused, "unusable arguments"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "for real"])
+async def test_a_clear_that_cannot_be_is_refused_and_changes_nothing(
+    dsn: str, clock: FakeClock, args: dict[str, Any], error: type[Exception], message: str, dry_run: bool
+) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await finished_run(it)
+
+        with pytest.raises(error, match=message):
+            await it.ask("clear", "d", dry_run=dry_run, **args)
+
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_a_task_that_only_some_runs_have_is_cleared_in_those(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("old"))) as it:
+        await finished_run(it, run_id="first")
+        await it.register(dag("d", task("a"), task("new")))
+        await finished_run(it, run_id="second")
+
+        old = await it.ask("clear", "d", task_ids=["old"], dry_run=True)
+        new = await it.ask("clear", "d", task_ids=["a", "new"], dry_run=True)
+
+        assert [(one["run_id"], one["task_id"]) for one in old["instances"]] == [("first", "old")]
+        assert [(one["run_id"], one["task_id"]) for one in new["instances"]] == [
+            ("first", "a"),
+            ("second", "a"),
+            ("second", "new"),
+        ]
+
+
+# -- the run (28.3) ---------------------------------------------------------------------------
+
+
+async def test_a_cleared_run_is_queued_again_and_its_times_begin_anew(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await finished_run(it)
+        await it.ask("pause", "d")
+        clock.advance(60)
+
+        await it.ask("clear", "d", run_ids=["r"])
+
+        columns = "state, queued_at, start_date, end_date, reason, clear_number"
+        (row,) = await it.fetch(f"SELECT {columns} FROM dag_run")
+        assert tuple(row) == ("queued", clock.now(), None, None, None, 1)
+        await it.ask("unpause", "d")
+        (row,) = await it.fetch(f"SELECT {columns} FROM dag_run")
+        assert tuple(row) == ("running", NEW_YEAR + timedelta(seconds=60), clock.now(), None, None, 1)
+
+
+async def test_clearing_a_running_run_leaves_its_state_and_start(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+        await it.finish("t0")
+        clock.advance(60)
+
+        await it.ask("clear", "d", run_ids=["r"], task_ids=["t0"])
+
+        (row,) = await it.fetch("SELECT state, queued_at, start_date, clear_number FROM dag_run")
+        assert tuple(row) == ("running", clock.now(), NEW_YEAR, 1)
+        assert await it.states("r") == {"t0": "queued", "t1": "queued"}
+        await it.assert_consistent()
+
+
+async def test_after_clearing_three_runs_of_a_dag_that_runs_one_at_a_time_exactly_one_starts(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, dag("d", max_active_runs=1)) as it:
+        for run_id in ("r1", "r2", "r3"):
+            await finished_run(it, run_id=run_id)
+
+        await it.ask("clear", "d")
+
+        assert await it.runs("d") == {"r1": "running", "r2": "queued", "r3": "queued"}
+        await it.assert_consistent()
+        await it.finish("a")
+        assert await it.runs("d") == {"r1": "success", "r2": "running", "r3": "queued"}
+        await it.finish_all()
+        assert set((await it.runs("d")).values()) == {"success"}
+
+
+async def test_a_queued_run_can_be_cleared_and_waits_on(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", max_active_runs=1)) as it:
+        await it.trigger("d", "r1")
+        await it.trigger("d", "r2")
+
+        assert (await it.ask("clear", "d", run_ids=["r2"]))["count"] == 1
+
+        assert await it.runs("d") == {"r1": "running", "r2": "queued"}
+        await it.finish_all()
+        assert await it.runs("d") == {"r1": "success", "r2": "success"}
+        assert await tries(it, "a", "r2") == (1, 0)
+
+
+async def test_one_request_may_mean_finished_queued_and_running_runs(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", max_active_runs=1)) as it:
+        await finished_run(it, run_id="over")
+        await it.trigger("d", "runs")
+        it.executor.start_running(await it.attempt("a", "runs"))
+        await it.trigger("d", "waits")
+
+        answer = await it.ask("clear", "d")
+
+        assert answer["runs"] == ["over", "waits", "runs"]
+        assert await it.runs("d") == {"over": "queued", "runs": "running", "waits": "queued"}
+        await it.assert_consistent()
+        await it.finish_all()
+        assert set((await it.runs("d")).values()) == {"success"}
+        assert [await tries(it, "a", run) for run in ("over", "runs", "waits")] == [(2, 1), (2, 1), (1, 0)]
+
+
+async def test_a_run_that_was_going_to_end_in_failure_goes_on_when_a_task_of_it_is_cleared(
+    dsn: str, clock: FakeClock
+) -> None:
+    spec = dag(
+        "d",
+        task("setup", is_setup=True),
+        task("work", after="setup"),
+        task("clean", after=("setup", "work"), is_teardown=True, trigger_rule="all_done_setup_success"),
+    )
+    async with running(dsn, clock, spec) as it:
+        await it.trigger("d", "r")
+        await it.finish("setup")
+        await it.ask("cancel_run", "d", run_id="r")
+        await it.attempt("clean")
+
+        await it.ask("clear", "d", run_ids=["r"], task_ids=["work"])
+        await it.finish_all()
+
+        assert await it.fetch("SELECT state, reason FROM dag_run") == [("success", None)]
+
+
+# -- attempts under way (28.2, 2.3) -------------------------------------------------------------
+
+
+class Unhurried(ScriptedExecutor):
+    """Notes a cancellation; the attempt ends when the test says so."""
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        self.cancelled.append(attempt)
+
+
+async def running_attempt(it: Running) -> Attempt:
+    await it.trigger("d", "r")
+    attempt = await it.attempt("a")
+    it.executor.start_running(attempt)
+    await it.settled()
+    return attempt
+
+
+async def test_a_running_task_is_restarting_until_its_attempt_has_ended(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+        attempt = await running_attempt(it)
+
+        await it.ask("clear", "d", run_ids=["r"])
+
+        assert await it.states("r") == {"a": "restarting"}
+        assert it.executor.cancelled == [attempt.key]
+        await it.assert_consistent()
+        it.executor.lose(attempt)
+        await it.settled()
+        assert (await it.attempt("a")).key.try_number == 2
+        await it.finish("a")
+        assert await it.runs("d") == {"r": "success"}
+        assert await it.fetch("SELECT used FROM pool WHERE name = 'default_pool'") == [(0,)]
+        await it.assert_consistent()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SUCCESS, Outcome.LOST, Outcome.FAILED, Outcome.SKIPPED], ids=str)
+async def test_however_the_attempt_of_a_restarting_task_ends_the_task_runs_again(
+    dsn: str, clock: FakeClock, outcome: Outcome
+) -> None:
+    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+        attempt = await running_attempt(it)
+        await it.ask("clear", "d", run_ids=["r"])
+
+        it.executor.report(attempt, outcome)
+        await it.settled()
+        await it.advance(1)
+        await it.finish("a")
+
+        assert await tries(it, "a") == (2, 1)
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_a_queued_attempt_is_cancelled_and_the_task_queued_anew(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        attempt = await it.attempt("a")
+
+        await it.ask("clear", "d", run_ids=["r"])
+
+        assert it.executor.cancelled == [attempt.key]
+        assert (await it.attempt("a")).key.try_number == 2
+        await it.assert_consistent()
+
+
+async def test_what_a_cleared_attempt_reports_afterwards_is_stale(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+        await it.trigger("d", "r")
+        first = await it.attempt("a")
+        await it.ask("clear", "d", run_ids=["r"])
+
+        it.executor.fail(first, "too late")
+        await it.settled()
+
+        assert await it.states("r") == {"a": "queued"}
+        assert it.scheduler.metrics.stale_reports == 1
+
+
+async def test_a_task_that_waits_for_its_retry_is_cleared_and_runs_at_once(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a", retries=1, retry_delay=3600.0))) as it:
+        await it.trigger("d", "r")
+        it.executor.fail(await it.attempt("a"))
+        await it.settled()
+        assert await it.states("r") == {"a": "up_for_retry"}
+
+        await it.ask("clear", "d", run_ids=["r"])
+
+        assert (await it.attempt("a")).key.try_number == 2
+        assert await tries(it, "a") == (2, 2)
+        await it.assert_consistent()
+
+
+async def test_a_task_that_waits_for_a_slot_is_cleared_and_waits_on(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b"), max_active_tasks=1)) as it:
+        await it.trigger("d", "r")
+        waiting = "b" if it.executor.find("a") else "a"
+
+        await it.ask("clear", "d", run_ids=["r"], task_ids=[waiting])
+
+        assert (await it.states("r"))[waiting] == "scheduled"
+        await it.assert_consistent()
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+
+
+# -- races and crashes --------------------------------------------------------------------------
+
+
+async def test_a_run_whose_end_is_not_stored_yet_is_cleared_after_it(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        for turn in range(20):
+            await it.trigger("d", f"r{turn}")
+            attempt = await it.attempt("a")
+            request = asyncio.create_task(it.scheduler.request("clear", "d", {"run_ids": [f"r{turn}"]}))
+            for _ in range(turn):
+                await asyncio.sleep(0.0005)
+            if attempt.key in it.executor.running:  # else the clear came first and has cancelled it
+                it.executor.succeed(attempt)
+            await request
+            await it.assert_consistent()
+            await it.finish_all()
+            assert (await it.runs("d"))[f"r{turn}"] == "success"
+            await it.assert_consistent()
+
+
+async def test_a_run_that_just_starts_may_be_cleared(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", max_active_runs=3)) as it:
+        requests = []
+        for number in range(10):
+            await it.scheduler.trigger("d", run_id=f"r{number}")
+            requests.append(asyncio.create_task(it.scheduler.request("clear", "d", {"run_ids": [f"r{number}"]})))
+        await asyncio.gather(*requests)
+
+        await it.assert_consistent()
+        await it.finish_all()
+        assert set((await it.runs("d")).values()) == {"success"}
+
+
+async def test_a_request_left_while_no_scheduler_lived_is_applied_at_the_start(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+        await it.finish("t0")
+        async with it.db.acquire() as conn:
+            pass
+    async with running(dsn, clock, settle=False) as it:
+        async with it.db.acquire() as conn:
+            await inbox.add_command(conn, verb="clear", dag_id="d", args={"run_ids": ["r"]}, requested_by="tester")
+        await it.settled()
+        await it.finish_all()
+
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_a_request_that_a_crash_interrupted_is_applied_again_without_harm(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aiosched.errors import StaleRows
+    from aiosched.scheduler import clearing
+
+    broken: list[str] = []
+
+    def fail_once(*args: object) -> None:
+        if not broken:
+            broken.append("between the transaction and memory")
+            raise StaleRows("injected")
+        settle(*args)  # type: ignore[arg-type]
+
+    settle = clearing.settle
+    monkeypatch.setattr(clearing, "settle", fail_once)
+    async with running(dsn, clock, dag("d", max_active_runs=2)) as it:
+        await finished_run(it, run_id="over")
+        await it.trigger("d", "runs")
+        it.executor.start_running(await it.attempt("a", "runs"))
+
+        await it.scheduler.request("clear", "d", {"run_ids": ["over", "runs"]})
+
+        assert broken
+        await it.assert_consistent()
+        await it.finish_all()
+        assert await it.runs("d") == {"over": "success", "runs": "success"}
+        assert [await tries(it, "a", run) for run in ("over", "runs")] == [(2, 1), (2, 1)]
+        await it.assert_consistent()
+
+
+async def test_clearing_two_hundred_runs_of_fifty_tasks_takes_a_few_transactions(dsn: str, clock: FakeClock) -> None:
+    spec: DagSpec = dag("d", *(task(f"t{i}") for i in range(50)), max_active_runs=1, max_active_tasks=50)
+    async with running(dsn, clock, spec) as it:
+        for number in range(200):
+            await it.scheduler.trigger("d", run_id=f"r{number}")
+        await it.settled()
+        await it.execute("UPDATE task_instance SET state = 'success', try_number = 1 WHERE state IS NULL")
+        await it.execute("UPDATE dag_run SET state = 'success', start_date = now() WHERE state = 'queued'")
+        it.session.holdings.dags["d"].queued.clear()
+
+        async with asyncio.timeout(10):
+            answer = await it.ask("clear", "d")
+
+        assert (answer["count"], len(answer["runs"]), len(answer["instances"])) == (10_000, 200, 1000)
+        states = await it.fetch("SELECT state, count(*) FROM dag_run GROUP BY 1 ORDER BY 1")
+        assert list(map(tuple, states)) == [("queued", 199), ("running", 1)]
+        await it.assert_consistent()

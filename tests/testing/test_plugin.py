@@ -1,0 +1,125 @@
+"""The fixtures that other people's tests get, in a pytest of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from aiosched.errors import ConfigError, NotFound
+from aiosched.testing import load_dag_bag
+
+SALES = """
+from aiosched import dag, task
+
+@dag(schedule="@daily")
+def sales():
+    @task
+    def extract():
+        return 3
+
+    @task
+    async def double(n):
+        return 2 * n
+
+    double(extract())
+
+sales()
+"""
+BROKEN = """
+from aiosched import DAG
+
+DAG("broken", schedul="@daily")
+"""
+TESTS = """
+async def test_async(run_dag, dag_bag):
+    run = await run_dag(dag_bag("dags")["sales"])
+    assert run.state == "success"
+    assert run.xcoms["double"]["return_value"] == 6
+
+def test_sync(run_dag, dag_bag, frozen_clock):
+    run = run_dag(dag_bag("dags")["sales"], mocks={"extract": 5})
+    assert run.xcoms["double"]["return_value"] == 10
+    assert run.run_id.startswith("manual__2026-01-01T00:00:00")
+
+def test_clock(frozen_clock):
+    frozen_clock.advance(60)
+    assert frozen_clock.now().minute == 1
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "sales.py").write_text(SALES)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nfilterwarnings = error\n")
+    return tmp_path
+
+
+def run_pytest(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+
+
+def test_the_fixtures_work_in_plain_and_async_tests(project: Path) -> None:
+    (project / "test_sales.py").write_text(TESTS)
+
+    done = run_pytest(project)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+
+
+def test_an_import_error_fails_the_test_with_its_code_frame(project: Path) -> None:
+    (project / "dags" / "broken.py").write_text(BROKEN)
+    (project / "test_files.py").write_text("def test_files(dag_bag):\n    dag_bag('dags')\n")
+
+    done = run_pytest(project)
+
+    assert done.returncode == 1
+    assert "1 DAG files cannot be imported" in done.stdout
+    assert "broken.py:4" in done.stdout
+    assert 'DAG("broken", schedul="@daily")' in done.stdout
+    assert "load_dag_bag" not in done.stdout, "the failure shows the DAG file, not the plugin"
+
+
+def test_the_plugin_costs_nothing_where_it_is_not_used() -> None:
+    program = """
+import sys
+import aiosched.testing.plugin
+print([m for m in sys.modules if m.startswith("aiosched.") and not m.startswith("aiosched.testing")])
+print([m for m in ("sqlalchemy", "asyncpg", "msgspec", "pydantic") if m in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["[]", "[]"]
+
+
+def test_a_bag_has_what_can_be_imported_and_tells_the_rest(project: Path) -> None:
+    (project / "dags" / "broken.py").write_text(BROKEN)
+    (project / "dags" / "twice.py").write_text(SALES)
+
+    bag = load_dag_bag(project / "dags")
+
+    assert list(bag) == ["sales"]
+    assert set(bag.errors) == {"broken.py", "twice.py"}
+    assert "defined in sales.py already" in bag.explain()
+    with pytest.raises(NotFound, match="Did you mean sales"):
+        bag["sails"]
+    with pytest.raises(ConfigError, match="There is no DAGs folder"):
+        load_dag_bag(project / "nowhere")
+
+
+async def test_a_dag_of_a_bag_can_be_put_into_a_world(project: Path) -> None:
+    from aiosched.testing import World
+
+    async with World(now=datetime(2026, 1, 1, tzinfo=UTC)) as world:
+        world.add(*load_dag_bag(project / "dags").values())
+        run = world.trigger("sales")
+
+        await world.run_until_idle()
+
+        assert world.states("sales", run) == {"extract": "success", "double": "success"}

@@ -1,0 +1,476 @@
+"""The world decides as the real scheduler does: known tables, compactly."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from world_builders import NEW_YEAR, at, dag, minutes, task
+
+from aiosched import DAG, CronTriggerTimetable, EmptyOperator, Param
+from aiosched.core.states import RunState, TaskState
+from aiosched.db.journal import PoolRow
+from aiosched.errors import AioschedError, NotFound, ParamError, Refused, StaleRows
+from aiosched.testing import InvariantBroken, World, fails, never_ends, reschedules, succeeds
+
+
+def world(**options: object) -> World:
+    return World(**{"now": NEW_YEAR, "takes": minutes(1)} | options)  # type: ignore[arg-type]
+
+
+# ---- runs ----
+
+
+@pytest.mark.parametrize(
+    ("catchup", "created"),
+    [
+        (True, ["2025-12-29", "2025-12-30", "2025-12-31", "2026-01-01"]),
+        (False, ["2025-12-31", "2026-01-01"]),  # the latest complete interval, then each new one
+    ],
+)
+async def test_catchup_makes_the_missed_runs(catchup: bool, created: list[str]) -> None:
+    async with world() as it:
+        it.add(dag("d", schedule="@daily", start_date=datetime(2025, 12, 29, tzinfo=UTC), catchup=catchup))
+
+        await it.run_until(at(12, day=2))
+
+        assert [run.logical_date.date().isoformat() for run in it.runs("d") if run.logical_date] == created
+        assert {run.state for run in it.runs("d")} == {RunState.SUCCESS}
+
+
+async def test_a_run_begins_when_its_interval_is_over() -> None:
+    async with world() as it:
+        it.add(dag("d", schedule="30 6 * * *", start_date=NEW_YEAR))
+
+        await it.run_until(at(6, 29, day=2))
+        before = len(it.runs("d"))
+        await it.run_until(at(6, 30, day=2))
+
+        assert (before, len(it.runs("d"))) == (0, 1)
+        assert it.runs("d")[0].start_date == at(6, 30, day=2)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+async def test_max_active_runs_holds_at_every_instant(limit: int) -> None:
+    async with world() as it:
+        start = datetime(2025, 12, 20, tzinfo=UTC)
+        it.add(dag("d", schedule="@daily", start_date=start, catchup=True, max_active_runs=limit))
+        it.script("d", "a", takes=timedelta(hours=1))
+        most = 0
+
+        while await it.step() and it.now < at(day=2):
+            most = max(most, sum(run.state in ("queued", "running") for run in it.runs("d") if run.end_date is None))
+
+        assert len(it.runs("d")) >= 12
+        assert most <= limit * 2, "rows of runs that end and of those that follow may be stored in two commits"
+        starts = sorted(run.start_date for run in it.runs("d") if run.start_date)
+        assert all(starts.count(instant) <= limit for instant in starts)
+
+
+async def test_a_clock_change_moves_a_run_in_utc() -> None:
+    async with World(now=datetime(2026, 3, 27, tzinfo=UTC)) as it:
+        schedule = CronTriggerTimetable("0 6 * * *", timezone="Europe/Berlin")
+        it.add(dag("d", schedule=schedule, start_date=datetime(2026, 3, 1, tzinfo=UTC)))
+
+        await it.run_until(datetime(2026, 3, 31, tzinfo=UTC))
+
+        assert [run.run_after.hour for run in it.runs("d")[-3:]] == [5, 4, 4]
+
+
+async def test_a_triggered_run_waits_while_its_dag_is_paused() -> None:
+    async with world() as it:
+        it.add(dag("d"), paused=True)
+        run = it.trigger("d", conf={"day": 1})
+        await it.run_until_idle()
+        waiting = it.run("d", run).state
+
+        it.unpause("d")
+        await it.run_until_idle()
+
+        assert (waiting, it.run("d", run).state) == (RunState.QUEUED, RunState.SUCCESS)
+        assert it.run("d", run).conf == {"day": 1}
+
+
+async def test_pausing_lets_what_runs_go_on_and_starts_nothing() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a")))
+        run = it.trigger("d")
+        await it.run_for(minutes(0.5))
+
+        it.pause("d")
+        await it.run_for(minutes(10))
+
+        assert it.states("d", run) == {"a": "success", "b": "scheduled"}
+
+
+async def test_a_run_that_takes_too_long_fails_and_its_rest_is_skipped() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a"), dagrun_timeout=600.0))
+        it.script("d", "a", lambda attempt: never_ends())
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"a": "skipped", "b": "skipped"}
+        assert it.run("d", run).reason == "timed_out"
+        assert it.now - NEW_YEAR == timedelta(minutes=10, microseconds=1)
+
+
+async def test_a_cancelled_run_stops_what_runs() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a")))
+        it.script("d", "a", lambda attempt: never_ends())
+        run = it.trigger("d")
+        await it.run_for(minutes(3))
+
+        it.cancel("d", run)
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"a": "failed", "b": "skipped"}
+        assert it.run("d", run).state is RunState.FAILED
+
+
+# ---- tries ----
+
+
+@pytest.mark.parametrize(
+    ("retries", "failing", "state", "tries"),
+    [(0, 0, "success", 1), (0, 1, "failed", 1), (2, 2, "success", 3), (2, 3, "failed", 3), (1, True, "failed", 2)],
+)
+async def test_retries(retries: int, failing: int, state: str, tries: int) -> None:
+    async with world() as it:
+        it.add(dag("d", task("a", retries=retries, retry_delay=300.0)))
+        it.script("d", "a", fails=failing, takes=minutes(2))
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        row = it.task("d", run, "a")
+        assert (row.state, row.try_number) == (state, tries)
+        waited = minutes(2 * tries + 5 * (tries - 1)) + timedelta(microseconds=tries - 1)
+        assert it.now - NEW_YEAR == waited
+
+
+async def test_an_execution_timeout_fails_a_try() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a", execution_timeout=90.0)))
+        it.script("d", "a", takes=minutes(5))
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert it.task("d", run, "a").reason == "ran longer than its execution_timeout of 90 s"
+        assert it.now - NEW_YEAR == timedelta(seconds=90)
+
+
+async def test_a_lost_attempt_spends_no_retry() -> None:
+    async with world() as it:
+        it.add(dag("d"))
+        run = it.trigger("d")
+        await it.run_for(minutes(0.5))
+
+        await it.events("d", run, {"a": "lost"})
+        await it.run_until_idle()
+
+        row = it.task("d", run, "a")
+        assert (row.state, row.try_number, row.losses) == ("success", 2, 0)
+
+
+async def test_a_sensor_gives_its_slot_back_while_it_waits() -> None:
+    async with world() as it:
+        it.pool("narrow", slots=1)
+        it.add(dag("d", task("wait", pool="narrow"), task("work", pool="narrow")))
+        it.script("d", "wait", waits=minutes(10), every=minutes(5), takes=minutes(1))
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"wait": "success", "work": "success"}
+        assert it.task("d", run, "wait").try_number == 1
+        assert it.task("d", run, "work").end_date == at(0, 2)
+
+
+# ---- the graph ----
+
+
+@pytest.mark.parametrize(
+    ("a", "rule", "b"),
+    [
+        ("success", "all_success", "success"),
+        ("failed", "all_success", "upstream_failed"),
+        ("skipped", "all_success", "skipped"),
+        ("failed", "all_done", "success"),
+        ("failed", "one_failed", "success"),
+        ("success", "one_failed", "skipped"),
+        ("skipped", "none_failed", "success"),
+        ("failed", "none_failed", "upstream_failed"),
+    ],
+)
+async def test_trigger_rules(a: str, rule: str, b: str) -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a", trigger_rule=rule)))
+        run = it.trigger("d")
+        it.set_task("d", run, "a", state=a)
+
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"a": a, "b": b}
+
+
+async def test_a_branch_skips_what_it_does_not_follow() -> None:
+    async with world() as it:
+        tasks = [task("choose"), task("left", after="choose"), task("right", after="choose")]
+        it.add(dag("d", *tasks, task("join", after="left right", trigger_rule="none_failed_min_one_success")))
+        it.script("d", "choose", branch="right")
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"choose": "success", "left": "skipped", "right": "success", "join": "success"}
+
+
+async def test_an_unknown_branch_fails_the_task() -> None:
+    async with world() as it:
+        it.add(dag("d", task("choose"), task("left", after="choose")))
+        it.script("d", "choose", lambda attempt: succeeds(branch="middle"))
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"choose": "failed", "left": "upstream_failed"}
+        assert "middle" in it.task("d", run, "choose").reason
+
+
+async def test_values_are_kept_and_forgotten_by_a_new_try() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a", retries=1)))
+        it.script("d", "a", lambda a: fails() if a.key.try_number == 1 else succeeds({"rows": 3}))
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert json.loads(it.xcom("d", run, "a") or "null") == {"rows": 3}
+
+
+# ---- slots ----
+
+
+async def test_a_pool_is_shared_by_priority() -> None:
+    async with world() as it:
+        it.pool("etl", slots=2)
+        it.add(dag("d", *(task(f"t{n}", pool="etl", priority_weight=n) for n in range(1, 5))))
+        run = it.trigger("d")
+
+        await it.run_for(minutes(0.5))
+
+        assert it.states("d", run) == {"t1": "scheduled", "t2": "scheduled", "t3": "running", "t4": "running"}
+        assert it.waiting()["d", run, "t1"] == "pool 'etl': needs 1 slot, 0 of 2 open"
+
+
+async def test_a_shrunk_pool_drains_and_then_holds() -> None:
+    async with world() as it:
+        it.pool("etl", slots=3)
+        it.add(dag("d", *(task(f"t{n}", pool="etl") for n in range(6))))
+        run = it.trigger("d")
+        await it.run_for(minutes(0.5))
+
+        it.pool("etl", slots=1)
+        await it.run_for(minutes(1))
+
+        assert list(it.states("d", run).values()).count("running") == 1
+
+
+async def test_a_pool_that_does_not_exist_is_waited_for() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a", pool="etl")))
+        run = it.trigger("d")
+        await it.run_until_idle()
+        before = it.states("d", run)
+
+        it.pool("etl", slots=1)
+        await it.run_until_idle()
+
+        assert (before, it.states("d", run)) == ({"a": "scheduled"}, {"a": "success"})
+
+
+@pytest.mark.parametrize("limits", [{"parallelism": 2}, {"slots": 2}])
+async def test_limits_of_the_scheduler_itself(limits: dict[str, int]) -> None:
+    async with world(**limits) as it:
+        it.add(dag("d", *(task(f"t{n}") for n in range(5))))
+        run = it.trigger("d")
+
+        await it.run_for(minutes(0.5))
+
+        assert list(it.states("d", run).values()).count("running") == 2
+
+
+# ---- single passes ----
+
+
+async def test_the_passes_can_be_stepped() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b"), task("c", after="a b"), schedule="@daily", start_date=at(day=1)))
+        it.clock.at = at(day=2)
+
+        ((_, run),) = await it.create_runs()
+        created = it.states("d", run)
+        await it.evaluate("d", run)
+        first = await it.enqueue(1)
+        second = await it.enqueue()
+        await it.events("d", run, {"a": "success", "b": "failed"})
+        await it.enqueue()
+
+        assert created == {"a": None, "b": None, "c": None}
+        assert (first, second) == ([("d", run, "a")], [("d", run, "b")])
+        assert it.states("d", run) == {"a": "success", "b": "failed", "c": "upstream_failed"}
+        assert it.run("d", run).state is RunState.FAILED
+
+
+async def test_rows_can_be_put_into_any_state() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a", retries=1), task("b"), task("c", after="a b", trigger_rule="all_done")))
+        run = it.trigger("d")
+
+        it.set_task("d", run, "a", state="running", try_number=1)
+        it.set_task("d", run, "b", state="up_for_retry", next_at=at(1))
+        await it.events("d", run, {"a": fails("by hand")})
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"a": "success", "b": "success", "c": "success"}
+        assert (it.task("d", run, "a").try_number, it.task("d", run, "b").try_number) == (2, 2)
+
+
+# ---- accidents ----
+
+
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_commit_of_which_nobody_heard_is_settled_by_the_rows(stored: bool) -> None:
+    async with world() as it:
+        it.add(dag("d", task("a", retries=1), task("b", after="a")))
+        run = it.trigger("d")
+
+        it.lose_next_commit(stored=stored)
+        await it.run_for(minutes(0.5))
+        it.lose_next_commit(stored=stored)
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"a": "success", "b": "success"}
+        assert it.task("d", run, "a").try_number == 1
+
+
+async def test_attempts_die_with_their_process_and_run_again() -> None:
+    async with world() as it:
+        it.add(dag("d"))
+        run = it.trigger("d")
+        await it.run_for(minutes(0.5))
+
+        it.crash()
+        await it.run_until_idle()
+
+        row = it.task("d", run, "a")
+        assert (row.state, row.try_number, row.max_tries) == ("success", 2, 1)
+
+
+async def test_a_row_that_somebody_else_changed_voids_the_batch() -> None:
+    async with world() as it:
+        it.add(dag("d"))
+        run = it.trigger("d")
+        await it.run_for(minutes(0.5))
+        key = it.run("d", run).key
+
+        it.rows.put(key, (0, -1), TaskState.FAILED, "default_pool", 1)
+
+        with pytest.raises(StaleRows):
+            await it.run_until_idle()
+
+
+async def test_a_pool_that_counts_wrongly_is_noticed() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a")))
+        it.trigger("d")
+        await it.run_for(minutes(0.5))
+
+        it.rows.pools["default_pool"] = PoolRow(128, 5)
+
+        with pytest.raises(InvariantBroken, match="counts 5, its tasks hold 1"):
+            await it.run_until_idle()
+
+
+# ---- determinism ----
+
+
+def tangled() -> list[object]:
+    return [
+        dag(
+            f"d{n}",
+            task("a", pool="etl"), task("b", pool="etl", retries=1), task("c", after="a b", trigger_rule="all_done"),
+            schedule=timedelta(hours=n + 1), start_date=NEW_YEAR,
+        )
+        for n in range(5)
+    ]  # fmt: skip
+
+
+async def log_of(seed: int) -> list[object]:
+    async with world(seed=seed) as it:
+        it.pool("etl", slots=3)
+        it.add(*tangled())  # type: ignore[arg-type]
+        it.script("*", "b", fails=1)
+        await it.run_until(at(day=3))
+        return list(it.log)
+
+
+async def test_an_equal_seed_gives_equal_decisions_and_another_one_another_order() -> None:
+    one, same, other = await log_of(1), await log_of(1), await log_of(2)
+
+    assert one == same
+    assert one != other
+    assert len(one) == len(other)
+
+
+# ---- using it wrongly ----
+
+
+async def test_wrong_uses_say_what_is_wrong() -> None:
+    async with world() as it:
+        with DAG("real", schedule=None) as real:
+            EmptyOperator(task_id="only")
+        it.add(real)
+        run = it.trigger("real")
+
+        with pytest.raises(NotFound, match="no DAG 'reel'. Did you mean real"):
+            it.trigger("reel")
+        with pytest.raises(NotFound, match="no task 'onlly'. Did you mean only"):
+            it.script("real", "onlly", fails=1)
+        with pytest.raises(NotFound, match="no run 'x'"):
+            it.states("real", "x")
+        with pytest.raises(NotFound, match="No attempt of 'only' runs"):
+            await it.events("real", run, {"only": "success"})
+        with pytest.raises(Refused, match="has a run 'manual_1'"):
+            it.trigger("real", run_id="manual_1")
+        with pytest.raises(TypeError, match="not both"):
+            it.script("real", "only", lambda attempt: None, fails=1)
+        with pytest.raises(ValueError, match="no time zone"):
+            await it.run_until(datetime(2026, 1, 1))  # noqa: DTZ001
+        with pytest.raises(ValueError, match="negative"):
+            succeeds(takes=minutes(-1))
+
+
+async def test_params_are_checked_as_in_the_scheduler() -> None:
+    async with world() as it:
+        with DAG("real", schedule=None, params={"day": Param(1, type="integer")}) as real:
+            EmptyOperator(task_id="only")
+        it.add(real)
+
+        with pytest.raises(ParamError):
+            it.trigger("real", conf={"day": "monday"})
+
+
+async def test_a_world_that_never_rests_says_so() -> None:
+    async with world() as it:
+        it.add(dag("d"))
+        it.script("d", "a", lambda attempt: reschedules(timedelta(), takes=timedelta()))
+        it.trigger("d")
+
+        with pytest.raises(AioschedError, match="does not come to rest"):
+            await it.run_until_idle()
