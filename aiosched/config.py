@@ -70,6 +70,9 @@ class CoreSettings(_Section):
         default=16, ge=1, description="running tasks of a DAG that says nothing itself"
     )
     max_active_runs_per_dag: int = Field(default=16, ge=1, description="running runs of a DAG that says nothing itself")
+    max_consecutive_failed_dag_runs_per_dag: int = Field(
+        default=0, ge=0, description="failed runs in a row that pause a DAG that says nothing itself; 0: never"
+    )
     dags_are_paused_at_creation: bool = Field(default=False, description="new DAGs wait for an unpause")
     default_task_retries: int = Field(default=0, ge=0, description="retries of a task that says nothing itself")
     default_task_retry_delay: float = Field(default=300.0, ge=0, description="seconds between two tries")

@@ -2,8 +2,12 @@
 
     dag.py            the DAG                        operator.py       what all tasks have in common
     taskflow.py       @task                          operators/        Python, bash, empty, sensors
-    decorators.py     @dag, @task_group              task_group.py     groups
+    decorators.py     @dag, @task_group              groups.py         groups
+    setup_teardown.py @setup, @teardown              setup_scopes.py   `with` a setup or teardown
     dependencies.py   >>, chain, labels              xcom_arg.py       outputs as arguments
+    expansion.py      what is mapped over            nesting.py        who reads whose instances
+    mapped.py         mapped tasks (function_mapping.py, group_mapping.py: of functions and groups)
+    deadlines.py      deadlines of runs              custom_timetables.py  timetables of the author's own
     params.py         params and their schema        rendering.py      filling in arguments (templates.py: Jinja)
     context.py        what a task knows of its run   task_instance.py  ti and its XComs
     loader.py         from a file to its DAGs        serialize.py      from a DAG to its spec
@@ -12,8 +16,8 @@
     variables.py, connections.py  what is kept outside of DAGs (lookups.py: in which order it is looked for)
 
 Beneath these: building.py (the innermost `with`), defaults_by_name.py (default_args), checks.py and dates.py
-(what authors may write), location.py (the author's line). Names are imported when they are first used.
-The decorators `dag` and `task_group` are in decorators.py; DAG files import everything from `aiosched`.
+(what authors may write), plain_values.py (values as JSON), location.py (the author's line).
+Names are imported when they are first used; DAG files import everything from `aiosched`.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         max_active_runs: int | None = None,
         max_active_tasks: int | None = None,
         max_active_tasks_per_run: int | None = None,
-        max_consecutive_failed_dag_runs: int = 0,
+        max_consecutive_failed_dag_runs: int | None = None,
         dagrun_timeout: Seconds | None = None,
         fail_fast: bool = False,
         deadline: DeadlineAlert | Sequence[DeadlineAlert] | None = None,
@@ -94,6 +94,8 @@ class DAG(metaclass=checks.NamesItsParameters):
         self.max_active_tasks_per_run = checks.optional_number(
             "max_active_tasks_per_run", max_active_tasks_per_run, least=0, where=where
         )
+        if max_consecutive_failed_dag_runs is None:
+            max_consecutive_failed_dag_runs = defaults().max_consecutive_failed_dag_runs
         self.max_consecutive_failed_dag_runs = checks.whole_number(
             "max_consecutive_failed_dag_runs", max_consecutive_failed_dag_runs, least=0, where=where
         )
@@ -127,13 +129,23 @@ class DAG(metaclass=checks.NamesItsParameters):
         except TimetableError as error:
             raise checks.fail(f"DAG {self.dag_id!r}: {error}", where, kind=TimetableError) from None
 
+    @property
+    def lists_runs(self) -> bool:
+        """Whether the schedule is a timetable of the author's own, which must be asked again from time to time."""
+        return self._own_timetable is not None
+
+    @property
+    def _own_timetable(self) -> Timetable | None:
+        inner = self.schedule.timetable if isinstance(self.schedule, AssetOrTimeSchedule) else self.schedule
+        return inner if isinstance(inner, Timetable) else None
+
     def timetable_at(self, now: datetime) -> AnyTimetable:
         """The timetable as the scheduler knows it: with the runs of a timetable of the author's own, as of `now`.
 
         Raises TimetableError when that one raises, goes backwards or makes too many runs.
         """
-        inner = self.schedule.timetable if isinstance(self.schedule, AssetOrTimeSchedule) else self.schedule
-        if not isinstance(inner, Timetable):
+        inner = self._own_timetable
+        if inner is None:
             return self.timetable
         try:
             listed = list_runs(inner, self._restriction(), now)

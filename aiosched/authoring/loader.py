@@ -24,6 +24,7 @@ from typing import Final, Protocol
 
 from aiosched.authoring import building
 from aiosched.authoring.dag import DAG
+from aiosched.authoring.serialize import advise
 from aiosched.errors import DagError, DuplicateTaskError
 
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
@@ -58,7 +59,10 @@ def load_file(path: Path, *, root: Path, member: str | None = None) -> LoadedFil
         else:
             linecache.checkcache(str(path))
             modules = [_execute(module_name(path), path, _FreshSource(module_name(path), str(path)))]
-    return LoadedFile(_collect(modules), [_line(warning) for warning in caught])
+        dags = _collect(modules)
+        for dag in dags:
+            advise(dag)
+    return LoadedFile(dags, [_line(warning) for warning in caught])
 
 
 def module_name(path: Path, member: str = "") -> str:

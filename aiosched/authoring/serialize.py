@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
     """The serialized form of `dag`. Raises DagError, or a kind of it, for a DAG that could not run."""
-    for partial in dag.partials:
-        if not partial.expanded:
-            warn(f"{partial.name}.partial() makes no task. Call .expand() or .expand_kwargs() on it.", partial.where)
     for task in dag.task_dict.values():
         task.wire_arguments()
     check_cycle(dag)
@@ -70,6 +67,22 @@ def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
         deadlines=tuple(deadline.to_spec() for deadline in dag.deadlines),
         edge_labels=dict(dag.edge_labels),
     )
+
+
+def advise(dag: DAG) -> None:
+    """Warn, at the author's line, of what works but not as its author may think."""
+    for partial in dag.partials:
+        if not partial.expanded:
+            warn(f"{partial.name}.partial() makes no task. Call .expand() or .expand_kwargs() on it.", partial.where)
+    for task in dag.task_dict.values():
+        before = task.upstream_task_ids
+        if task.is_teardown and not any(dag.task(task_id).is_setup for task_id in before):
+            when = "once all its upstream tasks are done, whatever became of them" if before else "at once"
+            warn(
+                f"The teardown {task.task_id!r} has no setup, so it runs {when}. "
+                "Name its setups: .as_teardown(setups=…).",
+                task._origin,
+            )
 
 
 def task_spec(task: BaseOperator) -> TaskSpec:
@@ -172,12 +185,6 @@ def _check_rules(dag: DAG, task: BaseOperator) -> None:
         raise task.fail(
             f"Task {task.task_id!r} has on_failure_fail_dagrun, which is for teardowns only. "
             "Mark it with .as_teardown(on_failure_fail_dagrun=True), or leave it out."
-        )
-    if task.is_teardown and not any(dag.task(up).is_setup for up in task.upstream_task_ids):
-        when = "once all its upstream tasks are done, whatever became of them" if task.upstream_task_ids else "at once"
-        warn(
-            f"The teardown {task.task_id!r} has no setup, so it runs {when}. Name its setups: .as_teardown(setups=…).",
-            task._origin,
         )
     if task.is_teardown or task.trigger_rule == TriggerRule.ALL_SUCCESS:
         return

@@ -19,6 +19,7 @@ class AuthoringDefaults:
     timezone: str = "UTC"
     max_active_runs: int = 16
     max_active_tasks: int = 16
+    max_consecutive_failed_dag_runs: int = 0
     retries: int = 0
     retry_delay: float = 300.0
     weight_rule: str = "downstream"
@@ -31,6 +32,7 @@ class AuthoringDefaults:
             timezone=core.default_timezone,
             max_active_runs=core.max_active_runs_per_dag,
             max_active_tasks=core.max_active_tasks_per_dag,
+            max_consecutive_failed_dag_runs=core.max_consecutive_failed_dag_runs_per_dag,
             retries=core.default_task_retries,
             retry_delay=core.default_task_retry_delay,
             weight_rule=core.default_task_weight_rule,

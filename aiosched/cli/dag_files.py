@@ -178,7 +178,7 @@ def next_(
 ) -> None:
     """Show the next data intervals, when their runs are due, and what clock changes do to them."""
     from aiosched.core.run_creation import restriction_of
-    from aiosched.core.timetables import upcoming, zone
+    from aiosched.core.timetables import condition_of, upcoming, zone
     from aiosched.errors import TimetableError
 
     spec, last = _from_files(dag_id, dags) if dags is not None else asyncio.run(_from_database(dag_id, dsn))
@@ -200,6 +200,9 @@ def next_(
         "RUN AFTER": lambda c: local(c.run_after),
         "NOTE": lambda c: c.note,
     }
+    condition = condition_of(spec.timetable)
+    if condition is not None:
+        talk(f"{dag_id} {'also ' if coming else ''}runs when there is news of {condition}")
     show_list(coming, columns, output, empty=f"DAG {dag_id!r} has no scheduled run to come")
 
 

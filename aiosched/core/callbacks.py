@@ -17,7 +17,9 @@ from aiosched.core.graph import Graph
 from aiosched.core.instances import CallbackRequest, Instance
 from aiosched.core.states import FINISHED, RunState, TaskState
 
-BY_A_USER: Final = frozenset({"cancelled", "marked"})  # reasons of runs that a person ended: no callback
+BY_A_USER: Final = frozenset(
+    {"cancelled", "marked", "marked_success"}
+)  # reasons of runs that a person ended: no callback
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 

@@ -33,6 +33,23 @@ class DeferralRow(NamedTuple):
     timed_out: bool
 
 
+def deferral_of(row: DeferralRow) -> tuple[Deferred, bool]:
+    """What a row says, and whether the instance holds its pool's slots."""
+    deferral = Deferral(
+        classpath=row.classpath, kwargs=row.kwargs, next_method=row.next_method, next_kwargs=row.next_kwargs
+    )
+    resume = None
+    if row.event is not None or row.error is not None:
+        resume = Resume(
+            next_method=row.next_method,
+            next_kwargs=row.next_kwargs,
+            event="null" if row.event is None else row.event,
+            error=row.error,
+            timed_out=row.timed_out,
+        )
+    return Deferred(deferral, row.timeout_at, resume), row.holds_pool
+
+
 def deferral_row(run: int, instance: Instance, waited: Deferred) -> DeferralRow:
     """The row of an instance's deferral as it is now."""
     deferral, resume = waited.deferral, waited.resume
@@ -95,19 +112,5 @@ LOAD_DEFERRALS: Final = """
 
 async def load_deferrals(conn: Connection, runs: Iterable[int]) -> dict[tuple[int, int, int], tuple[Deferred, bool]]:
     """The deferrals of runs by (run, task index, map index), each with whether it holds its pool's slots."""
-    found = {}
-    for row in map(DeferralRow._make, await conn.fetch(LOAD_DEFERRALS, list(runs))):
-        deferral = Deferral(
-            classpath=row.classpath, kwargs=row.kwargs, next_method=row.next_method, next_kwargs=row.next_kwargs
-        )
-        resume = None
-        if row.event is not None or row.error is not None:
-            resume = Resume(
-                next_method=row.next_method,
-                next_kwargs=row.next_kwargs,
-                event="null" if row.event is None else row.event,
-                error=row.error,
-                timed_out=row.timed_out,
-            )
-        found[row.run_id, row.task_index, row.map_index] = (Deferred(deferral, row.timeout_at, resume), row.holds_pool)
-    return found
+    rows = map(DeferralRow._make, await conn.fetch(LOAD_DEFERRALS, list(runs)))
+    return {(row.run_id, row.task_index, row.map_index): deferral_of(row) for row in rows}

@@ -66,6 +66,7 @@ class InlineExecutor:
         logs_folder: Path | None = None,
         max_xcom_bytes: int = 1_048_576,
         max_log_bytes: int = 104_857_600,
+        max_map_length: int | None = None,
         cleanup_time: float = 60.0,
         kill_after: float = 5.0,
     ) -> None:
@@ -75,7 +76,10 @@ class InlineExecutor:
         self._async_slots = async_slots
         self._cleanup_time, self._kill_after = cleanup_time, kill_after
         self._surroundings = Surroundings(
-            logs_folder=logs_folder, max_xcom_bytes=max_xcom_bytes, max_log_bytes=max_log_bytes
+            logs_folder=logs_folder,
+            max_xcom_bytes=max_xcom_bytes,
+            max_log_bytes=max_log_bytes,
+            max_map_length=max_map_length,
         )
         self._running: dict[AttemptKey, Execution] = {}  # accepted and not yet reported
         self._tasks: dict[AttemptKey, asyncio.Task[None]] = {}  # of async attempts

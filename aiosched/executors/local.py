@@ -391,9 +391,11 @@ class LocalExecutor:
         if report.outcome is Outcome.LOST and verdict is not None:
             outcome, reason = verdict
             reason = report.reason if report.reason and report.reason.startswith(reason) else reason
-            report = msgspec.structs.replace(report, outcome=outcome, reason=reason)
+            failed = outcome is Outcome.FAILED
+            report = msgspec.structs.replace(report, outcome=outcome, reason=reason, unattended=failed)
         elif report.outcome is Outcome.LOST and report.reason == "was told to stop by SIGTERM":
-            report = msgspec.structs.replace(report, outcome=Outcome.FAILED, reason="got SIGTERM from outside")
+            ended = {"outcome": Outcome.FAILED, "reason": "got SIGTERM from outside", "unattended": True}
+            report = msgspec.structs.replace(report, **ended)
         self._report(report)
         self._settle()
 
@@ -424,6 +426,9 @@ class LocalExecutor:
         self._kills[key] = self._loop.call_later(grace, self._kill, key, link)
 
     def _kill(self, key: AttemptKey, link: WorkerLink) -> None:
+        if link.killed:
+            return
+        link.killed = True
         others = len(link.attempts) - 1
         log.warning(
             "attempt %s does not stop: its worker process %s is killed%s",
@@ -475,5 +480,13 @@ class LocalExecutor:
             self._judge(link)
 
     def _report_of(self, key: AttemptKey, outcome: Outcome, reason: str, link: WorkerLink | None = None) -> Report:
-        pid = link.pid if link is not None else None
-        return Report(key=key, outcome=outcome, at=datetime.now(UTC), reason=reason, hostname=self._hostname, pid=pid)
+        """What the executor itself says of an attempt: its process could not."""
+        return Report(
+            key=key,
+            outcome=outcome,
+            at=datetime.now(UTC),
+            reason=reason,
+            unattended=outcome is Outcome.FAILED,
+            hostname=self._hostname,
+            pid=link.pid if link is not None else None,
+        )

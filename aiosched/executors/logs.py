@@ -51,6 +51,11 @@ class AttemptLog:
         self._shared = False  # whether others write into the file as well
         self._partial: dict[str, str] | None = None
 
+    @property
+    def begun(self) -> bool:
+        """Whether the file is there: something was written into it."""
+        return self._fd is not None
+
     def line(self, level: str, source: str, text: str) -> None:
         """Append `text` (one or more lines) with the time, a level and who said it."""
         if self._closed:

@@ -97,6 +97,7 @@ class Surroundings:
     logs_folder: Path | None = None
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
+    max_map_length: int | None = None  # None: that of AuthoringDefaults
     hostname: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
 
@@ -200,7 +201,8 @@ class Execution:
             operator.post_execute(context, result)
         length = None
         if plan.is_mapped_over:
-            length = map_length(result, task, ti.map_index, defaults().max_map_length)
+            limit = self._surroundings.max_map_length or defaults().max_map_length
+            length = map_length(result, task, ti.map_index, limit)
         xcoms: tuple[XComValue, ...] = ()
         if result is not None or ti.pushed:
             xcoms = collect_xcoms(
@@ -261,7 +263,8 @@ class Execution:
         if self.stop_requested or isinstance(error, AttemptStopped):
             await self.kill()
             reason = str(error) if isinstance(error, AttemptStopped) else "was told to stop"
-            self._log("WARNING", f"the attempt {reason}")
+            if (log := current_log.get()) is not None and log.begun:  # thousands may be stopped at a time
+                self._log("WARNING", f"the attempt {reason}")
             return self._report(Outcome.LOST, reason=reason)
         if isinstance(error, asyncio.CancelledError) and _cancelled_from_outside():
             await self.kill()

@@ -49,6 +49,7 @@ class WorkerLink(asyncio.Protocol):
         self.retiring = False  # gets no more attempts
         self.lost = asyncio.get_running_loop().create_future()  # done once the socket is closed
         self.judged = False  # its end has been dealt with
+        self.killed = False  # it was sent SIGKILL
         self.blameless = False  # its process died with the forkserver: no fault of what it ran
         self.idle_since = 0.0
         self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported

@@ -39,6 +39,9 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
     args, now, spec = command.args, session.clock.now(), dag.version.spec
     first, final = _instant(args["from"]), _instant(args["to"])
     backwards = bool(args.get("backwards"))
+    limit = int(args.get("max_active_runs", DEFAULT_MAX_ACTIVE_RUNS))
+    if limit < 1:
+        raise Refused(f"A backfill with max_active_runs={limit} would never run; give it 1 or more.")
     conf = dict(args.get("conf") or {})
     resolve_params(spec.params, conf)
     rerun = rerun_of(str(args.get("rerun") or "missing"))
@@ -51,9 +54,6 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
     shown = [{"logical_date": d.run.logical_date.isoformat(), "fate": d.fate} for d in dates]
     if args.get("dry_run"):
         return {"id": None, "dates": shown}
-    limit = int(args.get("max_active_runs", DEFAULT_MAX_ACTIVE_RUNS))
-    if limit < 1:
-        raise Refused(f"A backfill with max_active_runs={limit} would never run; give it 1 or more.")
     document = msgspec.json.encode(conf).decode()
     async with session.writer.transaction() as transaction:
         conn = transaction.conn

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from aiosched.core.board import Run
 from aiosched.core.deadlines import AVERAGE_RUNTIME, QUEUED_AT, deadline_time, least_runs
+from aiosched.core.instances import Run
 from aiosched.core.spec import DagSpec
-from aiosched.core.states import RunState
+from aiosched.core.states import RUN_FINISHED, RunState
 from aiosched.db import deadlines as statements
 from aiosched.db.deadlines import DeadlineRow
 from aiosched.db.engine import Connection
@@ -50,26 +50,26 @@ async def plan_deadlines(
             at = deadline_time(deadline, now=now, logical_date=logical_date, queued_at=now, average=average)
             if at is not None:
                 rows.append(DeadlineRow(key, index, partition, at))
-    await _store(session, conn, rows)
-
-
-async def move_deadlines(
-    session: Session, conn: Connection, runs: Sequence[tuple[Run, DagSpec, int]], now: datetime
-) -> None:
-    """Cleared runs are queued anew, and so begin the deadlines that count from that, unless they were missed (23.5)."""
-    rows = []
-    for run, spec, partition in runs:
-        for index, deadline in enumerate(spec.deadlines):
-            if deadline.reference == QUEUED_AT:
-                at = deadline_time(deadline, now=now, logical_date=run.logical_date, queued_at=now)
-                if at is not None:
-                    rows.append(DeadlineRow(run.key, index, partition, at))
-    await _store(session, conn, rows)
-
-
-async def _store(session: Session, conn: Connection, rows: Sequence[DeadlineRow]) -> None:
     await statements.store_deadlines(conn, rows)
-    for row in rows:  # should the transaction fail, they find no rows when they are due
+    watch_deadlines(session, rows)
+
+
+def moved_deadlines(run: Run, spec: DagSpec, partition: int) -> list[DeadlineRow]:
+    """Of a run that was cleared and is not over: the deadlines that count from its queueing, which was anew (23.5)."""
+    if not spec.deadlines or not run.clear_number or run.state in RUN_FINISHED or run.queued_at is None:
+        return []
+    found = []
+    for index, deadline in enumerate(spec.deadlines):
+        if deadline.reference == QUEUED_AT:
+            at = deadline_time(deadline, now=run.queued_at, logical_date=None, queued_at=run.queued_at)
+            if at is not None:
+                found.append(DeadlineRow(run.key, index, partition, at))
+    return found
+
+
+def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
+    """Look at these deadlines when their time has passed. Rows that are not there then do no harm."""
+    for row in rows:
         session.outbox.deadlines.add(row.deadline_time + _TICK, (row.run_id, row.deadline_index, row.partition))
     if rows:
         session.aside.wake()
@@ -77,8 +77,7 @@ async def _store(session: Session, conn: Connection, rows: Sequence[DeadlineRow]
 
 async def load_deadlines(session: Session, conn: Connection, partitions: set[int]) -> None:
     """Put the pending deadlines of `partitions` on the heap."""
-    for row in await statements.load_pending(conn, partitions):
-        session.outbox.deadlines.add(row.deadline_time + _TICK, (row.run_id, row.deadline_index, row.partition))
+    watch_deadlines(session, await statements.load_pending(conn, partitions))
 
 
 async def fire_deadlines(session: Session) -> float | None:

@@ -38,6 +38,7 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
             logs_folder=logs_folder,
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
+            max_map_length=core.max_map_length,
             cleanup_time=core.killed_task_cleanup_time,
         )
     raise ConfigError(f"There is no executor {kind!r}: use 'local' (worker processes) or 'inline' (this process).")

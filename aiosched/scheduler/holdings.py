@@ -29,12 +29,14 @@ from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.core.waiting import WaitingQueue
 from aiosched.db.assets import NewEvent
 from aiosched.db.backfills import Backfill
+from aiosched.db.deadlines import DeadlineRow
 from aiosched.db.inbox import CommandResult
 from aiosched.db.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.outbox import NewCallback
 from aiosched.db.runs import DagRow, Version
 from aiosched.db.triggers import DeferralRow, deferral_row
 from aiosched.errors import InvalidTransition
+from aiosched.scheduler.deadlines import moved_deadlines
 from aiosched.scheduler.pulse import Timers
 
 _TICK: Final = timedelta(microseconds=1)
@@ -103,6 +105,7 @@ class Batch:
     triggers: list[tuple[Board, Instance]] = field(default_factory=list)  # wait for a trigger that is to be run
     callbacks: list[NewCallback] = field(default_factory=list)
     outbox: dict[int, int] = field(default_factory=dict)  # the partitions of these callbacks, by their new ids
+    deadlines: list[DeadlineRow] = field(default_factory=list)  # of cleared runs
     kept: list[tuple[int, datetime]] = field(default_factory=list)  # runs with deadlines that succeeded, and when
     failing: dict[str, int] = field(default_factory=dict)  # DAG id of a failed run -> how many in a row pause it
     paused: list[str] = field(default_factory=list)  # DAGs that were paused by that
@@ -110,7 +113,7 @@ class Batch:
     @property
     def needs_transaction(self) -> bool:
         """Whether it takes more than the one hot statement."""
-        more = self.deferrals or self.undeferred or self.callbacks or self.kept or self.failing
+        more = self.deferrals or self.undeferred or self.callbacks or self.deadlines or self.kept or self.failing
         return bool(self.tries or self.xcoms or self.forget_xcoms or self.answers or self.asset_events or more)
 
     @property
@@ -318,14 +321,16 @@ class Holdings:
         effects.callbacks.clear()
         if effects.run_changed:
             effects.run_changed = False
-            self._collect_end(board, batch)
-            old, times = run.stored_state, (run.queued_at, run.start_date, run.end_date)
-            batch.runs.append(RunChange(key, old, run.state, *times, run.reason, run.clear_number))
+            self._collect_run(board, batch)
+            before, times = run.stored_state, (run.queued_at, run.start_date, run.end_date)
+            batch.runs.append(RunChange(key, before, run.state, *times, run.reason, run.clear_number))
             run.stored_state = run.state
 
-    def _collect_end(self, board: Board, batch: Batch) -> None:
-        """What follows when the run ended by itself: kept deadlines (23.5), and maybe one failure too many (9.3)."""
-        run, limit = board.run, self.dags[board.run.dag_id].version.spec.max_consecutive_failed_dag_runs
+    def _collect_run(self, board: Board, batch: Batch) -> None:
+        """What a run's change means for its deadlines (23.5), and whether it is one failure too many (9.3)."""
+        run, row = board.run, self.dags[board.run.dag_id].row
+        limit = self.dags[run.dag_id].version.spec.max_consecutive_failed_dag_runs
+        batch.deadlines += moved_deadlines(run, board.graph.spec, row.partition)
         if run.stored_state is not RunState.RUNNING:
             return
         if run.state is RunState.SUCCESS and run.end_date is not None and board.graph.spec.deadlines:

@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import AsyncIterator, Collection
 
 from aiosched.db import journal as statements
-from aiosched.db.deadlines import pause_failing, prune
+from aiosched.db.deadlines import pause_failing, prune, store_deadlines
 from aiosched.db.engine import Connection, Database
 from aiosched.db.inbox import answer_commands
 from aiosched.db.journal import Backend, PoolRow
@@ -74,6 +74,8 @@ class Transaction:
             await store_deferrals(self.conn, batch.deferrals)
         if batch.callbacks:
             batch.outbox = await insert_callbacks(self.conn, batch.callbacks)
+        if batch.deadlines:
+            await store_deadlines(self.conn, batch.deadlines)
         if batch.kept:
             await prune(self.conn, batch.kept)
         if batch.failing:

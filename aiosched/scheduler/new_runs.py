@@ -73,13 +73,15 @@ async def create(
 
 async def store(session: Session, conn: Connection, creations: Sequence[Creation], now: datetime) -> list[int | None]:
     """Write runs and their task instances; the keys of the runs, None for one that exists already."""
+    if not creations:
+        return []
     found = await statements.insert_runs(conn, [new_run(session, c, now) for c in creations])
     keys = [found.get((c.dag.row.dag_id, c.planned.run_id)) for c in creations]
     rows = (
-        (key, task, -1, c.dag.version.spec.tasks[task].retries)
+        (key, instance.task, instance.map_index, instance.max_tries)
         for c, key in zip(creations, keys, strict=True)
         if key is not None
-        for task in c.tasks
+        for instance in new_instances(c.dag.graph, c.tasks)
     )
     await statements.copy_instances(conn, rows)
     timed = [(c, key) for c, key in zip(creations, keys, strict=True) if c.dag.version.spec.deadlines]

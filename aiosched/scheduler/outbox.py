@@ -8,7 +8,7 @@ a time. What becomes of it:
 - it ran (SUCCESS, or FAILED because a callback raised or its DAG is gone): the request is
   deleted. A failure is logged and not repeated: the others of its callbacks did run, and what a
   callback had done before it raised is done.
-- it was lost with its worker or scheduler: it is delivered again, up to three times in all.
+- it was lost with its worker or scheduler, or took its process down: it is delivered again, up to three times in all.
   Then it is logged, and its row stays in `callback_outbox` with `given_up_at` and `error`.
 
 Source: the semantics reference, sections 16.2 (4), 23.1 and 23.2, and section 34 decision 14.
@@ -90,8 +90,8 @@ async def tend_outbox(session: Session) -> float | None:
 
 async def _settle(conn: Connection, reports: Collection[Report]) -> set[int]:
     """Store what became of deliveries; the ids of those to be delivered again."""
-    ran = [report for report in reports if report.outcome is not Outcome.LOST]
-    lost = [(r.key.try_number, r.reason or "its worker died") for r in reports if r.outcome is Outcome.LOST]
+    ran = [report for report in reports if not _lost(report)]
+    lost = [(report.key.try_number, report.reason or "its worker died") for report in reports if _lost(report)]
     for report in ran:
         if report.outcome is not Outcome.SUCCESS:
             logger.warning("callback %d failed: %s", report.key.try_number, report.reason)
@@ -136,6 +136,10 @@ def _attempt(session: Session, delivery: Delivery, run: Run) -> Attempt:
         max_tries=0,
         callback=delivery.call(task_id),
     )
+
+
+def _lost(report: Report) -> bool:
+    return report.outcome is Outcome.LOST or report.unattended
 
 
 def _log_given_up(callback: int, reason: str) -> None:

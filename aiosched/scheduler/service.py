@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS: Final = 30.0
+_LIST_AGAIN: Final = 600.0  # seconds; a list of runs reaches at least two hours ahead
 _LOOK_AGAIN_SECONDS: Final = 5.0
 
 
@@ -243,14 +244,22 @@ class Scheduler(Actions):
     async def _register_dags(self) -> None:
         if not self._dags:
             return
-        paused = self.settings.core.dags_are_paused_at_creation
+        paused, now = self.settings.core.dags_are_paused_at_creation, self.clock.now()
+        specs = await asyncio.to_thread(lambda: [dag.to_spec(now=now) for dag in self._dags])
         async with self.db.transaction() as conn:
-            stored = await register_specs(
-                conn, [dag.to_spec() for dag in self._dags], now=self.clock.now(), paused_at_creation=paused
-            )
+            stored = await register_specs(conn, specs, now=now, paused_at_creation=paused)
         if stored.changed:
             async with self.db.acquire() as conn:
                 await inbox.notify(conn, "dags", map(partition_of, stored.changed))
+
+    async def _list_runs_anew(self) -> None:
+        """Timetables of the DAGs' authors list their runs for some time ahead only: ask them again and again."""
+        while any(dag.lists_runs for dag in self._dags):
+            await asyncio.sleep(_LIST_AGAIN)
+            try:
+                await self._register_dags()
+            except Exception as error:  # an author's timetable, or the database: what is listed still holds
+                logger.error("the runs of registered DAGs cannot be listed anew: %s", error)
 
     # -- living -----------------------------------------------------------------------------
 
@@ -258,6 +267,7 @@ class Scheduler(Actions):
         """One incarnation after the other, until stopped; parsing beside them."""
         async with asyncio.TaskGroup() as group:
             parsing = group.create_task(self._run_parser(), name="parsing") if self._parse else None
+            listing = group.create_task(self._list_runs_anew(), name="listing")
             try:
                 while not self._stopping:
                     try:
@@ -271,6 +281,7 @@ class Scheduler(Actions):
                         logger.warning("database: %s", error)
                         await asyncio.sleep(0.5)
             finally:
+                listing.cancel()
                 if parsing is not None:
                     parsing.cancel()
 
@@ -362,10 +373,22 @@ class Scheduler(Actions):
         result = await self.request("trigger", dag_id, args)
         return RunHandle(self, dag_id, result["run_id"], result["id"])
 
-    async def request(self, verb: str, dag_id: str, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request to the owner of a DAG and wait for its answer (see scheduler/commands.py)."""
+    async def emit(self, asset: str, extra: Mapping[str, Any] | None = None) -> None:
+        """Make an event of the asset with that name, as a task would: DAGs that wait for it run.
+
+        `extra` is a JSON object. Raises NotFound for an unknown asset, Refused for one that no DAG mentions.
+        """
+        args = {"name": asset, "extra": dict(extra or {})}
+        await self.request("emit_asset", None, args, partition=partition_of(asset))
+
+    async def request(
+        self, verb: str, dag_id: str | None, args: Mapping[str, Any], *, partition: int | None = None
+    ) -> dict[str, Any]:
+        """Send a request to the owner of a DAG (or partition) and wait for its answer (see scheduler/commands.py)."""
         async with self.db.acquire() as conn:
-            command = await inbox.add_command(conn, verb=verb, dag_id=dag_id, args=args, requested_by="embedded")
+            command = await inbox.add_command(
+                conn, verb=verb, dag_id=dag_id, args=args, requested_by="embedded", partition=partition
+            )
         answer = await inbox.wait_applied(self.db, command, timeout=_ANSWER_SECONDS)
         if answer is None:
             raise Refused(f"Nobody has answered the request {verb!r} yet; it waits as number {command}.")

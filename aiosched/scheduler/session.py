@@ -23,6 +23,7 @@ from aiosched.db.engine import Database
 from aiosched.db.inbox import CommandResult, announce_applied, notify
 from aiosched.errors import FencedOut
 from aiosched.scheduler.attempts import Attempts as Attempts
+from aiosched.scheduler.deadlines import watch_deadlines
 from aiosched.scheduler.events import Listener, SchedulerEvent
 from aiosched.scheduler.holdings import Batch, Holdings
 from aiosched.scheduler.journal import Journal
@@ -164,6 +165,7 @@ class Session:
         if batch.outbox:
             self.outbox.waiting.update(batch.outbox)
             self.aside.wake()
+        watch_deadlines(self, batch.deadlines)
         for dag_id in batch.paused:
             self.holdings.pause(dag_id)
             logger.warning("paused: its newest %d runs failed", batch.failing[dag_id], extra={"dag_id": dag_id})

@@ -20,6 +20,7 @@ from aiosched.core.timetables.base import DataInterval
 from aiosched.db import clearing as statements
 from aiosched.db import runs as run_statements
 from aiosched.errors import StaleRows
+from aiosched.scheduler.deadlines import watch_deadlines
 from aiosched.scheduler.holdings import Batch, OwnedDag, make_board
 from aiosched.scheduler.journal import Transaction
 from aiosched.scheduler.session import Session
@@ -68,6 +69,7 @@ async def store_boards(session: Session, transaction: Transaction, boards: Itera
         session.holdings.collect_board(board, batch)
     if not batch.is_empty:
         await transaction.write(batch)
+        watch_deadlines(session, batch.deadlines)
 
 
 def settle(session: Session, dag: OwnedDag, boards: Iterable[Board]) -> None:

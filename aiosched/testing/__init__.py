@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aiosched.testing.checks import InvariantBroken
     from aiosched.testing.dag_bag import DagBag, load_dag_bag
-    from aiosched.testing.endings import Ending, dies, fails, never_ends, reschedules, skips, succeeds
+    from aiosched.testing.endings import Ending, defers, dies, fails, never_ends, reschedules, skips, succeeds
     from aiosched.testing.simulation import Simulation, simulate
     from aiosched.testing.world import World
 
@@ -26,6 +26,7 @@ _HOMES = {
     "InvariantBroken": "checks",
     "Simulation": "simulation",
     "World": "world",
+    "defers": "endings",
     "dies": "endings",
     "fails": "endings",
     "load_dag_bag": "dag_bag",
@@ -55,6 +56,7 @@ __all__ = [
     "InvariantBroken",
     "Simulation",
     "World",
+    "defers",
     "dies",
     "fails",
     "load_dag_bag",

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from aiosched.clock import Clock, FakeClock
-from aiosched.core.board import Board, Instance, Run
+from aiosched.core.board import Board, Instance, Run, new_instances
+from aiosched.db.triggers import deferral_of
 from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, plan_again
 from aiosched.scheduler.holdings import Batch, Holdings
@@ -48,12 +49,13 @@ class MemoryDesk:
             dag = holdings.put_dag(row, rows.versions[row.version_id])
             plan_next(self, dag, rows.last_interval(dag_id))
         known = self.attempts.known()
+        deferrals = {place: deferral_of(row) for place, row in rows.deferrals.items()}
         for run in rows.unfinished_runs():
             if run.state == "queued":
                 holdings.dags[run.dag_id].queued.append(run)
                 holdings.to_start[run.dag_id] = None
             else:
-                resume(self, run, rows.load_instances(run.key), known)
+                resume(self, run, rows.load_instances(run.key), known, deferrals)
 
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
@@ -71,8 +73,7 @@ class MemoryDesk:
         now = self.clock.now()
         keys = []
         for creation in creations:
-            tasks = creation.dag.version.spec.tasks
-            instances = [(task, tasks[task].retries) for task in creation.tasks]
+            instances = new_instances(creation.dag.graph, creation.tasks)
             keys.append(self.rows.insert_run(new_run(self, creation, now), instances))
         return hold(self, creations, keys, now)
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from aiosched.clock import Clock
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
-from aiosched.testing.endings import NO_TIME, Ending
+from aiosched.testing.endings import NO_TIME, Ending, trigger_ending
 
 
 class ScriptedExecutor:
@@ -37,7 +37,7 @@ class ScriptedExecutor:
         self._clock, self._ending_of = clock, ending_of
         self._chance = random.Random(seed).random
         self._ends: list[tuple[datetime, float, AttemptKey, Ending]] = []
-        self._plain = 0
+        self._plain = self._async = 0
         self._report: Callable[[Report], None] = lambda report: None
 
     # -- what the scheduler asks
@@ -48,7 +48,7 @@ class ScriptedExecutor:
 
     @property
     def open_async_slots(self) -> int:
-        return max(0, self.async_slots - (len(self.running) - self._plain))
+        return max(0, self.async_slots - self._async)
 
     async def start(self, report: Callable[[Report], None], services: TaskServices | None = None) -> None:
         """Hear of reports. Scripted attempts ask for no services."""
@@ -61,18 +61,33 @@ class ScriptedExecutor:
     def submit(self, attempts: Sequence[Attempt]) -> None:
         now = self._clock.now()
         for attempt in attempts:
+            self.running[attempt.key] = (attempt, now)
+            if attempt.trigger is not None:  # takes no slot
+                self._end_later(attempt.key, trigger_ending(attempt.trigger), now)
+                continue
             ending = self._ending_of(attempt, now)
             takes = self.usual if ending.takes is None else ending.takes
             limit = attempt.execution_timeout
             if limit is not None and (ending.outcome is None or takes.total_seconds() > limit):
                 takes = timedelta(seconds=limit)
-                ending = Ending(Outcome.FAILED, reason=f"ran longer than its execution_timeout of {limit:g} s")
-            self.running[attempt.key] = (attempt, now)
-            self._plain += not attempt.is_async
+                reason = f"ran longer than its execution_timeout of {limit:g} s"
+                ending = Ending(Outcome.FAILED, takes=takes, reason=reason)
+            self._count(attempt, 1)
             if takes > NO_TIME or ending.outcome is None:
                 self._report(Report(key=attempt.key, outcome=Outcome.STARTED, at=now))
-            if ending.outcome is not None:
-                heapq.heappush(self._ends, (now + takes, self._chance(), attempt.key, ending))
+            self._end_later(attempt.key, ending, now)
+
+    def _end_later(self, key: AttemptKey, ending: Ending, now: datetime) -> None:
+        if ending.outcome is not None:
+            takes = self.usual if ending.takes is None else ending.takes
+            heapq.heappush(self._ends, (now + takes, self._chance(), key, ending))
+
+    def _count(self, attempt: Attempt, step: int) -> None:
+        if attempt.trigger is None:
+            if attempt.is_async:
+                self._async += step
+            else:
+                self._plain += step
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         self.end(attempt, Ending(Outcome.LOST, reason="it was stopped on request"))
@@ -89,7 +104,7 @@ class ScriptedExecutor:
         """Everything that runs is gone without a report, with the process that it ran in."""
         self.running.clear()
         self._ends.clear()
-        self._plain = 0
+        self._plain = self._async = 0
 
     @property
     def earliest(self) -> datetime | None:
@@ -113,7 +128,7 @@ class ScriptedExecutor:
         if found is None or ending.outcome is None:
             return False
         attempt, started_at = found
-        self._plain -= not attempt.is_async
+        self._count(attempt, -1)
         now = self._clock.now()
         reschedule_at = now + ending.call_again if ending.outcome is Outcome.RESCHEDULED else None
         self._report(
@@ -127,6 +142,7 @@ class ScriptedExecutor:
                 reschedule_at=reschedule_at,
                 xcoms=ending.xcoms,
                 skip=ending.skip,
+                deferral=ending.deferral,
             )
         )
         return True
@@ -134,4 +150,4 @@ class ScriptedExecutor:
     def adopt_running(self, attempt: Attempt, started_at: datetime) -> None:
         """Count an attempt as running that nobody has submitted; it ends only by `end`."""
         self.running[attempt.key] = (attempt, started_at)
-        self._plain += not attempt.is_async
+        self._count(attempt, 1)

@@ -22,7 +22,9 @@ from aiosched.core.spec import DEFAULT_POOL
 from aiosched.core.states import HOLDING_SLOT, RUN_FINISHED, RunState, RunType, TaskState
 from aiosched.core.timetables.base import DataInterval
 from aiosched.db.journal import InstanceChange, PoolRow, RunChange
+from aiosched.db.outbox import NewCallback
 from aiosched.db.runs import DagRow, NewRun, Version
+from aiosched.db.triggers import DeferralRow
 from aiosched.errors import StaleRows
 from aiosched.scheduler.holdings import Batch
 
@@ -33,8 +35,18 @@ _OF_RUN: Final = tuple(name for name in RunChange._fields if name not in ("id", 
 _OF_INSTANCE: Final = tuple(
     f.name for f in dataclasses.fields(Instance) if f.name in InstanceChange._fields and f.name != "state"
 )
-_STORED: Final = frozenset({"instances", "runs", "tries", "xcoms", "forget_xcoms", "pool_deltas"})
-_NOT_STORED: Final = frozenset({"claimed", "cancelled", "finished", "started", "reports", "answers", "consumers"})
+_STORED: Final = frozenset(
+    {
+        "instances", "runs", "tries", "xcoms", "forget_xcoms", "pool_deltas", "deferrals", "undeferred", "callbacks",
+        "failing", "paused",
+    }
+)  # fmt: skip
+_NOT_STORED: Final = frozenset(
+    {
+        "claimed", "cancelled", "finished", "started", "reports", "answers", "consumers", "triggers", "outbox",
+        "deadlines", "kept",
+    }
+)  # fmt: skip
 _FOREIGN: Final = tuple(f.name for f in dataclasses.fields(Batch) if f.name not in _STORED | _NOT_STORED)
 
 
@@ -51,6 +63,8 @@ class Rows:
     tries: dict[AttemptKey, FinishedTry] = field(default_factory=dict)
     failures: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # failed tries of (run, task, map index)
     xcoms: dict[tuple[int, int, int, str], str] = field(default_factory=dict)
+    deferrals: dict[tuple[int, int, int], DeferralRow] = field(default_factory=dict)
+    callbacks: list[NewCallback] = field(default_factory=list)
     keys: dict[tuple[str, str], int] = field(default_factory=dict)  # of runs, by DAG id and run id
     _dates: set[tuple[str, datetime]] = field(default_factory=set)
     _last: dict[str, tuple[datetime, DataInterval]] = field(default_factory=dict)
@@ -59,8 +73,8 @@ class Rows:
 
     # -- runs -------------------------------------------------------------------------------
 
-    def insert_run(self, new: NewRun, instances: Sequence[tuple[int, int]]) -> int | None:
-        """Create a run with its (task index, max tries); None when its run id or logical date exists already."""
+    def insert_run(self, new: NewRun, instances: Sequence[Instance]) -> int | None:
+        """Create a run with its task instances; None when its run id or logical date exists already."""
         name = (new.dag_id, new.run_id)
         date = None if new.logical_date is None else (new.dag_id, new.logical_date)
         if name in self.keys or date in self._dates:
@@ -84,7 +98,7 @@ class Rows:
             start_date=new.start_date,
             conf=msgspec.json.decode(new.conf),
         )
-        self.instances[key] = {(task, -1): _new_row(key, task, max_tries) for task, max_tries in instances}
+        self.instances[key] = {(i.task, i.map_index): _new_row(key, i) for i in instances}
         self._unfinished[key] = None
         if new.run_type in _AUTOMATED and new.logical_date is not None and new.interval_start and new.interval_end:
             last = self._last.get(new.dag_id)
@@ -144,6 +158,21 @@ class Rows:
                 del self.xcoms[xcom]
         for value in batch.xcoms:
             self.xcoms[value[:4]] = value.value
+        for place in batch.undeferred:
+            self.deferrals.pop(place, None)
+        for deferral in batch.deferrals:
+            self.deferrals[deferral[:3]] = deferral
+        self.callbacks += batch.callbacks
+        for dag_id, limit in batch.failing.items():
+            self._pause_failing(dag_id, limit, batch)
+
+    def _pause_failing(self, dag_id: str, limit: int, batch: Batch) -> None:
+        """As db/deadlines.py: pause a DAG whose newest runs, as many as its limit, have all failed."""
+        runs = sorted((run.run_after, run.key) for run in self.runs.values() if run.dag_id == dag_id)[-limit:]
+        failed = sum(self.runs[key].state is RunState.FAILED for _, key in runs)
+        if failed == limit and not self.dags[dag_id].is_paused:
+            self.dags[dag_id] = dataclasses.replace(self.dags[dag_id], is_paused=True)
+            batch.paused.append(dag_id)
 
     def _check(self, batch: Batch) -> None:
         for name in _FOREIGN:
@@ -177,10 +206,10 @@ class Rows:
         return row
 
 
-def _new_row(run: int, task: int, max_tries: int) -> InstanceChange:
+def _new_row(run: int, new: Instance) -> InstanceChange:
     return InstanceChange(
-        run_id=run, task_index=task, map_index=-1, old_state=None, old_try=0, state=None, try_number=0,
-        max_tries=max_tries, losses=0, queued_by=None, scheduled_at=None, queued_at=None, start_date=None,
+        run_id=run, task_index=new.task, map_index=new.map_index, old_state=None, old_try=0, state=None, try_number=0,
+        max_tries=new.max_tries, losses=0, queued_by=None, scheduled_at=None, queued_at=None, start_date=None,
         end_date=None, next_at=None, reason=None,
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ from aiosched.core.states import HOLDING_SLOT, TaskState
 from aiosched.core.timetables.base import DataInterval
 from aiosched.db.journal import PoolRow
 from aiosched.db.runs import DagRow, Version
-from aiosched.errors import AioschedError, NotFound, Refused, did_you_mean
+from aiosched.errors import AioschedError, NotFound, Refused
 from aiosched.scheduler.claiming import claim, room_of
 from aiosched.scheduler.due_runs import asked_for
 from aiosched.scheduler.evaluation import evaluate
@@ -36,12 +36,14 @@ from aiosched.scheduler.holdings import Batch, OwnedDag
 from aiosched.scheduler.loading import plan_next, set_paused
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.session import Attempts
+from aiosched.scheduler.triggers import triggers_to_run
 from aiosched.testing.checks import check_commit
-from aiosched.testing.decisions import Decision, DecisionLog, Scripts
+from aiosched.testing.decisions import DecisionLog, Scripts
 from aiosched.testing.desk import MemoryDesk, WorldClock
 from aiosched.testing.endings import Ending, Play, dies, fails, skips, succeeds
 from aiosched.testing.executor import ScriptedExecutor
 from aiosched.testing.rows import Rows
+from aiosched.testing.view import View, index_of
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
@@ -53,7 +55,7 @@ _MOST_PASSES: Final = 10_000  # at one instant
 _WORDS: Final[Mapping[str, Ending]] = {"success": succeeds(), "failed": fails(), "skipped": skips(), "lost": dies()}
 
 
-class World:
+class World(View):
     """See the module docstring.
 
     now           where the clock begins; aware
@@ -100,16 +102,6 @@ class World:
     async def __aexit__(self, *_: object) -> None:
         self._executor.forget()
 
-    @property
-    def log(self) -> list[Decision]:
-        """What was decided and stored, in order: see `decisions.Decision`."""
-        return self._decisions.entries
-
-    @property
-    def now(self) -> datetime:
-        """The virtual instant, UTC."""
-        return self.clock.now()
-
     # -- what there is ----------------------------------------------------------------------
 
     def add(self, *dags: DAG | DagSpec, paused: bool | None = None, last: DataInterval | None = None) -> None:
@@ -118,7 +110,7 @@ class World:
         Raises DagError for a DAG that cannot be scheduled as it is written.
         """
         for dag in dags:
-            spec = dag if isinstance(dag, DagSpec) else dag.to_spec()
+            spec = dag if isinstance(dag, DagSpec) else dag.to_spec(now=self.clock.now())
             check_schedule(spec)
             number = len(self.rows.versions) + 1
             version = self.rows.versions[number] = Version(number, number, spec, None, None)
@@ -200,7 +192,7 @@ class World:
         run = self.rows.runs[self._key(dag_id, run_id)]
         version = self.rows.versions[run.version_id]
         graph = self._desk.holdings.graph_of(version)
-        task, to = graph.tasks[_index(graph.index, task_id)], TaskState.of(state)
+        task, to = graph.tasks[index_of(graph.index, task_id)], TaskState.of(state)
         place = (graph.index[task_id], map_index)
         if to is not TaskState.NONE:
             fields = {"try_number": max(1, self._row(run.key, *place).try_number)} | fields
@@ -215,44 +207,6 @@ class World:
         self.restart()
         if to in HOLDING_SLOT and (found := self._desk.holdings.find(key)) is not None:
             self._executor.adopt_running(found[0].attempt(found[1]), self.now)
-
-    # -- looking ----------------------------------------------------------------------------
-
-    def runs(self, dag_id: str) -> list[Run]:
-        """The stored runs of a DAG in the order of their creation. Not to be changed."""
-        self._dag(dag_id)
-        return [run for run in self.rows.runs.values() if run.dag_id == dag_id]
-
-    def run(self, dag_id: str, run_id: str) -> Run:
-        """A stored run; raises NotFound."""
-        return self.rows.runs[self._key(dag_id, run_id)]
-
-    def states(self, dag_id: str, run_id: str) -> dict[str | tuple[str, int], str | None]:
-        """The stored state of each task instance by task id, of mapped ones by (task id, map index)."""
-        run = self.run(dag_id, run_id)
-        ids = self._desk.holdings.graph_of(self.rows.versions[run.version_id]).task_ids
-        rows = self.rows.instances[run.key].values()
-        return {(ids[r.task_index] if r.map_index < 0 else (ids[r.task_index], r.map_index)): r.state for r in rows}
-
-    def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
-        """The stored row of a task instance: state, try_number, start_date, end_date, reason, …"""
-        run = self.run(dag_id, run_id)
-        index = self._desk.holdings.graph_of(self.rows.versions[run.version_id]).index
-        return self._row(run.key, _index(index, task_id), map_index)
-
-    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> str | None:
-        """The JSON text of a pushed value; None for none."""
-        row = self.task(dag_id, run_id, task_id)
-        return self.rows.xcoms.get((row.run_id, row.task_index, row.map_index, key))
-
-    def waiting(self) -> dict[tuple[str, str, str], str]:
-        """Why each task instance waits for a slot, as of the last pass, by (DAG id, run id, task id)."""
-        holdings, found = self._desk.holdings, {}
-        for candidate in holdings.waiting:
-            board, instance = holdings.get(candidate.key)
-            name = (board.run.dag_id, board.run.run_id, board.graph.task_ids[instance.task])
-            found[name] = holdings.waiting.reason(candidate.key) or "it is next"
-        return found
 
     # -- time -------------------------------------------------------------------------------
 
@@ -385,7 +339,7 @@ class World:
         """
         board = self._board(dag_id, run_id)
         for task_id, ending in endings.items():
-            instance = board.find(_index(board.graph.index, task_id))
+            instance = board.find(index_of(board.graph.index, task_id))
             key = None if instance is None else board.key(instance)
             if key is None or not self._executor.end(key, _WORDS[ending] if isinstance(ending, str) else ending):
                 raise NotFound(f"No attempt of {task_id!r} runs in {dag_id} {run_id}.")
@@ -405,6 +359,7 @@ class World:
         """The scheduler's process dies with all that it runs; another one takes over at once."""
         self._executor.forget()
         self._attempts.in_flight.clear()
+        self._attempts.triggers.clear()
         self._attempts.reports.clear()
         self._desk.holdings.applied.clear()
         self._renew(None, incarnation=self._desk.incarnation + 1)
@@ -440,11 +395,19 @@ class World:
 
     def _act(self, batch: Batch) -> None:
         """After the commit: hand out what was claimed, stop what is not wanted any more."""
+        triggers = self._attempts.triggers
         for key in batch.cancelled:
-            if key in self._attempts.in_flight:
+            if key in self._attempts.in_flight or key in triggers:
+                triggers.discard(key)
                 self._executor.end(key, dies("it was stopped on request"))
         if batch.claimed:
             self._hand_out(batch.claimed)
+        if batch.triggers:
+            waiting = triggers_to_run(batch.triggers, self._attempts)
+            triggers.update(trigger.key for trigger in waiting)
+            self._executor.submit(waiting)
+        for dag_id in batch.paused:
+            self._desk.holdings.pause(dag_id)
 
     def _hand_out(self, claimed: Iterable[tuple[Board, Any]]) -> None:
         attempts = [board.attempt(i) for board, i in claimed if i.state is TaskState.QUEUED]
@@ -458,31 +421,7 @@ class World:
         self._decisions.created([run for run in created if run is not None], self.now)
         return created
 
-    # -- finding ----------------------------------------------------------------------------
-
-    def _dag(self, dag_id: str) -> OwnedDag:
-        dags = self._desk.holdings.dags
-        if dag_id not in dags:
-            raise NotFound(f"The world has no DAG {dag_id!r}.{did_you_mean(dag_id, dags)}")
-        return dags[dag_id]
-
-    def _key(self, dag_id: str, run_id: str) -> int:
-        self._dag(dag_id)
-        key = self.rows.keys.get((dag_id, run_id))
-        if key is None:
-            known = [run for dag, run in self.rows.keys if dag == dag_id]
-            raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}.{did_you_mean(run_id, known)}")
-        return key
-
-    def _board(self, dag_id: str, run_id: str) -> Board:
-        key = self._key(dag_id, run_id)
-        board = self._desk.holdings.boards.get(key)
-        if board is None:
-            raise Refused(f"Run {run_id!r} of {dag_id!r} is {self.rows.runs[key].state}: it does not run.")
-        return board
-
-    def _row(self, run: int, task: int, map_index: int) -> Any:
-        return self.rows.instances[run][task, map_index]
+    # -- helpers ---------------------------------------------------------------------------
 
     def _set_paused(self, dag: OwnedDag, is_paused: bool) -> None:
         if dag.row.is_paused != is_paused:
@@ -495,9 +434,3 @@ def _aware(instant: datetime) -> datetime:
     if instant.tzinfo is None:
         raise ValueError(f"{instant.isoformat()} has no time zone; write datetime(…, tzinfo=UTC).")
     return instant.astimezone(UTC)
-
-
-def _index(index: Mapping[str, int], task_id: str) -> int:
-    if task_id not in index:
-        raise NotFound(f"There is no task {task_id!r}.{did_you_mean(task_id, index)}")
-    return index[task_id]

@@ -109,7 +109,7 @@ async def test_a_branch_may_be_a_class_with_a_coroutine_function() -> None:
 def test_a_wrong_branch_is_an_error_of_its_author(options: Any, words: str) -> None:
     kind = BranchDayOfWeekOperator if "week_day" in options else BranchDateTimeOperator
 
-    with pytest.raises((DagError, TypeError), match=words):
+    with pytest.raises(DagError, match=words):
         branch_in("UTC", kind, **options, **AWAY)
 
 
@@ -133,7 +133,7 @@ HOUR = timedelta(hours=1)
 def test_only_the_latest_run_goes_on(
     clock: FakeClock, schedule: Any, interval: Any, run_type: str, latest: bool
 ) -> None:
-    with DAG("d", schedule=schedule, start_date="2026-01-01", catchup=False) as dag:
+    with DAG("d", schedule=schedule, start_date="2026-01-01", catchup=False):
 
         @task
         def work() -> None: ...
@@ -149,4 +149,4 @@ def test_only_the_latest_run_goes_on(
     only.execute(context)
 
     assert context["ti"].skip_decision == (None if latest else SkipDecision(skipped=("a", "b")))
-    assert next(spec for spec in dag.to_spec().tasks if spec.task_id == "t").can_skip_downstream
+    assert only.can_skip_downstream

@@ -215,3 +215,18 @@ def test_two_loads_give_the_same_bytes(tmp_path: Path) -> None:
 
     assert one == other
     assert b"0x" not in one
+
+
+def test_advice_about_a_dag_is_among_the_warnings_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "d.py"
+    file.write_text(
+        "from aiosched import DAG, EmptyOperator\n"
+        "with DAG('d'):\n"
+        "    EmptyOperator(task_id='down').as_teardown()\n"
+        "    EmptyOperator.partial(task_id='lost')\n"
+    )
+
+    teardown, partial = sorted(load_file(file, root=tmp_path).warnings)
+
+    assert teardown.startswith(f"{file}:3: AuthoringWarning: The teardown 'down' has no setup, so it runs at once")
+    assert partial.startswith(f"{file}:4: AuthoringWarning: EmptyOperator(task_id='lost').partial() makes no task")

@@ -14,6 +14,7 @@ import pytest
 from aiosched import DAG, BashOperator, EmptyOperator, TaskGroup, task, task_group
 from aiosched.authoring.checks import AuthoringWarning
 from aiosched.authoring.nesting import is_mapped_over, map_length
+from aiosched.authoring.serialize import advise
 from aiosched.errors import AioschedError, DagError
 
 
@@ -194,7 +195,7 @@ def test_a_partial_that_is_never_expanded_is_warned_of() -> None:
         BashOperator.partial(task_id="lost", bash_command="ls")
 
     with pytest.warns(AuthoringWarning, match=r"BashOperator\(task_id='lost'\)\.partial\(\) makes no task"):
-        dag.to_spec()
+        advise(dag)
 
 
 def test_who_is_mapped_over_is_known() -> None:

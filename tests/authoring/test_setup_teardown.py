@@ -14,6 +14,7 @@ from authoring_builders import edges
 
 from aiosched import DAG, BaseOperator, EmptyOperator, TaskGroup, setup, task, task_group, teardown
 from aiosched.authoring.checks import AuthoringWarning
+from aiosched.authoring.serialize import advise
 from aiosched.core.spec import TaskSpec
 from aiosched.errors import DagError
 
@@ -256,4 +257,4 @@ def test_a_teardown_without_a_setup_is_warned_of_and_it_says_when_it_runs(before
             empty("a") >> down
 
     with pytest.warns(AuthoringWarning, match=f"The teardown 't' has no setup, so it runs {when}.*as_teardown"):
-        dag.to_spec()
+        advise(dag)

@@ -29,6 +29,7 @@ _UNFINISHED_IN_FINISHED_RUNS = """
     SELECT r.dag_id, r.run_id, ti.task_index, ti.state
       FROM task_instance AS ti JOIN dag_run AS r ON r.id = ti.run_id
      WHERE r.state IN ('success', 'failed') AND coalesce(r.reason, '') <> 'all_tasks_deadlocked'
+       AND NOT (r.backfill_id IS NOT NULL AND r.start_date IS NULL AND r.reason = 'cancelled') -- 29.1
        AND (ti.state IS NULL
             OR ti.state NOT IN ('success', 'failed', 'skipped', 'upstream_failed', 'removed'))
 """
@@ -99,9 +100,9 @@ def _assert_rooms_are_right(session: Session) -> None:
             for instance in board:
                 if instance.state in HOLDING_SLOT:
                     active[board.run.key] = active.get(board.run.key, 0) + 1
-                if instance.state in ACTIVE_FOR_TASK_LIMITS:
-                    if (task_id := board.graph.task_ids[instance.task]) in tasks:
-                        tasks[task_id] += 1
+                task_id = board.graph.task_ids[instance.task]
+                if instance.state in ACTIVE_FOR_TASK_LIMITS and task_id in tasks:
+                    tasks[task_id] += 1
                 if instance.state is TaskState.SCHEDULED:
                     waits = board.key(instance) in holdings.waiting
                     assert waits != (instance in owned.held_back), "a scheduled instance waits nowhere, or twice"

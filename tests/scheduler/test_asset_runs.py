@@ -21,6 +21,7 @@ from aiosched.core.timetables import AssetOrTimeSchedule
 from aiosched.db import inbox
 from aiosched.db.assets import NewEvent, record_events
 from aiosched.db.engine import Database
+from aiosched.errors import NotFound
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running, task
 
 A, B, C = AssetRequired("a"), AssetRequired("b"), AssetRequired("c")
@@ -302,6 +303,16 @@ async def test_an_event_for_an_unknown_asset_is_refused(dsn: str, clock: FakeClo
         assert answer.state == "refused"
         assert "no asset 'order'" in answer.result["error"]
         assert "orders" in answer.result["error"]
+
+
+async def test_an_application_may_emit_an_event(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, consumer(A)) as it:
+        await it.scheduler.emit("a", {"by": "app"})
+        await it.settled()
+
+        assert await consumed(it) == [["a"]]
+        with pytest.raises(NotFound, match="no asset 'b'"):
+            await it.scheduler.emit("b")
 
 
 async def test_a_consumer_of_another_scheduler_hears_of_it(dsn: str, clock: FakeClock) -> None:

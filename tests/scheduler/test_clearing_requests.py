@@ -12,7 +12,9 @@ from aiosched.clock import FakeClock
 from aiosched.core.messages import Attempt, AttemptKey, Outcome
 from aiosched.core.spec import DagSpec
 from aiosched.db import inbox
-from aiosched.errors import NotFound, Refused
+from aiosched.db.engine import Database
+from aiosched.errors import NotFound, Refused, StaleRows
+from aiosched.scheduler import clearing
 from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, chain, dag, running, succeeding, task
 
 HOUR = timedelta(hours=1)
@@ -458,18 +460,18 @@ async def test_a_run_that_just_starts_may_be_cleared(dsn: str, clock: FakeClock)
         assert set((await it.runs("d")).values()) == {"success"}
 
 
-async def test_a_request_left_while_no_scheduler_lived_is_applied_at_the_start(dsn: str, clock: FakeClock) -> None:
+async def test_a_request_left_while_no_scheduler_lived_is_applied_before_anything_starts(
+    dsn: str, db: Database, clock: FakeClock
+) -> None:
     async with running(dsn, clock, chain("d", 2)) as it:
         await it.trigger("d", "r")
         await it.finish("t0")
-        async with it.db.acquire() as conn:
-            pass
-    async with running(dsn, clock, settle=False) as it:
-        async with it.db.acquire() as conn:
-            await inbox.add_command(conn, verb="clear", dag_id="d", args={"run_ids": ["r"]}, requested_by="tester")
-        await it.settled()
-        await it.finish_all()
+    async with db.acquire() as conn:
+        await inbox.add_command(conn, verb="clear", dag_id="d", args={"run_ids": ["r"]}, requested_by="tester")
 
+    async with running(dsn, clock) as it:
+        assert it.executor.order() == ["t0"]
+        await it.finish_all()
         assert await it.runs("d") == {"r": "success"}
         await it.assert_consistent()
 
@@ -477,9 +479,6 @@ async def test_a_request_left_while_no_scheduler_lived_is_applied_at_the_start(d
 async def test_a_request_that_a_crash_interrupted_is_applied_again_without_harm(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aiosched.errors import StaleRows
-    from aiosched.scheduler import clearing
-
     broken: list[str] = []
 
     def fail_once(*args: object) -> None:

@@ -34,6 +34,12 @@ from aiosched import DAG
 
 DAG("broken", schedul="@daily")
 """
+INI = """
+[pytest]
+asyncio_mode = auto
+asyncio_default_fixture_loop_scope = function
+filterwarnings = error
+"""
 TESTS = """
 async def test_async(run_dag, dag_bag):
     run = await run_dag(dag_bag("dags")["sales"])
@@ -55,7 +61,7 @@ def test_clock(frozen_clock):
 def project(tmp_path: Path) -> Path:
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "sales.py").write_text(SALES)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nfilterwarnings = error\n")
+    (tmp_path / "pytest.ini").write_text(INI)
     return tmp_path
 
 

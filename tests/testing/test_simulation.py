@@ -51,12 +51,12 @@ async def test_a_narrow_pool_is_the_bottleneck() -> None:
 
 
 async def test_a_limit_of_a_dag_can_be_the_bottleneck_too() -> None:
-    slow = await one_day(busy("d", max_active_runs=1), task_duration=minutes(90))
+    slow = await one_day(busy("d", catchup=True, max_active_runs=1), task_duration=minutes(90))
     narrow = await one_day(busy("d", max_active_tasks=2), task_duration=minutes(5))
     single = await one_day(busy("d"), parallelism=1)
 
     assert slow.bottleneck == "DAG 'd' max_active_runs"
-    assert slow.dags[0].late == 11.5 * 3600
+    assert slow.dags[0].late == 7.5 * 3600
     assert narrow.bottleneck == "DAG 'd' max_active_tasks"
     assert single.bottleneck == "parallelism"
 

@@ -9,10 +9,11 @@ import pytest
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import DAG, CronTriggerTimetable, EmptyOperator, Param
+from aiosched.core.spec import LiteralLength, MappingSpec
 from aiosched.core.states import RunState, TaskState
 from aiosched.db.journal import PoolRow
 from aiosched.errors import AioschedError, NotFound, ParamError, Refused, StaleRows
-from aiosched.testing import InvariantBroken, World, fails, never_ends, reschedules, succeeds
+from aiosched.testing import InvariantBroken, World, defers, fails, never_ends, reschedules, succeeds
 
 
 def world(**options: object) -> World:
@@ -189,6 +190,79 @@ async def test_a_sensor_gives_its_slot_back_while_it_waits() -> None:
         assert it.states("d", run) == {"wait": "success", "work": "success"}
         assert it.task("d", run, "wait").try_number == 1
         assert it.task("d", run, "work").end_date == at(0, 2)
+
+
+async def test_a_deferred_task_waits_without_a_slot() -> None:
+    async with world(parallelism=1) as it:
+        it.pool("narrow", slots=1)
+        it.add(dag("d", task("wait", pool="narrow"), task("work", pool="narrow")))
+        it.script("d", "wait", defers=minutes(30))
+        run = it.trigger("d")
+        await it.run_for(minutes(5))
+        meanwhile = it.states("d", run)
+
+        await it.run_until_idle()
+
+        assert meanwhile == {"wait": "deferred", "work": "success"}
+        assert it.states("d", run) == {"wait": "success", "work": "success"}
+        assert it.task("d", run, "wait").try_number == 1
+        assert it.task("d", run, "wait").end_date == at(0, 32)
+
+
+@pytest.mark.parametrize("accident", ["restart", "crash"])
+async def test_a_deferral_survives_its_scheduler(accident: str) -> None:
+    async with world() as it:
+        it.add(dag("d"))
+        it.script("d", "a", lambda attempt: None if attempt.resume else defers(minutes(30)))
+        run = it.trigger("d")
+        await it.run_for(minutes(5))
+
+        getattr(it, accident)()
+        await it.run_until_idle()
+
+        row = it.task("d", run, "a")
+        assert (row.state, row.try_number, row.losses) == ("success", 1, 0)
+
+
+async def test_a_deferral_may_time_out() -> None:
+    async with world() as it:
+        it.add(dag("d"))
+        it.script(
+            "d", "a", lambda attempt: fails("late") if attempt.resume else defers(minutes(30), timeout=minutes(3))
+        )
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert it.task("d", run, "a").state == "failed"
+        assert it.now < at(0, 6)
+
+
+async def test_failed_runs_in_a_row_pause_a_dag_and_ask_for_callbacks() -> None:
+    async with world() as it:
+        it.add(
+            dag(
+                "d", schedule="@hourly", start_date=NEW_YEAR, max_consecutive_failed_dag_runs=2,
+                has_failure_callback=True,
+            )
+        )  # fmt: skip
+        it.script("d", "a", fails=True)
+
+        await it.run_until(at(12))
+
+        assert [run.state for run in it.runs("d")] == [RunState.FAILED] * 2
+        assert [(kind, dag_id) for kind, dag_id, _ in it.callbacks] == [("dag_failure", "d")] * 2
+
+
+async def test_tasks_that_are_mapped_over_literal_values_have_their_map_index() -> None:
+    async with world() as it:
+        mapping = MappingSpec(inputs=(LiteralLength(length=3),))
+        it.add(dag("d", task("a", mapping=mapping), task("b", after="a")))
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {("a", 0): "success", ("a", 1): "success", ("a", 2): "success", "b": "success"}
 
 
 # ---- the graph ----
@@ -438,9 +512,9 @@ async def test_wrong_uses_say_what_is_wrong() -> None:
         it.add(real)
         run = it.trigger("real")
 
-        with pytest.raises(NotFound, match="no DAG 'reel'. Did you mean real"):
+        with pytest.raises(NotFound, match=r"no DAG 'reel'\. Did you mean real"):
             it.trigger("reel")
-        with pytest.raises(NotFound, match="no task 'onlly'. Did you mean only"):
+        with pytest.raises(NotFound, match=r"no task 'onlly'\. Did you mean only"):
             it.script("real", "onlly", fails=1)
         with pytest.raises(NotFound, match="no run 'x'"):
             it.states("real", "x")

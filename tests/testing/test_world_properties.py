@@ -111,6 +111,8 @@ def endings(draw: st.DrawFn, spec: DagSpec, one: TaskSpec, *, calm: bool) -> dic
     if not calm and draw(st.integers(0, 5)) == 5:
         words["skips"] = True
     if draw(st.integers(0, 5)) == 5:
+        words["defers"] = minutes(draw(st.integers(0, 9)))
+    if draw(st.integers(0, 5)) == 5:
         words |= {"waits": minutes(draw(st.integers(0, 9))), "every": minutes(2)}
     return words
 

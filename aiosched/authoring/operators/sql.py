@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from aiosched.authoring.context import Context
 
 _ASYNC_DRIVERS: Final = ("asyncpg", "aiosqlite", "asyncmy", "aiomysql", "aioodbc", "psycopg_async", "oracledb_async")
-_DIALECTS: Final = {"postgres": "postgresql+asyncpg", "mysql": "mysql+pymysql", "mssql": "mssql+pymssql"}
+_DIALECTS: Final = {"postgres": "postgresql"}  # by type of connection, where they differ
+_DRIVERS: Final = {"postgres": "asyncpg"}  # where there is one that is always installed
 
 
 def fetch_all_handler(result: sqlalchemy.CursorResult[Any]) -> list[list[Any]] | None:
@@ -142,8 +143,9 @@ class SQLExecuteQueryOperator(BaseOperator):
 
 def url_of(connection: Any, database: str | None = None) -> str:
     """The SQLAlchemy URL of a connection; `database` replaces its schema. An extra `driver` names the driver."""
-    kind, driver = connection.conn_type, connection.extra_dejson.get("driver")
-    dialect = f"{kind}+{driver}" if driver else _DIALECTS.get(kind, kind)
+    kind = connection.conn_type
+    driver = connection.extra_dejson.get("driver") or _DRIVERS.get(kind)
+    dialect = _DIALECTS.get(kind, kind) + (f"+{driver}" if driver else "")
     if kind == "sqlite":
         return f"{dialect}:///{database or connection.host or connection.schema or ''}"
     login = ""

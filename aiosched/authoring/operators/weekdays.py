@@ -27,10 +27,10 @@ class WeekDay(IntEnum):
 
 def week_days(value: str | WeekDay | Collection[str | WeekDay], task: BaseOperator) -> frozenset[int]:
     """The ISO numbers of one day or several; raises DagError for what is none."""
-    listed = [value] if isinstance(value, str | WeekDay) else list(value)
     try:
+        listed = [value] if isinstance(value, str | WeekDay) else list(value)
         days = {day if isinstance(day, WeekDay) else WeekDay[day.strip().upper()] for day in listed}
-    except (KeyError, AttributeError):
+    except (KeyError, AttributeError, TypeError):
         days = set()
     if not days:
         raise task.fail(f"Task {task.task_id!r}: week_day={value!r} is wrong. Give names of days, such as 'Monday'.")

@@ -1,0 +1,56 @@
+"""Which boards look at which run before theirs, so that news of that run reaches them.
+
+Does not live here: finding the run before (past.py), what a board makes of it (core/past.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+from aiosched.core.board import Board
+from aiosched.core.past import Past
+from aiosched.core.states import FINISHED
+
+
+@dataclass(slots=True)
+class Followers:
+    """The boards of a scheduler that look back, by the key of the run before theirs."""
+
+    _of: dict[int, dict[Board, None]] = field(default_factory=dict)
+    _before: dict[Board, int] = field(default_factory=dict)
+
+    def add(self, board: Board, past: Past, before: int | None) -> None:
+        """Let `board` know its past. `before` is the key of the run before it, None for none."""
+        self.forget(board)
+        board.look_back(past)
+        if before is not None:
+            self._before[board] = before
+            self._of.setdefault(before, {})[board] = None
+
+    def forget(self, board: Board) -> None:
+        """The board is not held any more; it lets go of the run before it."""
+        board.look_back(None)
+        before = self._before.pop(board, None)
+        if before is not None:
+            followers = self._of[before]
+            del followers[board]
+            if not followers:
+                del self._of[before]
+
+    def tell(self, board: Board) -> list[Board]:
+        """Tell those who follow `board` what changed there and is not collected yet; returns them: evaluate them."""
+        followers = self._of.get(board.run.key)
+        if not followers:
+            return []
+        task_ids = board.graph.task_ids
+        changed = {
+            task_ids[i.task] for i in board.effects.changed if i.state in FINISHED or i.stored_state in FINISHED
+        }
+        for follower in followers:
+            past = follower.past
+            if past is not None and past.previous is not board:
+                follower.look_back(dataclasses.replace(past, previous=board))
+            else:
+                follower.past_changed(changed)
+        return list(followers)

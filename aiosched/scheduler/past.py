@@ -1,0 +1,104 @@
+"""Finding the run before, for boards with tasks that look at it.
+
+Until a board knows its past, those tasks wait; so this may come after the board is held. A
+run before that is held itself is looked at in memory, any other in the rows.
+Source: the semantics reference, section 6.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from aiosched.core.board import Board
+from aiosched.core.past import Past, PreviousRun, StoredRun
+from aiosched.db import recollections as statements
+from aiosched.db.engine import Connection
+from aiosched.db.recollections import RunBefore
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.versions import ensure_versions
+
+
+async def look_back(session: Session, dag_ids: Collection[str]) -> None:
+    """Let all boards of these DAGs that look back, and do not know their past yet, know it."""
+    holdings = session.holdings
+    dags = [dag for dag_id in dag_ids if (dag := holdings.dags.get(dag_id)) is not None]
+    waiting = [
+        board for dag in dags for board in dag.running.values() if board.graph.lookback is not None and not board.past
+    ]
+    if not waiting:
+        return
+    async with session.db.acquire() as conn:
+        found = await _runs_before(session, conn, waiting)
+        stored = await _stored(session, conn, [before for before in found.values() if before.key not in holdings.boards])
+        for board in waiting:
+            before = found.get(board.run.key)
+            opens = board.run.backfill_id is not None and board.run.backfill_order == 1
+            if before is None:
+                holdings.followers.add(board, Past(opens=opens), None)
+                continue
+            previous: PreviousRun = holdings.boards.get(before.key) or stored.get(before.key) or StoredRun(())
+            seen = await _seen_before(session, conn, board, previous)
+            holdings.followers.add(board, Past(previous, before.logical_date, seen, opens), before.key)
+    for board in waiting:
+        if board.run.key in holdings.boards:
+            holdings.to_evaluate[board] = None
+    session.evaluation.wake()
+
+
+def forget_overtaken(session: Session, dag_ids: Collection[str], logical_dates: Sequence[datetime]) -> None:
+    """Runs with these logical dates are new: boards that they stand directly before look back again."""
+    if not logical_dates:
+        return
+    first = min(logical_dates)
+    for dag_id in dag_ids:
+        dag = session.holdings.dags.get(dag_id)
+        for board in () if dag is None else list(dag.running.values()):
+            date = board.run.logical_date
+            if board.past is not None and date is not None and first < date:
+                session.holdings.followers.forget(board)
+
+
+async def _runs_before(session: Session, conn: Connection, boards: Sequence[Board]) -> dict[int, RunBefore]:
+    wanted = [
+        (board.run.key, board.run.dag_id, board.run.logical_date, board.graph.spec.catchup)
+        for board in boards
+        if board.run.logical_date is not None
+    ]
+    return await statements.runs_before(conn, wanted) if wanted else {}
+
+
+async def _stored(session: Session, conn: Connection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
+    if not runs:
+        return {}
+    await ensure_versions(session, conn, {run.version_id for run in runs})
+    states = await statements.load_states(conn, [run.key for run in runs])
+    return {
+        run.key: StoredRun(
+            (session.holdings.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key]
+        )
+        for run in runs
+    }
+
+
+async def _seen_before(session: Session, conn: Connection, board: Board, previous: PreviousRun) -> frozenset[str]:
+    """The tasks that the run before does not have, and an earlier one has: a rare question."""
+    lookback, date = board.graph.lookback, board.run.logical_date
+    assert lookback is not None
+    task_ids = [board.graph.task_ids[task] for task in lookback.tasks]
+    missing = [task_id for task_id in task_ids if previous.all_succeeded(task_id) is None]
+    if not missing or date is None:
+        return frozenset()
+    versions = await statements.versions_before(conn, board.run.dag_id, date)
+    await ensure_versions(session, conn, versions)
+    places = {
+        (version, index[task_id]): task_id
+        for version in versions
+        for index in (session.holdings.versions[version][1].index,)
+        for task_id in missing
+        if task_id in index
+    }
+    if not places:
+        return frozenset()
+    found = await statements.seen_before(conn, board.run.dag_id, date, list(places))
+    return frozenset(places[place] for place in found)

@@ -1,0 +1,105 @@
+"""What can be seen of a `World`: its runs, rows and decisions, and who waits for what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from aiosched.core.board import Board, Run
+from aiosched.errors import NotFound, Refused, did_you_mean
+from aiosched.scheduler.holdings import OwnedDag
+from aiosched.testing.decisions import Decision, DecisionLog
+from aiosched.testing.desk import MemoryDesk, WorldClock
+from aiosched.testing.rows import Rows
+
+
+class View:
+    """The reading half of `World`. A DAG, run or task that is not there is a NotFound."""
+
+    clock: WorldClock
+    rows: Rows
+    _decisions: DecisionLog
+    _desk: MemoryDesk
+
+    @property
+    def log(self) -> list[Decision]:
+        """What was decided and stored, in order: see `decisions.Decision`."""
+        return self._decisions.entries
+
+    @property
+    def now(self) -> datetime:
+        """The virtual instant, UTC."""
+        return self.clock.now()
+
+    def runs(self, dag_id: str) -> list[Run]:
+        """The stored runs of a DAG in the order of their creation. Not to be changed."""
+        self._dag(dag_id)
+        return [run for run in self.rows.runs.values() if run.dag_id == dag_id]
+
+    def run(self, dag_id: str, run_id: str) -> Run:
+        """A stored run; raises NotFound."""
+        return self.rows.runs[self._key(dag_id, run_id)]
+
+    def states(self, dag_id: str, run_id: str) -> dict[str | tuple[str, int], str | None]:
+        """The stored state of each task instance by task id, of mapped ones by (task id, map index)."""
+        run = self.run(dag_id, run_id)
+        ids = self._desk.holdings.graph_of(self.rows.versions[run.version_id]).task_ids
+        rows = self.rows.instances[run.key].values()
+        return {(ids[r.task_index] if r.map_index < 0 else (ids[r.task_index], r.map_index)): r.state for r in rows}
+
+    def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
+        """The stored row of a task instance: state, try_number, start_date, end_date, reason, …"""
+        run = self.run(dag_id, run_id)
+        index = self._desk.holdings.graph_of(self.rows.versions[run.version_id]).index
+        return self._row(run.key, index_of(index, task_id), map_index)
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> str | None:
+        """The JSON text of a pushed value; None for none."""
+        row = self.task(dag_id, run_id, task_id)
+        return self.rows.xcoms.get((row.run_id, row.task_index, row.map_index, key))
+
+    @property
+    def callbacks(self) -> list[tuple[str, str, str | None]]:
+        """The callbacks that were decided on, in order: (kind, DAG id, reason). They do not run in a world."""
+        return [(call.kind, call.dag_id, call.reason) for call in self.rows.callbacks]
+
+    def waiting(self) -> dict[tuple[str, str, str], str]:
+        """Why each task instance waits for a slot, as of the last pass, by (DAG id, run id, task id)."""
+        holdings, found = self._desk.holdings, {}
+        for candidate in holdings.waiting:
+            board, instance = holdings.get(candidate.key)
+            name = (board.run.dag_id, board.run.run_id, board.graph.task_ids[instance.task])
+            found[name] = holdings.waiting.reason(candidate.key) or "it is next"
+        return found
+
+    def _dag(self, dag_id: str) -> OwnedDag:
+        dags = self._desk.holdings.dags
+        if dag_id not in dags:
+            raise NotFound(f"The world has no DAG {dag_id!r}.{did_you_mean(dag_id, dags)}")
+        return dags[dag_id]
+
+    def _key(self, dag_id: str, run_id: str) -> int:
+        self._dag(dag_id)
+        key = self.rows.keys.get((dag_id, run_id))
+        if key is None:
+            known = [run for dag, run in self.rows.keys if dag == dag_id]
+            raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}.{did_you_mean(run_id, known)}")
+        return key
+
+    def _board(self, dag_id: str, run_id: str) -> Board:
+        key = self._key(dag_id, run_id)
+        board = self._desk.holdings.boards.get(key)
+        if board is None:
+            raise Refused(f"Run {run_id!r} of {dag_id!r} is {self.rows.runs[key].state}: it does not run.")
+        return board
+
+    def _row(self, run: int, task: int, map_index: int) -> Any:
+        return self.rows.instances[run][task, map_index]
+
+
+def index_of(index: Mapping[str, int], task_id: str) -> int:
+    """The index of a task; raises NotFound naming near ids."""
+    if task_id not in index:
+        raise NotFound(f"There is no task {task_id!r}.{did_you_mean(task_id, index)}")
+    return index[task_id]

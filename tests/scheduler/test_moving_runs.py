@@ -1,0 +1,153 @@
+"""Clearing with a move to the newest DAG version: the semantics reference, 28.3 (option), 10.2 and decision 18."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.spec import TaskSpec
+from aiosched.errors import Refused
+from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running, task
+
+
+async def two_versions(it: Running, *tasks: TaskSpec) -> None:
+    """A finished run of the first version, and a second version of these tasks."""
+    await it.trigger("d", "r")
+    while it.executor.running or await it.runs("d") == {"r": "running"}:
+        for attempt in list(it.executor.running.values()):
+            it.executor.succeed(attempt, value=f"{attempt.task_id} of version 1")
+        await it.settled()
+    await it.register(dag("d", *tasks))
+
+
+async def values(it: Running) -> dict[str, str]:
+    rows = await it.fetch(
+        """SELECT v.spec -> 'tasks' -> x.task_index ->> 'task_id' AS task_id, x.value
+             FROM xcom AS x JOIN dag_run AS r ON r.id = x.run_id JOIN dag_version AS v ON v.id = r.version_id"""
+    )
+    return dict(sorted(map(tuple, rows)))
+
+
+async def version(it: Running) -> int:
+    (row,) = await it.fetch("SELECT v.number FROM dag_run AS r JOIN dag_version AS v ON v.id = r.version_id")
+    return int(row["number"])
+
+
+async def test_without_the_option_a_cleared_run_stays_with_its_version(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b", after="a"))) as it:
+        await two_versions(it, task("a"), task("c", after="a"))
+
+        await it.ask("clear", "d", run_ids=["r"])
+        await it.finish_all()
+
+        assert await it.states("r") == {"a": "success", "b": "success"}
+        assert await version(it) == 1
+
+
+async def test_rows_tries_and_values_follow_their_tasks_to_new_places(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b"), task("c"))) as it:
+        await two_versions(it, task("c"), task("new", after="b"), task("b"), task("a"))  # nobody keeps its place
+        await it.execute("UPDATE task_instance SET state = 'failed', try_number = 5 WHERE task_index = 1")  # b
+
+        answer = await it.ask("clear", "d", run_ids=["r"], task_ids=["b"], newest_version=True)
+
+        assert [(one["task_id"], one["state"]) for one in answer["instances"]] == [("b", "failed")]
+        assert await it.states("r") == {"c": "success", "new": None, "b": "queued", "a": "success"}
+        assert (await it.attempt("b")).run.version == 2
+        assert await values(it) == {"a": '"a of version 1"', "c": '"c of version 1"'}
+        history = await it.fetch("SELECT task_index, try_number, state FROM task_try")
+        assert list(map(tuple, history)) == [(2, 5, "failed")]
+        await it.assert_consistent()
+        await it.finish("b", "new")
+        assert await it.runs("d") == {"r": "success"}
+        assert await version(it) == 2
+        await it.assert_consistent()
+
+
+async def test_tasks_that_are_gone_leave_the_run_with_their_history(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("old"), task("a", after="old"))) as it:
+        await two_versions(it, task("a"))
+
+        await it.ask("clear", "d", run_ids=["r"], newest_version=True)
+        await it.finish("a")
+
+        assert await it.states("r") == {"a": "success"}
+        assert await it.fetch("SELECT task_index, try_number FROM task_try") == [(0, 1)]
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_a_new_task_makes_a_run_go_on_even_if_nothing_else_is_meant(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"))) as it:
+        await two_versions(it, task("a"), task("b", after="a"))
+
+        await it.ask("clear", "d", run_ids=["r"], only_failed=True, newest_version=True)
+
+        assert await it.states("r") == {"a": "success", "b": "queued"}
+        await it.finish("b")
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_a_new_task_whose_dates_exclude_the_run_takes_no_part(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"))) as it:
+        await it.trigger("d", "r", logical_date=NEW_YEAR)
+        await it.finish("a")
+        await it.register(dag("d", task("a"), task("later", start_date=NEW_YEAR + timedelta(days=1))))
+
+        await it.ask("clear", "d", run_ids=["r"], newest_version=True)
+        await it.finish("a")
+
+        assert await it.states("r") == {"a": "success"}
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_a_queued_run_is_moved_too(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), max_active_runs=1)) as it:
+        await it.ask("pause", "d")
+        await it.trigger("d", "r")
+        await it.register(dag("d", task("b"), task("a")))
+
+        await it.ask("clear", "d", run_ids=["r"], newest_version=True)
+        await it.ask("unpause", "d")
+        await it.finish("a", "b")
+
+        assert await it.runs("d") == {"r": "success"}
+        assert await version(it) == 2
+        await it.assert_consistent()
+
+
+async def test_a_running_run_is_not_moved(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+        await it.register(chain("d", 3))
+
+        with pytest.raises(Refused, match="'r' is running, so it cannot be moved to the newest version"):
+            await it.ask("clear", "d", run_ids=["r"], newest_version=True)
+
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+        assert await version(it) == 1
+
+
+async def test_a_running_run_of_the_newest_version_is_just_cleared(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+        await it.finish("t0")
+
+        await it.ask("clear", "d", run_ids=["r"], newest_version=True)
+        await it.finish_all()
+
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_a_dry_run_shows_what_the_runs_have_of_the_chosen_tasks(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b"))) as it:
+        await two_versions(it, task("b"), task("c"))
+
+        answer = await it.ask("clear", "d", run_ids=["r"], newest_version=True, dry_run=True)
+
+        assert [one["task_id"] for one in answer["instances"]] == ["b"]
+        assert await version(it) == 1

@@ -1,0 +1,100 @@
+"""What tasks ask about runs of other DAGs, answered from the database and by the owner of those DAGs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from harness import NEW_YEAR, Running, dag, running, task
+
+from aiosched.clock import FakeClock
+from aiosched.core.spec import GroupSpec
+from aiosched.errors import NotFound, Refused
+from aiosched.scheduler.task_services import DatabaseServices
+
+GROUPED = dag(
+    "other",
+    task("a"),
+    task("g.b", group_id="g", after="a"),
+    task("g.h.c", group_id="g.h", after="g.b"),
+    groups=(GroupSpec(group_id="g"), GroupSpec(group_id="g.h", parent_id="g")),
+)
+
+
+async def ask(it: Running, name: str, *, run: int = 0, **args: Any) -> Any:
+    """As a task of the run with that key would ask."""
+    return json.loads(await DatabaseServices(it.db).call(run, name, json.dumps(args)))
+
+
+async def test_the_state_of_a_run_is_found_by_run_id_and_by_logical_date(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("other")) as it:
+        await it.trigger("other", run_id="r", logical_date=NEW_YEAR)
+
+        for which in ({"run_id": "r"}, {"logical_date": NEW_YEAR.isoformat()}, {"newest": True}):
+            answer = await ask(it, "run_state", dag_id="other", **which)
+            assert answer["dag_exists"]
+            assert (answer["run"]["run_id"], answer["run"]["state"]) == ("r", "running")
+        assert await ask(it, "run_state", dag_id="other", run_id="x") == {"dag_exists": True, "run": None}
+        assert await ask(it, "run_state", dag_id="nobody", run_id="r") == {"dag_exists": False, "run": None}
+
+
+async def test_the_states_of_tasks_and_groups_come_with_what_does_not_exist(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, GROUPED) as it:
+        await it.trigger("other", run_id="r", logical_date=NEW_YEAR)
+        await it.finish("a")
+
+        date = {"dag_id": "other", "logical_date": NEW_YEAR.isoformat()}
+        some = await ask(it, "task_states", **date, task_ids=["a", "x"])
+        group = await ask(it, "task_states", **date, group_id="g")
+        inner = await ask(it, "task_states", **date, group_id="g.h")
+        whole = await ask(it, "task_states", **date, group_id="h")
+
+        assert (some["tasks"], some["unknown"]) == ([["a", -1, "success"]], ["x"])
+        assert [one[0] for one in group["tasks"]] == ["g.b", "g.h.c"]
+        assert inner["tasks"] == [["g.h.c", -1, None]]
+        assert (whole["tasks"], whole["unknown"]) == ([], ["h"])
+        earlier = await ask(it, "task_states", dag_id="other", run_id="earlier", task_ids=["a"])
+        assert (earlier["run"], earlier["tasks"]) == (None, [])
+
+
+async def test_a_task_starts_a_run_and_the_audit_log_says_which(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("other"), dag("mine")) as it:
+        await it.trigger("mine", run_id="m")
+        (row,) = await it.fetch("SELECT id FROM dag_run WHERE dag_id = 'mine'")
+
+        answer = await ask(it, "trigger_dag", run=row["id"], dag_id="other", run_id="r", conf={"a": 1})
+
+        assert answer == {"run_id": "r", "is_paused": False}
+        (run,) = await it.fetch("SELECT triggered_by, conf, run_type FROM dag_run WHERE dag_id = 'other'")
+        assert (run["triggered_by"], msgspec.json.decode(run["conf"]), run["run_type"]) == (
+            "operator",
+            {"a": 1},
+            "manual",
+        )
+        (command,) = await it.fetch("SELECT requested_by FROM command WHERE dag_id = 'other'")
+        assert command["requested_by"] == "mine m"
+
+
+async def test_a_run_that_is_there_is_refused_and_can_be_cleared(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("other")) as it:
+        await it.trigger("other", run_id="r", logical_date=NEW_YEAR)
+        await it.finish("a")
+
+        with pytest.raises(Refused, match="already"):
+            await ask(it, "trigger_dag", dag_id="other", run_id="r")
+        assert (await ask(it, "clear_run", dag_id="other", run_id="r"))["run_id"] == "r"
+        await it.settled()
+        assert await it.runs("other") == {"r": "running"}
+
+
+async def test_what_cannot_be_triggered_says_why(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("other", is_paused_upon_creation=True)) as it:
+        with pytest.raises(NotFound, match="no DAG 'nobody'"):
+            await ask(it, "trigger_dag", dag_id="nobody")
+        with pytest.raises(Refused, match=r"is paused.*aiosched dags unpause other"):
+            await ask(it, "trigger_dag", dag_id="other", fail_when_paused=True)
+        assert (await ask(it, "trigger_dag", dag_id="other"))["is_paused"]
+        with pytest.raises(NotFound, match=r"no service 'invented'; known are .*trigger_dag"):
+            await ask(it, "invented")
