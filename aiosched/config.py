@@ -109,6 +109,9 @@ class SchedulerSettings(_Section):
         default=r"^[A-Za-z0-9_.~:+-]+$", description="what the run ids that people give may look like"
     )
     grace: float = Field(default=30.0, ge=0, description="seconds that Ctrl-C or TERM waits for running tasks")
+    retention_days: float = Field(
+        default=0.0, ge=0, description="days after which finished runs are removed, as by `db clean`; 0: never"
+    )
 
 
 class ExecutorSettings(_Section):

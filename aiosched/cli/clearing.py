@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -42,6 +41,10 @@ Downstream = Annotated[bool, typer.Option("--downstream", "-d", help="Also every
 OnlyFailed = Annotated[bool, typer.Option("--only-failed", "-f", help="Only failed and upstream-failed ones.")]
 OnlyRunning = Annotated[bool, typer.Option("--only-running", help="Only running ones.")]
 MapIndex = Annotated[int | None, typer.Option("--map-index", metavar="N", help="Only this instance of a mapped task.")]
+Newest = Annotated[
+    bool,
+    typer.Option("--newest-version", help="Run them with the DAG as it is now; not for runs that are running."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what it would touch.")]
 From = Annotated[str | None, typer.Option("--from", metavar="T", help="Runs from this logical date on.")]
 To = Annotated[str | None, typer.Option("--to", metavar="T", help="Runs up to this logical date, inclusive.")]
@@ -65,6 +68,7 @@ def clear_tasks(
     downstream: Downstream = False,
     only_failed: OnlyFailed = False,
     only_running: OnlyRunning = False,
+    newest_version: Newest = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     dsn: Dsn = None,
@@ -78,6 +82,7 @@ def clear_tasks(
         "downstream": downstream,
         "only_failed": only_failed,
         "only_running": only_running,
+        "newest_version": newest_version,
         **_dates(first, final),
     }
     _change(dag_id, "clear", run, selection, dry_run=dry_run, yes=yes, dsn=dsn, output=output)
@@ -87,13 +92,14 @@ def clear_runs(
     dag_id: DagId,
     run: RunRef = "latest",
     only_failed: OnlyFailed = False,
+    newest_version: Newest = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Let a whole run run again."""
-    selection = {"only_failed": only_failed}
+    selection = {"only_failed": only_failed, "newest_version": newest_version}
     _change(dag_id, "clear", [run], selection, dry_run=dry_run, yes=yes, dsn=dsn, output=output)
 
 
@@ -166,7 +172,7 @@ def _change(
         return ids, await ask(db, verb, dag_id, {**selection, "run_ids": ids, "dry_run": True})
 
     ids, preview = with_database(dsn, look)
-    if preview is not None and not preview["count"]:
+    if preview is not None and not preview["count"] and not selection.get("newest_version"):
         talk("nothing matches")
         _show(preview, output)
         return
@@ -175,6 +181,8 @@ def _change(
             say_it_waits("The look at what it touches")
             return
         _show(preview, output)
+        if (more := preview["count"] - len(preview["instances"])) > 0:
+            talk(f"and {more} more")
         talk(f"would {'clear' if verb == 'clear' else 'mark'} {_summary(preview)}")
         return
     if not yes and preview is not None:
@@ -196,8 +204,7 @@ def _show(answer: Mapping[str, Any], output: Format | None) -> None:
 
 
 def _summary(answer: Mapping[str, Any]) -> str:
-    states = Counter(row["state"] or "none" for row in answer["instances"])
-    shown = ", ".join(f"{number} {state}" for state, number in states.most_common())
+    shown = ", ".join(f"{number} {state}" for state, number in answer["states"].items())
     return f"{counted(answer['count'], 'task instance')} in {counted(len(answer['runs']), 'run')} ({shown})"
 
 

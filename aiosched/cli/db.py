@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from aiosched.cli.options import Dsn, Output, Yes, confirm
+from aiosched.cli.options import Dsn, Output, UsageProblem, Yes, confirm, read_instant
 from aiosched.cli.output import console, counted, show_one, talk, write
 from aiosched.cli.secret_files import with_store
 from aiosched.cli.session import address, load, open_database, requester, with_database
@@ -83,6 +84,42 @@ def reset(yes: Yes = False, dsn: Dsn = None) -> None:
         return name
 
     talk(f"reset database {_with_address(load(database__dsn=dsn).settings, work)}")
+
+
+@app.command()
+def clean(
+    before: Annotated[
+        str, typer.Option("--before", metavar="T", help="Remove what ended before this.", show_default=False)
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what it would remove.")] = False,
+    yes: Yes = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Remove old history, a little at a time: finished runs with their tasks, tries and values, old requests.
+
+    Unfinished runs stay, and of each DAG the newest scheduled run. Schedulers may go on meanwhile.
+    """
+    from aiosched.db import retention
+
+    limit = read_instant(before, "--before")
+    if limit > datetime.now(UTC):
+        raise UsageProblem(f"--before {before} is in the future; name a time that has passed.")
+    found = with_database(dsn, lambda db: retention.count_old(db, limit))
+    if found.total and not dry_run:
+        confirm(f"Remove {counted(found.runs, 'run')} and what else ended before {limit.isoformat()}?", yes=yes)
+        with console(stderr=True).status("removing") as status:
+            found = with_database(
+                dsn,
+                lambda db: retention.clean(
+                    db, limit, progress=lambda gone: status.update(f"removed {counted(gone.runs, 'run')}")
+                ),
+            )
+    show_one({name.replace("_", " "): number for name, number in asdict(found).items()}, output, data=found)
+    if not found.total:
+        talk(f"nothing is older than {limit.isoformat()}")
+    else:
+        talk(f"{'would remove' if dry_run else 'removed'} {counted(found.total, 'row')}")
 
 
 @app.command()

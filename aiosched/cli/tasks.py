@@ -1,4 +1,7 @@
-"""`aiosched tasks`: tasks of a DAG, instances of a run with their tries, and logs; clear and mark: clearing.py."""
+"""`aiosched tasks`: tasks of a DAG, instances of a run with their tries, and logs.
+
+`clear` and `mark` live in clearing.py, `test` and `render` in trying.py.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli import clearing, runs
+from aiosched.cli import clearing, runs, trying
 from aiosched.cli.options import DagId, Dsn, Output, RunRef, TaskId
 from aiosched.cli.output import Columns, Format, chosen, duration, show_list, show_one, talk
 from aiosched.cli.session import load, open_database, with_database
@@ -30,6 +33,8 @@ MapIndex = Annotated[
 
 app.command("clear")(clearing.clear_tasks)
 app.command("mark")(clearing.mark_task)
+app.command("test")(trying.try_task)
+app.command("render")(trying.render)
 
 _LOOK_SECONDS: Final = 0.3
 _TRY_COLUMNS: Final[Columns[TryRow]] = {

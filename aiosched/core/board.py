@@ -92,7 +92,12 @@ class Board(Marks, Expansion):
         index = self.graph.index
         self._remember_decision(instance, frozenset(index[task_id] for task_id in skipped if task_id in index))
 
-    def look_back(self, past: Past) -> None:
+    @property
+    def past(self) -> Past | None:
+        """What it knows of the runs before; None: nothing needs it, or it is not known yet."""
+        return self._past
+
+    def look_back(self, past: Past | None) -> None:
         """Know the runs before this one; until then tasks that look at them wait."""
         self._past = past
         if self.graph.lookback is not None:

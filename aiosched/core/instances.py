@@ -6,7 +6,7 @@ Does not live here: any decision (board.py), how rows are read and stored (the d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -147,6 +147,12 @@ def new_instances(graph: Graph, tasks: Iterable[int]) -> list[Instance]:
     ]
 
 
-def _map_indexes(units: Sequence[MappingSpec]) -> Iterable[int]:
+def count_instances(graph: Graph, tasks: Collection[int]) -> int:
+    """How many `new_instances` there are."""
+    mappings = graph.mappings
+    return len(tasks) if mappings is None else sum(len(_map_indexes(mappings.units[task])) for task in tasks)
+
+
+def _map_indexes(units: Sequence[MappingSpec]) -> Sequence[int]:
     size = literal_size(units) if units else None
     return range(size) if size else (-1,)

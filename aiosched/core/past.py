@@ -56,10 +56,7 @@ class Past:
     opens: bool = False
 
 
-NOTHING_BEFORE: Final = Past()
-
-
-def previous_types(*, catchup: bool) -> frozenset[RunType]:
+def previous_types(catchup: bool) -> frozenset[RunType]:
     """Of which types the previous run may be: the latest one with an earlier logical date (6.1)."""
     return _NOT_MANUAL if catchup else frozenset(RunType)
 

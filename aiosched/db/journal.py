@@ -195,6 +195,20 @@ def fenced_out(incarnation: int) -> FencedOut:
     )
 
 
+# An unexpanded mapped task becomes the first of its instances. Guard: it was not expanded. Index: primary key.
+EXPAND: Final = """
+    UPDATE task_instance AS ti SET map_index = 0 FROM unnest($1::bigint[], $2::int[]) AS e (run_id, task_index)
+     WHERE ti.run_id = e.run_id AND ti.task_index = e.task_index AND ti.map_index = -1
+"""
+
+
+async def expand(conn: Connection, tasks: Sequence[tuple[int, int]]) -> None:
+    """The instance with map index -1 of each (run, task index) gets 0. Raises StaleRows when one is not there."""
+    changed = await conn.execute(EXPAND, *map(list, zip(*tasks, strict=True)))
+    if changed != f"UPDATE {len(tasks)}":
+        raise StaleRows(f"Of {len(tasks)} mapped tasks to expand only some were not expanded yet: {changed}")
+
+
 INSERT_TRIES: Final = """
     INSERT INTO task_try (run_id, task_index, map_index, try_number, state, queued_by, queued_at, start_date,
                           end_date, reason, details, hostname, pid)

@@ -75,9 +75,7 @@ RUNS_BEFORE: Final = """
 """
 
 
-async def runs_before(
-    conn: Connection, wanted: Sequence[tuple[int, str, datetime, bool]]
-) -> dict[int, RunBefore]:
+async def runs_before(conn: Connection, wanted: Sequence[tuple[int, str, datetime, bool]]) -> dict[int, RunBefore]:
     """For each (run, DAG id, logical date, whether manual runs do not count) the run before; absent where is none."""
     rows = await conn.fetch(RUNS_BEFORE, *map(list, zip(*wanted, strict=True)))
     return {run: RunBefore(*before) for run, *before in rows}

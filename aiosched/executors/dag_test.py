@@ -32,6 +32,7 @@ from aiosched.core.graph import Graph
 from aiosched.core.instances import CallbackRequest
 from aiosched.core.messages import Attempt, AttemptKey, CallbackCall, Outcome, Report, RunInfo
 from aiosched.core.params import resolve_params
+from aiosched.core.past import Past
 from aiosched.core.run_creation import manual_run, tasks_of_run
 from aiosched.core.states import RunState, TaskState
 from aiosched.errors import AioschedError, NotFound
@@ -137,6 +138,7 @@ async def run_dag_test(
     )
     chosen = tasks_of_run(spec, planned) if only_task is None else (graph.index[only_task],)
     board = Board(graph, run, new_instances(graph, chosen), info=info)
+    board.look_back(Past())  # nothing before
     return await _Player(dag, board, mocked, clock, pause).play()
 
 

@@ -43,10 +43,13 @@ class Actions:
         downstream: bool = False,
         only_failed: bool = False,
         only_running: bool = False,
+        newest_version: bool = False,
         dry_run: bool = False,
     ) -> list[dict[str, Any]]:
         """Let task instances run again, of all runs and all tasks where none are named (28.2).
 
+        `newest_version` moves the runs to the newest version of the DAG before: task instances
+        follow their task ids, tasks that are gone leave the run. Running runs are refused then.
         Returns what was touched as it was before: run_id, task_id, map_index, state, try_number;
         at most 1,000 of them.
         """
@@ -57,6 +60,7 @@ class Actions:
             "downstream": downstream,
             "only_failed": only_failed,
             "only_running": only_running,
+            "newest_version": newest_version,
             "dry_run": dry_run,
         }
         answer = await self.request("clear", dag_id, args)

@@ -51,8 +51,8 @@ async def create_asset_runs(session: Session, now: datetime) -> None:
     dags = {dag_id: holdings.dags[dag_id] for dag_id in queue if dag_id in holdings.dags}
     if left := [dag_id for dag_id, dag in dags.items() if dag.asset_condition is None]:
         await _forget(session, left)
-    ready = [dag for dag_id, dag in dags.items() if why_not_triggered(_status(dag), queue[dag_id], aliases) is None]
-    planned = [c for dag in ready if (c := _creation(dag, now)) is not None]  # until the rows are locked
+    ready = [dag for dag_id, dag in dags.items() if why_not_triggered(status_of(dag), queue[dag_id], aliases) is None]
+    planned = [c for dag in ready if (c := run_by_assets(dag, now)) is not None]  # until the rows are locked
     for chunk in chunks(planned):
         await _create(session, [creation.dag for creation in chunk], now)
 
@@ -69,8 +69,8 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
         aliases = await statements.alias_targets(conn, _aliases(session, queue))
         for dag_id, rows in queue.items():
             dag = by_id[dag_id]
-            if dag_id in watermarks and why_not_triggered(_status(dag), rows, aliases) is None:
-                creation = _creation(dag, triggering_instant(rows))
+            if dag_id in watermarks and why_not_triggered(status_of(dag), rows, aliases) is None:
+                creation = run_by_assets(dag, triggering_instant(rows))
                 if creation is not None:
                     creations.append(creation)
                     seen[dag_id] = rows
@@ -89,7 +89,8 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
     hold(session, creations, keys, now)
 
 
-def _status(dag: OwnedDag) -> AssetStatus:
+def status_of(dag: OwnedDag) -> AssetStatus:
+    """What decides whether the DAG gets a run by asset events."""
     return AssetStatus(
         condition=dag.asset_condition,
         active_runs=len(dag.running) + len(dag.queued) + len(dag.starting),
@@ -100,7 +101,8 @@ def _status(dag: OwnedDag) -> AssetStatus:
     )
 
 
-def _creation(dag: OwnedDag, at: datetime) -> Creation | None:
+def run_by_assets(dag: OwnedDag, at: datetime) -> Creation | None:
+    """The run that asset events make, `at` their triggering instant; None for a DAG whose params forbid it."""
     spec = dag.version.spec
     try:
         resolve_params(spec.params, {})

@@ -13,7 +13,8 @@ from datetime import datetime
 from aiosched.core.messages import Executor
 from aiosched.core.slots import ExecutorRoom, PoolRoom, Room
 from aiosched.db.journal import PoolRow
-from aiosched.scheduler.holdings import Batch, Holdings
+from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.holdings import Holdings
 
 
 def room_of(

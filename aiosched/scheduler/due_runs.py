@@ -30,6 +30,7 @@ from aiosched.core.run_creation import (
 from aiosched.errors import DagError
 from aiosched.scheduler.holdings import Holdings, OwnedDag, make_board
 from aiosched.scheduler.new_runs import Creation
+from aiosched.scheduler.recollections import NOTHING, Recollection
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +96,9 @@ def _limits(dag: OwnedDag) -> dict[int | None, int]:
     return groups | {None: limit} | {backfill.id: backfill.max_active_runs for backfill in dag.backfills.values()}
 
 
-def begin(holdings: Holdings, run: Run, instances: Iterable[Instance], now: datetime) -> Board | None:
+def begin(
+    holdings: Holdings, run: Run, instances: Iterable[Instance], now: datetime, recollection: Recollection = NOTHING
+) -> Board | None:
     """Let a starting run run; its version must be held. None when it was deleted or cancelled meanwhile."""
     dag = holdings.dags.get(run.dag_id)
     if dag is None or run.key not in dag.starting:
@@ -104,6 +107,7 @@ def begin(holdings: Holdings, run: Run, instances: Iterable[Instance], now: date
     version, graph = holdings.versions[run.version_id]
     run.start_date = now
     board = make_board(run, version, graph, instances)
+    recollection.tell(board)
     board.start(now)
     holdings.add_board(board)
     holdings.begun.append(board)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.claiming import claim, room_of
-from aiosched.scheduler.holdings import Batch
 from aiosched.scheduler.journal import Transaction
 from aiosched.scheduler.session import Session
 

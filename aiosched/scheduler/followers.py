@@ -6,7 +6,9 @@ Does not live here: finding the run before (past.py), what a board makes of it (
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from aiosched.core.board import Board
 from aiosched.core.past import Past
@@ -38,15 +40,27 @@ class Followers:
             if not followers:
                 del self._of[before]
 
+    def overtaken(self, boards: Iterable[Board], logical_date: datetime) -> bool:
+        """A run with `logical_date` is new: boards right behind it do not know their past any more. Any?"""
+        found = [
+            board
+            for board in boards
+            if board.past is not None
+            and board.run.logical_date is not None
+            and board.run.logical_date > logical_date
+            and (board.past.at is None or board.past.at < logical_date)
+        ]
+        for board in found:
+            self.forget(board)
+        return bool(found)
+
     def tell(self, board: Board) -> list[Board]:
         """Tell those who follow `board` what changed there and is not collected yet; returns them: evaluate them."""
         followers = self._of.get(board.run.key)
         if not followers:
             return []
         task_ids = board.graph.task_ids
-        changed = {
-            task_ids[i.task] for i in board.effects.changed if i.state in FINISHED or i.stored_state in FINISHED
-        }
+        changed = {task_ids[i.task] for i in board.effects.changed if i.state in FINISHED or i.stored_state in FINISHED}
         for follower in followers:
             past = follower.past
             if past is not None and past.previous is not board:

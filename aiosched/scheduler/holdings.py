@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from aiosched.core.assets import AssetExpression
-from aiosched.core.board import Board, FinishedTry, Instance, Run
+from aiosched.core.board import Board, Instance, Run
 from aiosched.core.graph import Graph
 from aiosched.core.marks import INTENTIONS
 from aiosched.core.messages import AttemptKey, Report, RunInfo
@@ -29,14 +29,15 @@ from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.core.waiting import WaitingQueue
 from aiosched.db.assets import NewEvent
 from aiosched.db.backfills import Backfill
-from aiosched.db.deadlines import DeadlineRow
 from aiosched.db.inbox import CommandResult
 from aiosched.db.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.outbox import NewCallback
 from aiosched.db.runs import DagRow, Version
-from aiosched.db.triggers import DeferralRow, deferral_row
+from aiosched.db.triggers import deferral_row
 from aiosched.errors import InvalidTransition
+from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.deadlines import moved_deadlines
+from aiosched.scheduler.followers import Followers
 from aiosched.scheduler.pulse import Timers
 
 _TICK: Final = timedelta(microseconds=1)
@@ -82,46 +83,6 @@ class OwnedDag:
         return condition_of(self.version.spec.timetable)
 
 
-@dataclass(slots=True)
-class Batch:
-    """What one transaction stores, and what may be done once it is committed."""
-
-    instances: list[InstanceChange] = field(default_factory=list)
-    runs: list[RunChange] = field(default_factory=list)
-    tries: list[FinishedTry] = field(default_factory=list)
-    xcoms: list[XComRow] = field(default_factory=list)
-    forget_xcoms: list[tuple[int, int, int]] = field(default_factory=list)
-    pool_deltas: dict[str, int] = field(default_factory=dict)
-    claimed: list[tuple[Board, Instance]] = field(default_factory=list)
-    cancelled: list[AttemptKey] = field(default_factory=list)
-    finished: list[Board] = field(default_factory=list)
-    started: list[Board] = field(default_factory=list)
-    reports: list[Report] = field(default_factory=list)
-    answers: list[tuple[int, CommandResult]] = field(default_factory=list)  # to requests, by their id
-    asset_events: list[NewEvent] = field(default_factory=list)
-    consumers: frozenset[int] = frozenset()  # partitions of the DAGs that these events were queued for
-    deferrals: list[DeferralRow] = field(default_factory=list)
-    undeferred: list[tuple[int, int, int]] = field(default_factory=list)  # whose deferrals are to be forgotten
-    triggers: list[tuple[Board, Instance]] = field(default_factory=list)  # wait for a trigger that is to be run
-    callbacks: list[NewCallback] = field(default_factory=list)
-    outbox: dict[int, int] = field(default_factory=dict)  # the partitions of these callbacks, by their new ids
-    deadlines: list[DeadlineRow] = field(default_factory=list)  # of cleared runs
-    kept: list[tuple[int, datetime]] = field(default_factory=list)  # runs with deadlines that succeeded, and when
-    failing: dict[str, int] = field(default_factory=dict)  # DAG id of a failed run -> how many in a row pause it
-    paused: list[str] = field(default_factory=list)  # DAGs that were paused by that
-
-    @property
-    def needs_transaction(self) -> bool:
-        """Whether it takes more than the one hot statement."""
-        more = self.deferrals or self.undeferred or self.callbacks or self.deadlines or self.kept or self.failing
-        return bool(self.tries or self.xcoms or self.forget_xcoms or self.answers or self.asset_events or more)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to store."""
-        return not (self.instances or self.runs or self.pool_deltas or self.needs_transaction)
-
-
 class Holdings:
     """See the module docstring."""
 
@@ -135,6 +96,8 @@ class Holdings:
         self.dirty: dict[Board, None] = {}  # have something to store
         self.timers: Timers[tuple[int, Instance | None]] = Timers()  # (run, instance; None: the run's timeout)
         self.due_runs: Timers[str] = Timers()  # DAG ids by their next run
+        self.followers = Followers()
+        self.to_look_back: dict[str, None] = {}  # DAGs with boards that do not know the run before theirs
         self.to_start: dict[str, None] = {}  # DAGs whose queued runs may start
         self.room_changed = False  # something waiting might fit now
         self.applied: list[Report] = []  # reports whose effects are not committed yet
@@ -159,6 +122,9 @@ class Holdings:
         dag = self.dags[board.run.dag_id]
         self.boards[board.run.key] = board
         dag.running[board.run.key] = board
+        if board.graph.lookback is not None:
+            self.to_look_back[board.run.dag_id] = None
+            self.to_evaluate.update(dict.fromkeys(self.followers.tell(board)))
         timeout = board.graph.spec.dagrun_timeout
         if timeout is not None and board.run.start_date is not None:
             self.timers.add(board.run.start_date + timedelta(seconds=timeout) + _TICK, (board.run.key, None))
@@ -199,7 +165,9 @@ class Holdings:
         effects.cancelled.clear()
         if effects or effects.triggers:
             self.dirty[board] = None
+        self.to_evaluate.update(dict.fromkeys(self.followers.tell(board)))
         if board.finished and key in self.boards:
+            self.followers.forget(board)
             del self.boards[key], dag.running[key]
             self.ended.append(board)
             self.to_start[dag.row.dag_id] = None
@@ -276,6 +244,9 @@ class Holdings:
         """What one board has to store."""
         effects, run = board.effects, board.run
         key, tasks = run.key, board.graph.tasks
+        batch.expanded.extend((key, i.task) for i in effects.expanded)
+        batch.created.extend((key, i.task, i.map_index, i.max_tries) for i in effects.created)
+        effects.expanded, effects.created = [], []
         changed = effects.changed
         if effects.lazy:
             changed.update(effects.lazy)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -27,6 +28,7 @@ from aiosched.scheduler.loading import reload_dags
 from aiosched.scheduler.outbox import tend_outbox
 from aiosched.scheduler.ownership import apply_view
 from aiosched.scheduler.pulse import Pulse, run_loop
+from aiosched.scheduler.retention import retain
 from aiosched.scheduler.run_creation import create_runs
 from aiosched.scheduler.session import Session
 
@@ -34,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.05  # seconds before the database is tried again, doubled up to the last
 _LAST_PAUSE: Final = 2.0
+_LONG_LIFE: Final = 5.0  # seconds after which a session's end is no sign of lasting trouble
 
 Step = Callable[[Session], Awaitable[float | None]]
 
@@ -71,6 +74,7 @@ class Incarnation:
         """Run sessions until stopped. Raises FencedOut when the lease is lost, and what is no database's fault."""
         pause = _FIRST_PAUSE
         while not self._stopping:
+            began = time.monotonic()
             session = self.session = self._make_session()
             self._on_session(session)
             try:
@@ -84,7 +88,8 @@ class Incarnation:
                     raise
                 session.metrics.recoveries += 1
                 logger.warning("%s; reading everything again", _summary(error))
-                pause = _FIRST_PAUSE if session.ready.is_set() else min(pause * 2, _LAST_PAUSE)
+                lived = time.monotonic() - began
+                pause = _FIRST_PAUSE if lived > _LONG_LIFE else min(pause * 2, _LAST_PAUSE)
                 await asyncio.sleep(pause)
             finally:
                 session.close()
@@ -96,6 +101,7 @@ class Incarnation:
                 ("evaluation", evaluate, session.evaluation),
                 ("enqueueing", enqueue, session.enqueueing),
                 ("callbacks and deadlines", tend_outbox, session.aside),
+                ("retention", retain, session.retention),
             )
             for name, step, pulse in loops:
                 group.create_task(_gated(session, step, pulse), name=name)

@@ -19,9 +19,10 @@ from aiosched.db.engine import Connection, Database
 from aiosched.db.inbox import answer_commands
 from aiosched.db.journal import Backend, PoolRow
 from aiosched.db.outbox import insert_callbacks
+from aiosched.db.runs import copy_instances
 from aiosched.db.triggers import delete_deferrals, store_deferrals
 from aiosched.scheduler.asset_events import store_events
-from aiosched.scheduler.holdings import Batch
+from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.metrics import Metrics
 
 _SETTLE_PAUSE = 0.05  # seconds between two questions about a commit that is still under way
@@ -58,6 +59,10 @@ class Transaction:
         """Store a batch. Raises StaleRows, which voids the transaction, when a row is not as expected."""
         if batch.needs_transaction:
             await self.begin()
+        if batch.expanded:
+            await statements.expand(self.conn, batch.expanded)
+        if batch.created:
+            await copy_instances(self.conn, batch.created)
         moved = await statements.write(self.conn, self._incarnation, batch.instances, batch.runs, batch.pool_deltas)
         self.pools.update(moved)
         if batch.tries:

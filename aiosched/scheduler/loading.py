@@ -29,6 +29,8 @@ from aiosched.scheduler.deadlines import load_deadlines
 from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.holdings import OwnedDag, make_board
 from aiosched.scheduler.outbox import load_outbox
+from aiosched.scheduler.past import look_back
+from aiosched.scheduler.recollections import NOTHING, Recollection, recollect
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.versions import ensure_versions
 
@@ -59,11 +61,13 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
             chunk = running[first : first + _RUNS_PER_LOAD]
             instances = await statements.load_instances(conn, [run.key for run in chunk])
             deferrals = await load_deferrals(conn, [run.key for run in chunk])
+            recollections = await recollect(conn, chunk, session.holdings.versions)
             known = session.attempts.known()
             for run in chunk:
-                resume(session, run, instances[run.key], known, deferrals)
+                resume(session, run, instances[run.key], known, deferrals, recollections.get(run.key, NOTHING))
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
+    await look_back(session)
     session.holdings.partitions |= wanted
     if unfinished:
         logger.info("read %d unfinished runs of %d partitions", len(unfinished), len(wanted))
@@ -116,6 +120,7 @@ def resume(
     instances: Iterable[Instance],
     known: Collection[AttemptKey],
     deferrals: Mapping[tuple[int, int, int], tuple[Deferred, bool]] = _NO_DEFERRALS,
+    recollection: Recollection = NOTHING,
 ) -> None:
     """Hold a running run that was read back. `known` are the attempts that this process still runs or will report.
 
@@ -127,6 +132,7 @@ def resume(
         if (found := deferrals.get((run.key, instance.task, instance.map_index))) is not None:
             waited, instance.holds_pool = found
             board.deferrals.recall(instance, waited)
+    recollection.tell(board)
     session.holdings.add_board(board)
     now = session.clock.now()
     abandoned = []

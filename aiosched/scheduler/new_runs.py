@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.core.board import Run, new_instances
+from aiosched.core.instances import count_instances
 from aiosched.core.run_creation import PlannedRun
 from aiosched.core.states import RunState
 from aiosched.db import runs as statements
@@ -45,11 +46,12 @@ def chunks(creations: Sequence[Creation]) -> Iterable[list[Creation]]:
     chunk: list[Creation] = []
     size = 0
     for creation in creations:
-        if chunk and size + len(creation.tasks) > _INSTANCES_PER_TRANSACTION:
+        number = count_instances(creation.dag.graph, creation.tasks)
+        if chunk and size + number > _INSTANCES_PER_TRANSACTION:
             yield chunk
             chunk, size = [], 0
         chunk.append(creation)
-        size += len(creation.tasks)
+        size += number
     if chunk:
         yield chunk
 
@@ -149,6 +151,12 @@ def _hold(session: Desk, creation: Creation, key: int | None, now: datetime) -> 
         backfill_order=None if creation.backfill is None else creation.backfill[1],
         stored_state=state,
     )
+    if (
+        dag.graph.lookback is not None
+        and run.logical_date is not None
+        and session.holdings.followers.overtaken(dag.running.values(), run.logical_date)
+    ):
+        session.holdings.to_look_back[run.dag_id] = None
     if not creation.starts:
         dag.queued.append(run)
         session.holdings.to_start[run.dag_id] = None

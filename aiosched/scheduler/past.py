@@ -7,11 +7,11 @@ Source: the semantics reference, section 6.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 from aiosched.core.board import Board
-from aiosched.core.past import Past, PreviousRun, StoredRun
+from aiosched.core.past import Past, PreviousRun, StoredRun, previous_types
+from aiosched.core.states import RunType
 from aiosched.db import recollections as statements
 from aiosched.db.engine import Connection
 from aiosched.db.recollections import RunBefore
@@ -19,50 +19,46 @@ from aiosched.scheduler.session import Session
 from aiosched.scheduler.versions import ensure_versions
 
 
-async def look_back(session: Session, dag_ids: Collection[str]) -> None:
-    """Let all boards of these DAGs that look back, and do not know their past yet, know it."""
+async def look_back(session: Session) -> None:
+    """Let every board that looks back, and does not know its past yet, know it. Call it with `session.books` held."""
     holdings = session.holdings
+    dag_ids, holdings.to_look_back = holdings.to_look_back, {}
     dags = [dag for dag_id in dag_ids if (dag := holdings.dags.get(dag_id)) is not None]
     waiting = [
-        board for dag in dags for board in dag.running.values() if board.graph.lookback is not None and not board.past
+        board
+        for dag in dags
+        for board in dag.running.values()
+        if board.graph.lookback is not None and board.past is None
     ]
     if not waiting:
         return
+    held = {board.run.key: board for board in (*session.ending(), *holdings.boards.values())}
     async with session.db.acquire() as conn:
-        found = await _runs_before(session, conn, waiting)
-        stored = await _stored(session, conn, [before for before in found.values() if before.key not in holdings.boards])
+        found = await _runs_before(conn, waiting)
+        stored = await _stored(session, conn, [before for before in found.values() if before.key not in held])
         for board in waiting:
             before = found.get(board.run.key)
             opens = board.run.backfill_id is not None and board.run.backfill_order == 1
             if before is None:
                 holdings.followers.add(board, Past(opens=opens), None)
                 continue
-            previous: PreviousRun = holdings.boards.get(before.key) or stored.get(before.key) or StoredRun(())
+            previous: PreviousRun = held.get(before.key) or stored[before.key]
             seen = await _seen_before(session, conn, board, previous)
+            previous = holdings.boards.get(before.key, previous)  # it may have started meanwhile
             holdings.followers.add(board, Past(previous, before.logical_date, seen, opens), before.key)
     for board in waiting:
         if board.run.key in holdings.boards:
             holdings.to_evaluate[board] = None
+        else:
+            holdings.followers.forget(board)
     session.evaluation.wake()
 
 
-def forget_overtaken(session: Session, dag_ids: Collection[str], logical_dates: Sequence[datetime]) -> None:
-    """Runs with these logical dates are new: boards that they stand directly before look back again."""
-    if not logical_dates:
-        return
-    first = min(logical_dates)
-    for dag_id in dag_ids:
-        dag = session.holdings.dags.get(dag_id)
-        for board in () if dag is None else list(dag.running.values()):
-            date = board.run.logical_date
-            if board.past is not None and date is not None and first < date:
-                session.holdings.followers.forget(board)
-
-
-async def _runs_before(session: Session, conn: Connection, boards: Sequence[Board]) -> dict[int, RunBefore]:
+async def _runs_before(conn: Connection, boards: Sequence[Board]) -> dict[int, RunBefore]:
     wanted = [
-        (board.run.key, board.run.dag_id, board.run.logical_date, board.graph.spec.catchup)
+        (board.run.key, board.run.dag_id, board.run.logical_date, RunType.MANUAL not in previous_types(catchup))
         for board in boards
+        for catchup in (board.graph.spec.catchup,)
         if board.run.logical_date is not None
     ]
     return await statements.runs_before(conn, wanted) if wanted else {}

@@ -46,7 +46,10 @@ async def recollect(
     graphs = {run.key: versions[run.version_id][1] for run in runs}
     measured = [(key, task) for key, graph in graphs.items() if graph.mappings for task in graph.mappings.readers]
     branches = [
-        (key, task) for key, graph in graphs.items() for task, spec in enumerate(graph.tasks) if spec.can_skip_downstream
+        (key, task)
+        for key, graph in graphs.items()
+        for task, spec in enumerate(graph.tasks)
+        if spec.can_skip_downstream
     ]
     lengths = await statements.load_map_lengths(conn, measured) if measured else {}
     decisions = await statements.load_decisions(conn, branches, SKIPPED_DOWNSTREAM) if branches else {}

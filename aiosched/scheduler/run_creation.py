@@ -18,6 +18,8 @@ from aiosched.scheduler.assets import create_asset_runs
 from aiosched.scheduler.backfills import complete_backfills
 from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, plan_again
 from aiosched.scheduler.new_runs import chunks, create
+from aiosched.scheduler.past import look_back
+from aiosched.scheduler.recollections import NOTHING, recollect
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.versions import ensure_versions
 
@@ -34,6 +36,7 @@ async def create_runs(session: Session) -> float | None:
         await _start_queued(session, due, now)
         more = await _create_due(session, due, now)
         await create_asset_runs(session, now)
+        await look_back(session)
         await complete_backfills(session, now)
     if more:
         return 0.0
@@ -55,8 +58,9 @@ async def _start(session: Session, starting: Sequence[Run], now: datetime) -> No
     async with session.db.acquire() as conn:
         await ensure_versions(session, conn, {run.version_id for run in starting})
         instances = await statements.load_instances(conn, [run.key for run in starting])
+        recollections = await recollect(conn, starting, session.holdings.versions)
     for run in starting:
-        begin(session.holdings, run, instances[run.key], now)
+        begin(session.holdings, run, instances[run.key], now, recollections.get(run.key, NOTHING))
     session.evaluation.wake()
 
 

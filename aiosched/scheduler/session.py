@@ -23,9 +23,10 @@ from aiosched.db.engine import Database
 from aiosched.db.inbox import CommandResult, announce_applied, notify
 from aiosched.errors import FencedOut
 from aiosched.scheduler.attempts import Attempts as Attempts
+from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.deadlines import watch_deadlines
 from aiosched.scheduler.events import Listener, SchedulerEvent
-from aiosched.scheduler.holdings import Batch, Holdings
+from aiosched.scheduler.holdings import Holdings
 from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.outbox import Outbox
@@ -63,6 +64,7 @@ class Session:
     enqueueing: Pulse = field(default_factory=Pulse)
     news: Pulse = field(default_factory=Pulse)
     aside: Pulse = field(default_factory=Pulse)  # callbacks and deadlines
+    retention: Pulse = field(default_factory=Pulse)
     has_peers: bool = False
     draining: bool = False  # claims and creates nothing more
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
@@ -91,7 +93,7 @@ class Session:
 
     @property
     def pulses(self) -> tuple[Pulse, ...]:
-        return (self.creation, self.evaluation, self.enqueueing, self.news, self.aside)
+        return (self.creation, self.evaluation, self.enqueueing, self.news, self.aside, self.retention)
 
     def wake_all(self) -> None:
         for pulse in self.pulses:

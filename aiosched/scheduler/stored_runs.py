@@ -20,8 +20,9 @@ from aiosched.core.timetables.base import DataInterval
 from aiosched.db import clearing as statements
 from aiosched.db import runs as run_statements
 from aiosched.errors import StaleRows
+from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.deadlines import watch_deadlines
-from aiosched.scheduler.holdings import Batch, OwnedDag, make_board
+from aiosched.scheduler.holdings import OwnedDag, make_board
 from aiosched.scheduler.journal import Transaction
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.versions import ensure_versions
@@ -77,6 +78,7 @@ def settle(session: Session, dag: OwnedDag, boards: Iterable[Board]) -> None:
     waiting = {run.key for run in dag.queued}
     for board in boards:
         run = board.run
+        session.holdings.to_evaluate.update(dict.fromkeys(session.holdings.followers.tell(board)))
         if run.state is RunState.QUEUED and run.key not in waiting:
             dag.queued.append(run)
         elif run.state in RUN_FINISHED and run.key in waiting:

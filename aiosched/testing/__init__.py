@@ -3,6 +3,7 @@
 world.py        World: the real scheduling code in memory   simulation.py  what would run when
 endings.py      how attempts end: what scripts return       checks.py      what holds after each commit
 executor.py     the scripted executor                       dag_bag.py     all DAGs of a folder
+view.py         what can be seen of a world                 assets.py      what waits for which DAG
 rows.py         the stored rows, with the database's guards plugin.py      the fixtures
 
 Names are imported when they are first used, so that the plugin costs nothing where it is not used.

@@ -11,7 +11,7 @@ from typing import Final
 from aiosched.core.instances import Instance
 from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.db.journal import InstanceChange
-from aiosched.scheduler.holdings import Batch
+from aiosched.scheduler.batch import Batch
 from aiosched.testing.desk import MemoryDesk
 
 _COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")

@@ -11,7 +11,8 @@ from aiosched.core.graph import Graph
 from aiosched.core.messages import Attempt
 from aiosched.db.journal import InstanceChange
 from aiosched.errors import NotFound, did_you_mean
-from aiosched.scheduler.holdings import Batch, Holdings
+from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.holdings import Holdings
 from aiosched.testing.endings import Ending, Play, Scripted, succeeds
 from aiosched.testing.rows import Rows
 

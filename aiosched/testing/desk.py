@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from aiosched.clock import Clock, FakeClock
 from aiosched.core.board import Board, Instance, Run, new_instances
 from aiosched.db.triggers import deferral_of
+from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, plan_again
-from aiosched.scheduler.holdings import Batch, Holdings
+from aiosched.scheduler.holdings import Holdings
 from aiosched.scheduler.loading import plan_next, resume
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.new_runs import Creation, hold, new_run
@@ -55,18 +56,32 @@ class MemoryDesk:
                 holdings.dags[run.dag_id].queued.append(run)
                 holdings.to_start[run.dag_id] = None
             else:
-                resume(self, run, rows.load_instances(run.key), known, deferrals)
+                resume(self, run, rows.load_instances(run.key), known, deferrals, rows.recollection(run))
+        self._look_back()
 
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
         now, holdings = self.clock.now(), self.holdings
         due = holdings.due_runs.due(now)
         for run in choose_starting(holdings, due, now):
-            begin(holdings, run, self.rows.load_instances(run.key), now)
+            begin(holdings, run, self.rows.load_instances(run.key), now, self.rows.recollection(run))
         creations, touched = choose_due(holdings, due, now)
         created = self.create(creations)
         plan_again(holdings, touched.values())
+        created += self._create_by_assets()
+        self._look_back()
         return [run for run in created if run is not None]
+
+    def _create_by_assets(self) -> list[Run | None]:
+        holdings, assets = self.holdings, self.rows.assets
+        holdings.asset_news = set()
+        created: list[Run | None] = []
+        for dag_id in list(assets.waiting):
+            creation = assets.ready(holdings.dags[dag_id], len(self.rows.runs) + 1)
+            if creation is not None:
+                assets.consume(dag_id)
+                created += self.create([creation])
+        return created
 
     def create(self, creations: Sequence[Creation]) -> list[Run | None]:
         """Store runs and hold them; None in place of one that exists already."""
@@ -75,7 +90,21 @@ class MemoryDesk:
         for creation in creations:
             instances = new_instances(creation.dag.graph, creation.tasks)
             keys.append(self.rows.insert_run(new_run(self, creation, now), instances))
-        return hold(self, creations, keys, now)
+        created = hold(self, creations, keys, now)
+        self._look_back()
+        return created
+
+    def _look_back(self) -> None:
+        """Let new boards know the run before theirs (scheduler/past.py)."""
+        holdings = self.holdings
+        dag_ids, holdings.to_look_back = holdings.to_look_back, {}
+        held = {board.run.key: board for board in (*holdings.ended, *holdings.boards.values())} if dag_ids else {}
+        for dag_id in dag_ids:
+            for board in holdings.dags[dag_id].running.values():
+                if board.graph.lookback is not None and board.past is None:
+                    past, before = self.rows.past(board.run, held, catchup=board.graph.spec.catchup)
+                    holdings.followers.add(board, past, before)
+                    holdings.to_evaluate[board] = None
 
     def put_back(self, lost: Batch | None) -> None:
         """Reports whose effects were not committed are applied again by the next memory."""

@@ -14,6 +14,8 @@ from datetime import datetime, timedelta
 
 from aiosched.clock import Clock
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
+from aiosched.core.spec import TaskSpec
+from aiosched.testing.assets import touches_of
 from aiosched.testing.endings import NO_TIME, Ending, trigger_ending
 
 
@@ -26,6 +28,7 @@ class ScriptedExecutor:
         self,
         clock: Clock,
         ending_of: Callable[[Attempt, datetime], Ending],
+        task_of: Callable[[Attempt], TaskSpec],
         *,
         seed: int,
         usual: timedelta,
@@ -34,7 +37,7 @@ class ScriptedExecutor:
     ) -> None:
         self.slots, self.async_slots, self.usual = slots, async_slots, usual
         self.running: dict[AttemptKey, tuple[Attempt, datetime]] = {}  # with the instant of its start
-        self._clock, self._ending_of = clock, ending_of
+        self._clock, self._ending_of, self._task_of = clock, ending_of, task_of
         self._chance = random.Random(seed).random
         self._ends: list[tuple[datetime, float, AttemptKey, Ending]] = []
         self._plain = self._async = 0
@@ -143,6 +146,7 @@ class ScriptedExecutor:
                 xcoms=ending.xcoms,
                 skip=ending.skip,
                 deferral=ending.deferral,
+                assets=touches_of(self._task_of(attempt)) if ending.outcome is Outcome.SUCCESS else (),
             )
         )
         return True

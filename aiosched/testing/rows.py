@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from aiosched.core.board import FinishedTry, Instance, Run
+from aiosched.core.board import SKIPPED_DOWNSTREAM, Board, FinishedTry, Instance, Run
+from aiosched.core.mapping import RETURN_VALUE, json_length
 from aiosched.core.messages import AttemptKey
+from aiosched.core.past import Past, StoredRun, previous_types
 from aiosched.core.spec import DEFAULT_POOL
 from aiosched.core.states import HOLDING_SLOT, RUN_FINISHED, RunState, RunType, TaskState
 from aiosched.core.timetables.base import DataInterval
@@ -26,7 +28,9 @@ from aiosched.db.outbox import NewCallback
 from aiosched.db.runs import DagRow, NewRun, Version
 from aiosched.db.triggers import DeferralRow
 from aiosched.errors import StaleRows
-from aiosched.scheduler.holdings import Batch
+from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.recollections import Recollection
+from aiosched.testing.assets import AssetQueues
 
 Place = tuple[int, int]  # task index and map index, within a run
 
@@ -37,8 +41,9 @@ _OF_INSTANCE: Final = tuple(
 )
 _STORED: Final = frozenset(
     {
-        "instances", "runs", "tries", "xcoms", "forget_xcoms", "pool_deltas", "deferrals", "undeferred", "callbacks",
-        "failing", "paused",
+        "instances", "expanded", "created", "runs", "tries", "xcoms", "forget_xcoms", "pool_deltas", "deferrals",
+        "undeferred", "callbacks",
+        "failing", "paused", "asset_events",
     }
 )  # fmt: skip
 _NOT_STORED: Final = frozenset(
@@ -65,6 +70,7 @@ class Rows:
     xcoms: dict[tuple[int, int, int, str], str] = field(default_factory=dict)
     deferrals: dict[tuple[int, int, int], DeferralRow] = field(default_factory=dict)
     callbacks: list[NewCallback] = field(default_factory=list)
+    assets: AssetQueues = field(default_factory=AssetQueues)
     keys: dict[tuple[str, str], int] = field(default_factory=dict)  # of runs, by DAG id and run id
     _dates: set[tuple[str, datetime]] = field(default_factory=set)
     _last: dict[str, tuple[datetime, DataInterval]] = field(default_factory=dict)
@@ -125,11 +131,47 @@ class Rows:
         """The task instances of a run, as a reader of the rows sees them."""
         return [_instance(row) for _, row in sorted(self.instances[run].items())]
 
+    def recollection(self, run: Run) -> Recollection:
+        """What is known of a run besides its rows, as scheduler/recollections.py reads it."""
+        mine = {place: value for place, value in self.xcoms.items() if place[0] == run.key}
+        return Recollection(
+            {place[1:3]: json_length(value) for place, value in mine.items() if place[3] == RETURN_VALUE},
+            {place[1:3]: msgspec.json.decode(value) for place, value in mine.items() if place[3] == SKIPPED_DOWNSTREAM},
+        )
+
+    def past(self, run: Run, held: Mapping[int, Board], *, catchup: bool) -> tuple[Past, int | None]:
+        """What a run knows of the runs before it, and the key of the one before, as scheduler/past.py finds it."""
+        opens = run.backfill_id is not None and run.backfill_order == 1
+        types, date = previous_types(catchup), run.logical_date
+        dated = [(r.logical_date, r.key) for r in self.runs.values() if r.dag_id == run.dag_id and r.logical_date]
+        earlier = sorted(pair for pair in dated if date is not None and pair[0] < date)
+        before = next((pair for pair in reversed(earlier) if RunType(self.runs[pair[1]].run_type) in types), None)
+        if before is None:
+            return Past(opens=opens), None
+        at, key = before
+        seen = frozenset(task_id for _, other in earlier for task_id, _ in self._states(other))
+        return Past(held.get(key) or StoredRun(self._states(key)), at, seen, opens), key
+
+    def _states(self, key: int) -> list[tuple[str, TaskState]]:
+        """The (task id, state) of a run's instances; where they are forgotten, its result stands for them."""
+        run = self.runs[key]
+        tasks = self.versions[run.version_id].spec.tasks
+        if key not in self.instances:
+            state = TaskState.SUCCESS if run.state is RunState.SUCCESS else TaskState.FAILED
+            return [(task.task_id, state) for task in tasks]
+        return [(tasks[task].task_id, TaskState.of(row.state)) for (task, _), row in self.instances[key].items()]
+
     # -- a batch ----------------------------------------------------------------------------
 
     def commit(self, batch: Batch) -> None:
         """Apply all of `batch`, or raise StaleRows and apply nothing."""
         self._check(batch)
+        for key, task in batch.expanded:
+            row = self.instances[key].pop((task, -1))
+            self.instances[key][task, 0] = row._replace(map_index=0)
+        for key, task, map_index, max_tries in batch.created:
+            new = Instance(task, map_index, max_tries=max_tries)
+            self.instances[key][task, map_index] = _new_row(key, new)
         for change in batch.instances:
             self.instances[change.run_id][change.task_index, change.map_index] = change
         for run in batch.runs:
@@ -163,6 +205,8 @@ class Rows:
         for deferral in batch.deferrals:
             self.deferrals[deferral[:3]] = deferral
         self.callbacks += batch.callbacks
+        if batch.asset_events:
+            self.assets.record(batch.asset_events, self.dags.values(), self.versions)
         for dag_id, limit in batch.failing.items():
             self._pause_failing(dag_id, limit, batch)
 
@@ -178,8 +222,15 @@ class Rows:
         for name in _FOREIGN:
             if getattr(batch, name):
                 raise NotImplementedError(f"World does not store {name} yet: {getattr(batch, name)!r}")
+        expanded, created = set(batch.expanded), {new[:3] for new in batch.created}
+        for key, task in expanded:
+            if (task, -1) not in self.instances[key]:
+                raise StaleRows(f"Task {task} of run {key} is expanded already")
         for change in batch.instances:
-            row = self.instances.get(change.run_id, {}).get((change.task_index, change.map_index))
+            if change[:3] in created:
+                continue
+            index = -1 if change.map_index == 0 and change[:2] in expanded else change.map_index
+            row = self.instances.get(change.run_id, {}).get((change.task_index, index))
             if row is None or row.state != change.old_state or row.try_number != change.old_try:
                 raise StaleRows(f"A task instance is not as expected: {change} meets {row}")
         for run in batch.runs:

@@ -26,7 +26,7 @@ from aiosched.core.run_creation import compute_next
 from aiosched.core.spec import DEFAULT_POOL, DagSpec
 from aiosched.core.timetables.base import DataInterval
 from aiosched.errors import DagError
-from aiosched.scheduler.holdings import Batch
+from aiosched.scheduler.batch import Batch
 from aiosched.testing.endings import Ending
 from aiosched.testing.world import World
 

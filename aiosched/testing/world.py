@@ -21,18 +21,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.core.board import Board, Run
 from aiosched.core.ids import partition_of
-from aiosched.core.messages import AttemptKey
+from aiosched.core.messages import Attempt, AttemptKey
 from aiosched.core.run_creation import check_schedule
-from aiosched.core.spec import DagSpec
+from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.states import HOLDING_SLOT, TaskState
 from aiosched.core.timetables.base import DataInterval
+from aiosched.db.assets import NewEvent
 from aiosched.db.journal import PoolRow
 from aiosched.db.runs import DagRow, Version
 from aiosched.errors import AioschedError, NotFound, Refused
+from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.claiming import claim, room_of
 from aiosched.scheduler.due_runs import asked_for
 from aiosched.scheduler.evaluation import evaluate
-from aiosched.scheduler.holdings import Batch, OwnedDag
+from aiosched.scheduler.holdings import OwnedDag
 from aiosched.scheduler.loading import plan_next, set_paused
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.session import Attempts
@@ -91,7 +93,13 @@ class World(View):
         self._lose_commit: bool | None = None
         self._attempts = Attempts(Metrics())
         self._executor = ScriptedExecutor(
-            self.clock, self._scripts.ending_of, seed=seed, usual=takes, slots=slots, async_slots=async_slots
+            self.clock,
+            self._scripts.ending_of,
+            self._task_of,
+            seed=seed,
+            usual=takes,
+            slots=slots,
+            async_slots=async_slots,
         )
         self._executor.listen(self._attempts.receive)
         self._desk = MemoryDesk(self.clock, self.rows, self._attempts, 1, self._attempts.metrics)
@@ -173,6 +181,12 @@ class World(View):
         if run is None:
             raise Refused(f"DAG {dag_id!r} has a run {run_id!r}, or one of that logical date, already.")
         return run_id
+
+    def emit(self, asset: str, *, uri: str = "") -> None:
+        """An asset has news, without a task that made it."""
+        event = NewEvent(asset, uri, "{}", None, self.now)
+        self.rows.assets.record([event], self.rows.dags.values(), self.rows.versions)
+        self._desk.holdings.asset_news.add(partition_of(asset))
 
     def cancel(self, dag_id: str, run_id: str) -> None:
         """End a running run as failed, as `aiosched runs cancel` does."""
@@ -270,12 +284,13 @@ class World(View):
         """The first of the passes that has work; whether one had."""
         desk = self._desk
         holdings, now = desk.holdings, self.clock.at
-        timer = holdings.timers.earliest
-        if self._attempts.reports or holdings.to_evaluate or (timer is not None and timer <= now):
+        if self._attempts.reports or holdings.to_evaluate or _is_due(holdings.timers.earliest, now):
             await evaluate(desk)
-        elif (ends := self._executor.earliest) is not None and ends <= now:
+        elif _is_due(self._executor.earliest, now):
             self._executor.end_due(now)
-        elif holdings.to_start or ((due := holdings.due_runs.earliest) is not None and due <= now):
+        elif (
+            holdings.to_start or holdings.asset_news or ((due := holdings.due_runs.earliest) is not None and due <= now)
+        ):
             await self.create_runs()
         elif holdings.dirty or holdings.ended or holdings.room_changed:
             await self.enqueue()
@@ -406,6 +421,8 @@ class World(View):
             waiting = triggers_to_run(batch.triggers, self._attempts)
             triggers.update(trigger.key for trigger in waiting)
             self._executor.submit(waiting)
+        if batch.asset_events:
+            self._desk.holdings.asset_news.update(partition_of(event.name) for event in batch.asset_events)
         for dag_id in batch.paused:
             self._desk.holdings.pause(dag_id)
 
@@ -423,11 +440,19 @@ class World(View):
 
     # -- helpers ---------------------------------------------------------------------------
 
+    def _task_of(self, attempt: Attempt) -> TaskSpec:
+        run = self.rows.runs[attempt.key.run]
+        return self.rows.versions[run.version_id].spec.tasks[attempt.key.task_index]
+
     def _set_paused(self, dag: OwnedDag, is_paused: bool) -> None:
         if dag.row.is_paused != is_paused:
             row = self.rows.dags[dag.row.dag_id] = set_paused(dag, is_paused)
             self._desk.holdings.put_dag(row, dag.version)
             plan_next(self._desk, dag, self.rows.last_interval(dag.row.dag_id))
+
+
+def _is_due(at: datetime | None, now: datetime) -> bool:
+    return at is not None and at <= now
 
 
 def _aware(instant: datetime) -> datetime:

@@ -2,12 +2,13 @@
 
 `assets_orders` and `assets_customers` make assets. The second decides while it runs which ones: its outlet is
 an alias. `assets_report` runs when both have news, `assets_alert` when at least one has, and `assets_nightly`
-every night and whenever there are orders. Try `aiosched assets list` and `aiosched assets emit orders`.
+every night and whenever there are orders. `assets_summary` is the short form: a function that makes an asset,
+whose DAG and asset have its name. Try `aiosched assets list` and `aiosched assets emit orders`.
 """
 
 import pendulum
 
-from aiosched import Asset, AssetAlias, Metadata, dag, task
+from aiosched import Asset, AssetAlias, Metadata, asset, dag, task
 from aiosched.timetables import AssetOrTimeSchedule
 
 START = pendulum.datetime(2025, 1, 1, tz="UTC")
@@ -42,8 +43,8 @@ def assets_customers():
 def assets_report():
     @task
     async def write(triggering_asset_events):
-        for asset, events in triggering_asset_events.items():
-            print(f"{asset.name} at {asset.uri}: {[event.extra for event in events]}")
+        for made, events in triggering_asset_events.items():
+            print(f"{made.name} at {made.uri}: {[event.extra for event in events]}")
 
     write()
 
@@ -69,6 +70,12 @@ def assets_nightly():
         print(f"this run is {dag_run.run_type}")
 
     check()
+
+
+@asset(schedule=orders, uri="s3://shop/summary", start_date=START, catchup=False, tags=["example", "assets"])
+def assets_summary(self, triggering_asset_events):
+    rows = [event.extra.get("rows") for event in triggering_asset_events.get(orders, ())]
+    print(f"{self.uri} is made of {rows}")
 
 
 assets_orders()

@@ -10,7 +10,16 @@ from datetime import timedelta
 
 import pendulum
 
-from aiosched import DAG, BashOperator, BashSensor, DateTimeSensor, DayOfWeekSensor, FileSensor, TimeDeltaSensor, WeekDay
+from aiosched import (
+    DAG,
+    BashOperator,
+    BashSensor,
+    DateTimeSensor,
+    DayOfWeekSensor,
+    FileSensor,
+    TimeDeltaSensor,
+    WeekDay,
+)
 
 MARKER = f"{tempfile.gettempdir()}/aiosched-example-standard-sensors-{{{{ run_id }}}}"
 

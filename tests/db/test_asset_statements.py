@@ -241,3 +241,17 @@ async def test_the_plan_of_queueing_uses_the_index_of_references(db: Database) -
         )
 
     assert "ix_asset_reference_name_role" in "\n".join(row[0] for row in plan)
+
+
+async def test_older_servers_understand_the_statements(older_db: Database) -> None:
+    async with older_db.transaction() as conn:
+        await add_dag(conn, "d", waits("a"), waits("late", "alias"))
+    await record(older_db, event("a", 1), event("x", 2, alias="late"))
+    async with older_db.transaction() as conn:
+        assert await run_if_queued(conn, "d", 1)
+        assert await assets.sweep(conn) == {}
+        assert [e.name for e in await asset_queries.events_of_run(conn, 1)] == ["a", "x"]
+        assert await asset_queries.names_at(conn, ["a", "b"]) == {"a": "a"}
+
+    assert await listed(older_db, "d") == {1: [1, 2]}
+    assert [row.name for row in await asset_queries.list_assets(older_db)] == ["a", "x"]

@@ -7,7 +7,14 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[2] / "examples" / "dags"
 FILES = sorted(FOLDER.glob("*.py"))
 SEVERAL = {  # files with more than the one DAG that has their name
-    "assets": ["assets_orders", "assets_customers", "assets_report", "assets_alert", "assets_nightly"],
+    "assets": [
+        "assets_orders",
+        "assets_customers",
+        "assets_report",
+        "assets_alert",
+        "assets_nightly",
+        "assets_summary",
+    ],
     "trigger_dag": ["trigger_dag_target", "trigger_dag"],
 }
 DAG_IDS = [dag_id for file in FILES for dag_id in SEVERAL.get(file.stem, [file.stem])]

@@ -18,6 +18,7 @@ TASKS = {
     "assets_nightly": 1,
     "assets_orders": 1,
     "assets_report": 1,
+    "assets_summary": 1,
     "async_fan_out": 101,
     "bash": 3,
     "branching": 6,

@@ -165,11 +165,11 @@ def test_a_generator_that_yields_something_else_fails() -> None:
 def test_an_inactive_asset_fails_the_task_before_it_executes() -> None:
     called: list[int] = []
 
-    for options in ({"outlets": [ORDERS]}, {"inlets": [ORDERS]}):
-        report = run(lambda: called.append(1), services=AssetServices(inactive=("orders",)), **options)
-        assert (report.outcome, report.reason) == (
-            Outcome.FAILED, "Refused: No DAG mentions the asset ['orders'].",
-        )  # fmt: skip
+    for role in ("inlets", "outlets"):
+        named: dict[str, Any] = {role: [ORDERS]}
+        report = run(lambda: called.append(1), services=AssetServices(inactive=("orders",)), **named)
+        assert report.outcome is Outcome.FAILED
+        assert report.reason == "Refused: No DAG mentions the asset ['orders']."
     assert called == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -24,6 +25,10 @@ def making(executor: ScriptedExecutor, attempt: Attempt) -> None:
     """`make` touches its asset twice, everything succeeds at once."""
     touches = (AssetTouch(name="a", uri="a", extra='{"n":1}'), AssetTouch(name="a", uri="a", extra='{"n":2}'))
     executor.report(attempt, Outcome.SUCCESS, assets=touches if attempt.task_id == "make" else ())
+
+
+def has_read(it: Running) -> bool:
+    return "read" in it.executor.order()
 
 
 async def counted_once(it: Running) -> None:
@@ -52,7 +57,7 @@ async def test_whichever_statement_fails_each_event_counts_once(server: Server, 
                     await it.settled()
                     injected.calls, injected.fail = 0, nth(number, when)
                     await it.advance(60)
-                    await it.until(lambda it=it: "read" in it.executor.order(), "the reader's run")
+                    await it.until(partial(has_read, it), "the reader's run")
                     await it.settled()
                     injected.fail = lambda *_: None
                     await counted_once(it)

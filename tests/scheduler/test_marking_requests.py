@@ -270,6 +270,7 @@ async def test_an_application_can_pause_clear_mark_and_cancel(dsn: str, clock: F
         await scheduler.mark_task("d", "r", "t0", "success")
         await it.settled()
         assert await it.states("r") == {"t0": "success", "t1": "queued"}
+        it.executor.start_running(await it.attempt("t1"))
         await scheduler.cancel("d", "r")
         await it.settled()
         assert await it.runs("d") == {"r": "failed"}

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
-from aiosched import DAG, CronTriggerTimetable, EmptyOperator, Param
-from aiosched.core.spec import LiteralLength, MappingSpec
+from aiosched import DAG, Asset, CronTriggerTimetable, EmptyOperator, Param
+from aiosched.core.spec import AssetRef, LiteralLength, MappingSpec
 from aiosched.core.states import RunState, TaskState
 from aiosched.db.journal import PoolRow
 from aiosched.errors import AioschedError, NotFound, ParamError, Refused, StaleRows
@@ -263,6 +263,37 @@ async def test_tasks_that_are_mapped_over_literal_values_have_their_map_index() 
         await it.run_until_idle()
 
         assert it.states("d", run) == {("a", 0): "success", ("a", 1): "success", ("a", 2): "success", "b": "success"}
+
+
+# ---- assets ----
+
+
+async def test_a_task_with_outlets_makes_runs_of_those_who_wait_for_its_asset() -> None:
+    async with world() as it:
+        it.add(dag("maker", task("a", outlets=(AssetRef(name="orders"),))))
+        it.add(dag("reader", schedule=[Asset("orders"), Asset("prices")]))
+        it.trigger("maker")
+        await it.run_until_idle()
+        before = len(it.runs("reader"))
+
+        it.emit("prices")
+        await it.run_until_idle()
+
+        (run,) = it.runs("reader")
+        assert (before, run.run_type, run.state) == (0, "asset_triggered", RunState.SUCCESS)
+
+
+async def test_events_that_wait_for_a_dag_survive_a_restart() -> None:
+    async with world() as it:
+        it.add(dag("reader", schedule=Asset("orders")), paused=True)
+        it.emit("orders")
+        it.emit("orders")
+
+        it.restart()
+        it.unpause("reader")
+        await it.run_until_idle()
+
+        assert len(it.runs("reader")) == 1
 
 
 # ---- the graph ----

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(7_200 if NIGHTLY else 120)
 ANY_RULE = sorted(set(TriggerRule) - {TriggerRule.ALL_DONE_SETUP_SUCCESS})
 CALM_RULES = ["all_success", "all_success", "all_done", "none_failed", "always"]
 GENTLE = ("restart", "lost before", "lost after")
-END = NEW_YEAR + timedelta(hours=30)
+END = NEW_YEAR + timedelta(hours=13)
 
 
 def examples(number: int) -> Callable[[Any], Any]:

@@ -1,0 +1,162 @@
+"""Removing old history: finished runs with all that belongs to them, answered requests, and what else nobody needs.
+
+Everything goes in small batches, each a short transaction. Unfinished runs are never touched: a
+run that is cleared at the same moment is either gone for its owner, or stays. Of each DAG the
+newest automated run is kept, because schedules go on from it; asset events are kept while a run
+of a DAG may still have to hear of them. DAGs, their versions and the log files of attempts stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Final
+
+from aiosched.db.engine import Connection, Database
+
+RUNS_PER_BATCH: Final = 100
+_ROWS_PER_BATCH: Final = 5_000
+
+Progress = Callable[["Removed"], None]
+
+
+@dataclass(slots=True)
+class Removed:
+    """How many rows of each kind were removed (or would be)."""
+
+    runs: int = 0
+    task_instances: int = 0
+    tries: int = 0
+    xcoms: int = 0
+    commands: int = 0
+    backfills: int = 0
+    asset_events: int = 0
+    schedulers: int = 0
+
+    def add(self, other: Removed) -> None:
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+    @property
+    def total(self) -> int:
+        """All rows together."""
+        return sum(getattr(self, one.name) for one in fields(self))
+
+
+# $1 the instant before which a run must have ended, $2 partitions or NULL for all. The newest
+# automated run of a DAG is found by uq_dag_run_dag_id_logical_date, waiting callbacks by run.
+_OLD_RUN: Final = """
+    r.state IN ('success', 'failed') AND coalesce(r.end_date, r.run_after) < $1
+    AND ($2::smallint[] IS NULL OR r.partition = ANY($2))
+    AND r.id IS DISTINCT FROM (
+        SELECT newest.id FROM dag_run AS newest
+         WHERE newest.dag_id = r.dag_id AND newest.run_type IN ('scheduled', 'backfill')
+           AND newest.logical_date IS NOT NULL
+         ORDER BY newest.logical_date DESC LIMIT 1
+    )
+    AND NOT EXISTS (SELECT 1 FROM callback_outbox AS c WHERE c.run_id = r.id AND c.given_up_at IS NULL)
+"""
+
+# Guard: locked and looked at again, so a run that was cleared meanwhile stays. Index: primary key, onwards from $3.
+TAKE_RUNS: Final = f"""
+    SELECT r.id FROM dag_run AS r WHERE r.id > $3 AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
+"""
+_OF_RUNS: Final = ("callback_outbox", "deadline", "deferred_trigger", "xcom", "task_try", "task_instance")
+
+# The rest by kind: what is old, and the column that names a row.
+_REST: Final = {
+    "commands": (
+        "command",
+        "id",
+        "state <> 'waiting' AND created_at < $1 AND ($2::smallint[] IS NULL OR partition = ANY($2))",
+    ),
+    "backfills": ("backfill", "id", "completed_at < $1 AND ($2::smallint[] IS NULL OR partition = ANY($2))"),
+    "asset_events": (
+        "asset_event",
+        "id",
+        "timestamp < $1 AND $2::smallint[] IS NULL AND NOT EXISTS (SELECT 1 FROM asset_queue AS q"
+        " WHERE q.asset_id = asset_event.asset_id AND q.first_at <= asset_event.timestamp)",
+    ),
+    "schedulers": (
+        "scheduler",
+        "incarnation",
+        "lease_expires_at < $1 AND $2::smallint[] IS NULL AND NOT EXISTS (SELECT 1 FROM partition_lease AS l"
+        " WHERE l.incarnation = scheduler.incarnation)",
+    ),
+}
+
+
+async def count_old(db: Database, before: datetime) -> Removed:
+    """What `clean` would remove."""
+    async with db.acquire() as conn:
+        found = Removed(*await conn.fetchrow(_COUNT_RUNS, before, None))
+        for kind, (table, _, old) in _REST.items():
+            setattr(found, kind, await conn.fetchval(f"SELECT count(*) FROM {table} WHERE {old}", before, None))
+    return found
+
+
+_COUNT_RUNS: Final = f"""
+    WITH old AS MATERIALIZED (SELECT r.id FROM dag_run AS r WHERE {_OLD_RUN})
+    SELECT (SELECT count(*) FROM old),
+           (SELECT count(*) FROM task_instance WHERE run_id IN (SELECT id FROM old)),
+           (SELECT count(*) FROM task_try WHERE run_id IN (SELECT id FROM old)),
+           (SELECT count(*) FROM xcom WHERE run_id IN (SELECT id FROM old))
+"""
+
+
+async def clean(
+    db: Database,
+    before: datetime,
+    *,
+    partitions: Sequence[int] | None = None,
+    batches: int | None = None,
+    progress: Progress = lambda _: None,
+) -> Removed:
+    """Remove what ended before the aware instant `before`; returns how much that was.
+
+    With `partitions` only what belongs to DAGs of these: what is of no DAG stays then, too. At most
+    `batches` batches (None: until nothing is left). `progress` hears of the sum after each.
+    """
+    total = Removed()
+    after, left = 0, batches
+    while left is None or left > 0:
+        async with db.transaction() as conn:
+            removed, after = await _remove_runs(conn, before, partitions, after)
+        if not removed.runs:
+            break
+        total.add(removed)
+        progress(total)
+        left = None if left is None else left - 1
+    for kind, (table, key, old) in _REST.items():
+        statement = (
+            f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {old} ORDER BY {key} LIMIT $3)"
+        )
+        while left is None or left > 0:
+            async with db.acquire() as conn:
+                number = _count(await conn.execute(statement, before, partitions, _ROWS_PER_BATCH))
+            total.add(Removed(**{kind: number}))
+            progress(total)
+            left = None if left is None else left - 1
+            if number < _ROWS_PER_BATCH:
+                break
+    return total
+
+
+async def _remove_runs(
+    conn: Connection, before: datetime, partitions: Sequence[int] | None, after: int
+) -> tuple[Removed, int]:
+    """One batch of runs behind the key `after`; returns what went and the last key."""
+    runs = [row["id"] for row in await conn.fetch(TAKE_RUNS, before, partitions, after, RUNS_PER_BATCH)]
+    if not runs:
+        return Removed(), after
+    gone = {
+        table: _count(await conn.execute(f"DELETE FROM {table} WHERE run_id = ANY($1::bigint[])", runs))
+        for table in _OF_RUNS
+    }
+    await conn.execute("DELETE FROM dag_run WHERE id = ANY($1::bigint[])", runs)
+    return Removed(len(runs), gone["task_instance"], gone["task_try"], gone["xcom"]), runs[-1]
+
+
+def _count(status: str) -> int:
+    return int(status.rpartition(" ")[2])

@@ -1,0 +1,61 @@
+"""Asset events of a `World`: what waits for which DAG, in place of the queue's tables (db/assets.py)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aiosched.core.assets import AssetId, QueuedAsset, is_met, leaves, triggering_instant, why_not_triggered
+from aiosched.core.messages import AssetTouch
+from aiosched.core.spec import TaskSpec
+from aiosched.core.timetables.assets import condition_of
+from aiosched.db.assets import NewEvent
+from aiosched.db.runs import DagRow, Version
+from aiosched.scheduler.assets import run_by_assets, status_of
+from aiosched.scheduler.holdings import OwnedDag
+from aiosched.scheduler.new_runs import Creation
+
+
+@dataclass(slots=True)
+class AssetQueues:
+    """The assets with news that no run of a DAG has seen, by DAG id."""
+
+    waiting: dict[str, dict[str, QueuedAsset]] = field(default_factory=dict)  # then by the asset's name
+    aliases: dict[str, set[str]] = field(default_factory=dict)
+    events: int = 0
+
+    def record(self, events: Iterable[NewEvent], dags: Iterable[DagRow], versions: dict[int, Version]) -> None:
+        """Queue events for the DAGs that their assets may concern; what waits already becomes newer."""
+        conditions = {row.dag_id: condition_of(versions[row.version_id].spec.timetable) for row in dags}
+        for event in events:
+            self.events += 1
+            asset = AssetId(event.name, event.uri)
+            if event.alias is not None:
+                self.aliases.setdefault(event.alias, set()).add(event.name)
+            for dag_id, condition in conditions.items():
+                if condition is not None and any(is_met(leaf, [asset], self.aliases) for leaf in leaves(condition)):
+                    row = QueuedAsset(self.events, asset, event.timestamp)
+                    self.waiting.setdefault(dag_id, {})[asset.name] = row
+
+    def ready(self, dag: OwnedDag, number: int) -> Creation | None:
+        """The run that what waits for `dag` makes now, if it makes one. Its run id has the `number`, not chance."""
+        queue = list(self.waiting.get(dag.row.dag_id, {}).values())
+        if not queue or why_not_triggered(status_of(dag), queue, self.aliases) is not None:
+            return None
+        at: datetime = triggering_instant(queue)
+        creation = run_by_assets(dag, at)
+        if creation is None:
+            return None
+        run_id = f"{creation.planned.run_type}__{at.isoformat()}_{number:08x}"
+        return dataclasses.replace(creation, planned=dataclasses.replace(creation.planned, run_id=run_id))
+
+    def consume(self, dag_id: str) -> None:
+        """A run has seen everything that waited for the DAG."""
+        self.waiting.pop(dag_id, None)
+
+
+def touches_of(task: TaskSpec) -> tuple[AssetTouch, ...]:
+    """The events that a success of `task` makes: one for each outlet. Aliases name their assets at run time only."""
+    return tuple(AssetTouch(name=ref.name, uri=ref.uri) for ref in task.outlets if not ref.is_alias)
