@@ -100,13 +100,11 @@ class TaskInstance:
             found = await self._services.get_xcoms(self.attempt.key.run, wanted)
             self._fetched.update(zip(wanted, found, strict=True))
 
-    def values_of(self, ref: XComRef) -> Pairs:
-        """The values that `ref` stands for: fetched before, or fetched now from plain code."""
-        found = self._known(ref)
-        if found is None:
+    def texts_of(self, ref: XComRef) -> list[tuple[int, str]]:
+        """The (map index, JSON text) pairs that `ref` stands for: fetched before, or fetched now from plain code."""
+        if ref not in self._fetched:
             self._blocking(self.prefetch([ref]))
-            found = _decoded(self._fetched[ref])
-        return found
+        return self._fetched[ref]
 
     def xcom_pull(
         self,

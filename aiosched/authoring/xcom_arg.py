@@ -5,10 +5,14 @@ Source: the semantics reference, sections 26.1 and 26.2.
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
+
+import msgspec
 
 from aiosched.authoring.checks import fail
 from aiosched.authoring.dependencies import Dependable
@@ -178,22 +182,48 @@ class XComArg(Output):
         Of a mapped task a list, in index order; an index without a value is left out. Raises AioschedError
         when a named key was not pushed.
         """
-        ti = context["ti"]
-        pairs = ti.values_of(self.ref_of(context["task"], ti.map_index))
-        if any(map_index >= 0 for map_index, _ in pairs) or is_mapped(self.operator):
-            indexes = indexes_read(self.operator, context)
-            read = [value for map_index, value in pairs if indexes is None or map_index in indexes]
-            if not _is_one(self.operator, context["task"]):
-                return read
-            pairs = [(0, value) for value in read]
-        if pairs:
-            return pairs[0][1]
+        texts, is_list = self._texts(context)
+        if is_list:
+            return [json.loads(text) for text in texts]
+        if texts:
+            return json.loads(texts[0])
         if self.key == RETURN_VALUE:
             return None
         raise AioschedError(
             f"Task {self.operator.task_id!r} pushed no XCom with the key {self.key!r}. "
             "Return a dict that has it with multiple_outputs=True, or push it with ti.xcom_push()."
         )
+
+    def view(self, context: Context) -> View:
+        """See Output. Decodes only the values that are asked for: there may be thousands of readers."""
+        texts, is_list = self._texts(context)
+        if is_list:
+            return View(len(texts), lambda position: json.loads(texts[position]))
+        items = _items_of(texts[0]) if texts else None
+        if items is None:
+            return super().view(context)  # explains what is wrong with the value
+        if isinstance(items, list):
+            return View(len(items), lambda position: json.loads(bytes(items[position])))
+        pairs = list(items.items())
+        return View(len(pairs), lambda position: (pairs[position][0], json.loads(bytes(pairs[position][1]))))
+
+    def _texts(self, context: Context) -> tuple[list[str], bool]:
+        """The stored values that the running task reads, as JSON; and whether they are the items of a list."""
+        ti = context["ti"]
+        pairs = ti.texts_of(self.ref_of(context["task"], ti.map_index))
+        if not is_mapped(self.operator) and not any(map_index >= 0 for map_index, _ in pairs):
+            return [text for _, text in pairs], False
+        indexes = indexes_read(self.operator, context)
+        texts = [text for map_index, text in pairs if indexes is None or map_index in indexes]
+        return texts, not _is_one(self.operator, context["task"])
+
+
+@lru_cache(maxsize=4)
+def _items_of(text: str) -> list[msgspec.Raw] | dict[str, msgspec.Raw] | None:
+    """The items of a JSON list or object, not decoded yet; None for other JSON."""
+    if text.startswith("["):
+        return msgspec.json.decode(text, type=list[msgspec.Raw])
+    return msgspec.json.decode(text, type=dict[str, msgspec.Raw]) if text.startswith("{") else None
 
 
 def _is_one(source: BaseOperator, reader: BaseOperator) -> bool:

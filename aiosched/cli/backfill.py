@@ -12,6 +12,7 @@ import typer
 from aiosched.cli.options import Conf, DagId, Dsn, Limit, Output, Param, read_conf, read_instant
 from aiosched.cli.output import Columns, Format, chosen, counted, show_list, show_one, talk
 from aiosched.cli.session import ask, say_it_waits, with_database
+from aiosched.cli.spellings import understanding
 from aiosched.core.backfills import Rerun
 from aiosched.errors import TimedOut
 
@@ -24,6 +25,15 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=Fa
 Number = Annotated[int, typer.Argument(metavar="ID", help="The backfill's number.", show_default=False)]
 
 _LOOK_SECONDS: Final = 0.5
+_AIRFLOW_OPTIONS: Final = {
+    "--from-date": "--from",
+    "--to-date": "--to",
+    "--reprocess-behavior": "--rerun",
+    "--max-active-runs": "--max-active",
+    "--run-backwards": "--backwards",
+    "--dag-run-conf": "--conf",
+}
+_AIRFLOW_WORDS: Final = {"--rerun": {"none": "missing", "completed": "all"}}
 
 COLUMNS: Final[Columns[BackfillRow]] = {
     "ID": lambda row: row.id,
@@ -37,7 +47,7 @@ COLUMNS: Final[Columns[BackfillRow]] = {
 }
 
 
-@app.command()
+@app.command(cls=understanding(_AIRFLOW_OPTIONS, _AIRFLOW_WORDS))
 def create(
     dag_id: DagId,
     first: Annotated[str, typer.Option("--from", metavar="T", help="First logical date.", show_default=False)],
@@ -187,3 +197,31 @@ def _fields(row: BackfillRow) -> dict[str, Any]:
 def _fates(answer: Mapping[str, Any]) -> str:
     counts = Counter(date["fate"] for date in answer["dates"])
     return ", ".join(f"{number} {fate}" for fate, number in counts.items()) or "no dates"
+
+
+def as_in_airflow_2(
+    dag_id: DagId,
+    first: Annotated[str, typer.Option("--start-date", "-s", metavar="T")],
+    final: Annotated[str | None, typer.Option("--end-date", "-e", metavar="T")] = None,
+    conf: Conf = None,
+    rerun_failed: Annotated[bool, typer.Option("--rerun-failed-tasks")] = False,
+    reset: Annotated[bool, typer.Option("--reset-dagruns")] = False,
+    backwards: Annotated[bool, typer.Option("--run-backwards", "-B")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n")] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Airflow 2's spelling of `backfill create`; it follows the backfill to its end, as there."""
+    rerun = Rerun.ALL if reset else Rerun.FAILED if rerun_failed else Rerun.MISSING
+    create(
+        dag_id,
+        first,
+        final or first,
+        rerun=rerun,
+        backwards=backwards,
+        conf=conf,
+        dry_run=dry_run,
+        watch=not dry_run,
+        dsn=dsn,
+        output=output,
+    )

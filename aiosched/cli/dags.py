@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli import dag_files, runs
+from aiosched.cli import backfill, dag_files, runs
 from aiosched.cli.options import Conf, DagId, Dsn, Limit, Output, Param, Yes, confirm, read_conf, read_instant
 from aiosched.cli.output import Columns, Format, chosen, show_data, show_list, show_one, talk, write
 from aiosched.cli.session import ANSWER_SECONDS, ask, say_it_waits, with_database
@@ -277,3 +277,4 @@ app.command("check")(dag_files.check)
 app.command("details", hidden=True)(show)
 app.command("list-import-errors", hidden=True)(errors)
 app.command("next-execution", hidden=True)(dag_files.next_)
+app.command("backfill", hidden=True)(backfill.as_in_airflow_2)

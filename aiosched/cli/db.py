@@ -18,6 +18,7 @@ from aiosched.cli.options import Dsn, Output, UsageProblem, Yes, confirm, read_i
 from aiosched.cli.output import console, counted, show_one, talk, write
 from aiosched.cli.secret_files import with_store
 from aiosched.cli.session import address, load, open_database, requester, with_database
+from aiosched.cli.spellings import understanding
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -86,7 +87,7 @@ def reset(yes: Yes = False, dsn: Dsn = None) -> None:
     talk(f"reset database {_with_address(load(database__dsn=dsn).settings, work)}")
 
 
-@app.command()
+@app.command(cls=understanding({"--clean-before-timestamp": "--before"}))
 def clean(
     before: Annotated[
         str, typer.Option("--before", metavar="T", help="Remove what ended before this.", show_default=False)

@@ -16,6 +16,7 @@ from aiosched.cli import clearing, runs, trying
 from aiosched.cli.options import DagId, Dsn, Output, RunRef, TaskId
 from aiosched.cli.output import Columns, Format, chosen, duration, show_list, show_one, talk
 from aiosched.cli.session import load, open_database, with_database
+from aiosched.cli.spellings import understanding
 from aiosched.core.states import FINISHED
 from aiosched.errors import NotFound
 
@@ -31,7 +32,15 @@ MapIndex = Annotated[
     int | None, typer.Option("--map-index", metavar="N", help="Which instance of a mapped task.", show_default=False)
 ]
 
-app.command("clear")(clearing.clear_tasks)
+_AIRFLOW_OPTIONS: Final = {
+    "--start-date": "--from",
+    "-s": "--from",
+    "--end-date": "--to",
+    "-e": "--to",
+    "--task-regex": "--task",
+}
+
+app.command("clear", cls=understanding(_AIRFLOW_OPTIONS))(clearing.clear_tasks)
 app.command("mark")(clearing.mark_task)
 app.command("test")(trying.try_task)
 app.command("render")(trying.render)

@@ -104,8 +104,8 @@ class Tally:
         return self._of_task[task]
 
     def find(self, task: int, map_index: int) -> Instance | None:
-        """The instance of a task with this map index."""
-        group = self._of_task[task]
+        """The instance of a task with this map index; None for a task that the DAG does not have (any more)."""
+        group = self._of_task[task] if 0 <= task < len(self._of_task) else ()
         position = max(map_index, 0)
         if position < len(group) and group[position].map_index == map_index:
             return group[position]

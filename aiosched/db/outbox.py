@@ -23,7 +23,7 @@ class NewCallback(NamedTuple):
     kind: str
     dag_id: str
     run_id: int
-    task_index: int | None = None
+    task_id: str | None = None
     map_index: int | None = None
     try_number: int | None = None
     deadline_index: int | None = None
@@ -38,20 +38,20 @@ class Delivery:
     kind: str
     dag_id: str
     run: int
-    task_index: int | None
+    task_id: str | None
     map_index: int
     try_number: int
     deadline_index: int
     reason: str | None
     given_up: bool
 
-    def call(self, task_id: str | None) -> CallbackCall:
+    def call(self) -> CallbackCall:
         """What the worker gets."""
         return CallbackCall(
             id=self.id,
             kind=self.kind,
             reason=self.reason,
-            task_id=task_id,
+            task_id=self.task_id,
             map_index=self.map_index,
             try_number=self.try_number,
             index=self.deadline_index,
@@ -59,9 +59,9 @@ class Delivery:
 
 
 INSERT_CALLBACKS: Final = """
-    INSERT INTO callback_outbox (partition, kind, dag_id, run_id, task_index, map_index, try_number, deadline_index,
+    INSERT INTO callback_outbox (partition, kind, dag_id, run_id, task_id, map_index, try_number, deadline_index,
                                  reason)
-    SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::int[], $6::int[], $7::smallint[],
+    SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::int[], $7::smallint[],
                          $8::int[], $9::text[])
     RETURNING id, partition
 """
@@ -92,7 +92,7 @@ BEGIN_DELIVERIES: Final = """
        SET attempts = least(attempts + 1, $2), given_up_at = CASE WHEN attempts >= $2 THEN now() END,
            error = CASE WHEN attempts >= $2 THEN coalesce(error, 'its scheduler ended while it ran') ELSE error END
      WHERE id = ANY($1::bigint[]) AND given_up_at IS NULL
-    RETURNING id, kind, dag_id, run_id, task_index, coalesce(map_index, -1), coalesce(try_number, 0),
+    RETURNING id, kind, dag_id, run_id, task_id, coalesce(map_index, -1), coalesce(try_number, 0),
               coalesce(deadline_index, 0), reason, given_up_at IS NOT NULL
 """
 

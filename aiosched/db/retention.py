@@ -15,7 +15,7 @@ from typing import Final
 
 from aiosched.db.engine import Connection, Database
 
-RUNS_PER_BATCH: Final = 100
+RUNS_PER_BATCH: Final = 50
 _ROWS_PER_BATCH: Final = 5_000
 
 Progress = Callable[["Removed"], None]
@@ -64,7 +64,7 @@ TAKE_RUNS: Final = f"""
 """
 _OF_RUNS: Final = ("callback_outbox", "deadline", "deferred_trigger", "xcom", "task_try", "task_instance")
 
-# The rest by kind: what is old, and the column that names a row.
+# The rest by kind: the table, the column that names a row, and what is old in it.
 _REST: Final = {
     "commands": (
         "command",
@@ -75,14 +75,15 @@ _REST: Final = {
     "asset_events": (
         "asset_event",
         "id",
-        "timestamp < $1 AND $2::smallint[] IS NULL AND NOT EXISTS (SELECT 1 FROM asset_queue AS q"
-        " WHERE q.asset_id = asset_event.asset_id AND q.first_at <= asset_event.timestamp)",
+        """timestamp < $1 AND ($2::smallint[] IS NULL OR 0 = ANY($2))
+           AND NOT EXISTS (SELECT 1 FROM asset_queue AS q
+                            WHERE q.asset_id = asset_event.asset_id AND q.first_at <= asset_event.timestamp)""",
     ),
     "schedulers": (
         "scheduler",
         "incarnation",
-        "lease_expires_at < $1 AND $2::smallint[] IS NULL AND NOT EXISTS (SELECT 1 FROM partition_lease AS l"
-        " WHERE l.incarnation = scheduler.incarnation)",
+        """lease_expires_at < $1 AND ($2::smallint[] IS NULL OR 0 = ANY($2))
+           AND NOT EXISTS (SELECT 1 FROM partition_lease AS l WHERE l.incarnation = scheduler.incarnation)""",
     ),
 }
 
@@ -115,7 +116,7 @@ async def clean(
 ) -> Removed:
     """Remove what ended before the aware instant `before`; returns how much that was.
 
-    With `partitions` only what belongs to DAGs of these: what is of no DAG stays then, too. At most
+    With `partitions` only what belongs to DAGs of these; what is of no DAG goes with partition 0. At most
     `batches` batches (None: until nothing is left). `progress` hears of the sum after each.
     """
     total = Removed()

@@ -447,7 +447,7 @@ callback_outbox = Table(
     Column("kind", Text, nullable=False),  # dag_success, dag_failure, task_failure, task_retry, deadline
     Column("dag_id", Text, nullable=False),
     Column("run_id", BigInteger, nullable=False),
-    Column("task_index", Integer),
+    Column("task_id", Text),
     Column("map_index", Integer),
     Column("try_number", SmallInteger),
     Column("deadline_index", Integer),

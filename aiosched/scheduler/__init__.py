@@ -9,6 +9,8 @@ ownership.py      who owns which partitions              lease.py         the le
 pulse.py          how loops rest and wake; timers        metrics.py       figures
 due_runs.py       which runs are due: the decision       claiming.py      who gets a slot: the decision
 new_runs.py       the rows of new runs                   desk.py          what decisions need of a session
+triggers.py       running what deferred tasks wait for   attempts.py      what the executor was given
+outbox.py         delivering callbacks                   deadlines.py     runs that are late
 """
 
 from aiosched.scheduler.events import SchedulerEvent

@@ -126,15 +126,14 @@ async def _prepare(session: Session, conn: Connection, chosen: Collection[int]) 
 
 
 def _attempt(session: Session, delivery: Delivery, run: Run) -> Attempt:
-    version, graph = session.holdings.versions[run.version_id]
-    task_id = None if delivery.task_index is None else graph.task_ids[delivery.task_index]
+    version, _ = session.holdings.versions[run.version_id]
     return Attempt(
         key=AttemptKey(run.key, -1, -1, delivery.id),
         run=run_info(run, version),
-        task_id=task_id or "",
+        task_id=delivery.task_id or "",
         is_async=False,
         max_tries=0,
-        callback=delivery.call(task_id),
+        callback=delivery.call(),
     )
 
 

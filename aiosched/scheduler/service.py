@@ -455,7 +455,7 @@ class Scheduler(Actions):
         if self._busy():
             return False
         holdings = session.holdings
-        if holdings.asset_news:
+        if holdings.asset_news or session.outbox.waiting:
             return False
         for board in holdings.boards.values():
             if not holdings.dags[board.run.dag_id].row.is_paused:

@@ -17,6 +17,7 @@ from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.new_runs import Creation, hold, new_run
 from aiosched.scheduler.pulse import Pulse
 from aiosched.scheduler.session import Attempts
+from aiosched.testing.past import look_back
 from aiosched.testing.rows import Rows
 
 
@@ -58,6 +59,7 @@ class MemoryDesk:
             else:
                 resume(self, run, rows.load_instances(run.key), known, deferrals, rows.recollection(run))
         self._look_back()
+        look_back(holdings, rows)
 
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
@@ -69,6 +71,7 @@ class MemoryDesk:
         created = self.create(creations)
         plan_again(holdings, touched.values())
         created += self._create_by_assets()
+        look_back(holdings, self.rows)
         self._look_back()
         return [run for run in created if run is not None]
 

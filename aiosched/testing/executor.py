@@ -17,6 +17,7 @@ from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskSer
 from aiosched.core.spec import TaskSpec
 from aiosched.testing.assets import touches_of
 from aiosched.testing.endings import NO_TIME, Ending, trigger_ending
+from aiosched.testing.past import length_of
 
 
 class ScriptedExecutor:
@@ -146,6 +147,7 @@ class ScriptedExecutor:
                 xcoms=ending.xcoms,
                 skip=ending.skip,
                 deferral=ending.deferral,
+                map_length=length_of(ending.returns),
                 assets=touches_of(self._task_of(attempt)) if ending.outcome is Outcome.SUCCESS else (),
             )
         )

@@ -72,6 +72,7 @@ class Rows:
     callbacks: list[NewCallback] = field(default_factory=list)
     assets: AssetQueues = field(default_factory=AssetQueues)
     keys: dict[tuple[str, str], int] = field(default_factory=dict)  # of runs, by DAG id and run id
+    of_dag: dict[str, list[int]] = field(default_factory=dict)  # the same by DAG id, in order
     _dates: set[tuple[str, datetime]] = field(default_factory=set)
     _last: dict[str, tuple[datetime, DataInterval]] = field(default_factory=dict)
     _unfinished: dict[int, None] = field(default_factory=dict)
@@ -87,6 +88,7 @@ class Rows:
             return None
         self._number += 1
         key = self.keys[name] = self._number
+        self.of_dag.setdefault(new.dag_id, []).append(key)
         if date is not None:
             self._dates.add(date)
         self.runs[key] = Run(
@@ -166,12 +168,7 @@ class Rows:
     def commit(self, batch: Batch) -> None:
         """Apply all of `batch`, or raise StaleRows and apply nothing."""
         self._check(batch)
-        for key, task in batch.expanded:
-            row = self.instances[key].pop((task, -1))
-            self.instances[key][task, 0] = row._replace(map_index=0)
-        for key, task, map_index, max_tries in batch.created:
-            new = Instance(task, map_index, max_tries=max_tries)
-            self.instances[key][task, map_index] = _new_row(key, new)
+        self._grow(batch)
         for change in batch.instances:
             self.instances[change.run_id][change.task_index, change.map_index] = change
         for run in batch.runs:
@@ -181,7 +178,7 @@ class Rows:
                 setattr(row, name, getattr(run, name))
             if row.state in RUN_FINISHED:
                 self._unfinished.pop(run.id, None)
-                if not self.keep_finished:
+                if not (self.keep_finished or self._is_looked_back_at(row)):
                     self._forget(run.id)
             else:
                 self._unfinished[run.id] = None
@@ -210,9 +207,17 @@ class Rows:
         for dag_id, limit in batch.failing.items():
             self._pause_failing(dag_id, limit, batch)
 
+    def _grow(self, batch: Batch) -> None:
+        """New rows of mapped tasks; the first one's row is there already, with map index -1."""
+        for run, task in batch.expanded:
+            unmapped = self.instances[run].pop((task, -1))
+            self.instances[run][task, 0] = unmapped._replace(map_index=0)
+        for run, task, map_index, max_tries in batch.created:
+            self.instances[run][task, map_index] = _new_row(run, Instance(task, map_index, max_tries=max_tries))
+
     def _pause_failing(self, dag_id: str, limit: int, batch: Batch) -> None:
         """As db/deadlines.py: pause a DAG whose newest runs, as many as its limit, have all failed."""
-        runs = sorted((run.run_after, run.key) for run in self.runs.values() if run.dag_id == dag_id)[-limit:]
+        runs = sorted((self.runs[key].run_after, key) for key in self.of_dag.get(dag_id, ()))[-limit:]
         failed = sum(self.runs[key].state is RunState.FAILED for _, key in runs)
         if failed == limit and not self.dags[dag_id].is_paused:
             self.dags[dag_id] = dataclasses.replace(self.dags[dag_id], is_paused=True)
@@ -240,6 +245,10 @@ class Rows:
             pool = self.pools.get(name)
             if delta and (pool is None or (0 <= pool.slots < pool.used + delta and delta > 0)):
                 raise StaleRows(f"The pool {name!r} has no room for {delta} slots: {pool}")
+
+    def _is_looked_back_at(self, run: Run) -> bool:
+        tasks = self.versions[run.version_id].spec.tasks
+        return any(task.depends_on_past or task.wait_for_downstream for task in tasks)
 
     def _forget(self, run: int) -> None:
         for task, index in self.instances.pop(run):

@@ -35,7 +35,7 @@ class View:
     def runs(self, dag_id: str) -> list[Run]:
         """The stored runs of a DAG in the order of their creation. Not to be changed."""
         self._dag(dag_id)
-        return [run for run in self.rows.runs.values() if run.dag_id == dag_id]
+        return [self.rows.runs[key] for key in self.rows.of_dag.get(dag_id, ())]
 
     def run(self, dag_id: str, run_id: str) -> Run:
         """A stored run; raises NotFound."""

@@ -9,7 +9,7 @@ import pytest
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import DAG, Asset, CronTriggerTimetable, EmptyOperator, Param
-from aiosched.core.spec import AssetRef, LiteralLength, MappingSpec
+from aiosched.core.spec import AssetRef, LiteralLength, MappingSpec, TaskOutput
 from aiosched.core.states import RunState, TaskState
 from aiosched.db.journal import PoolRow
 from aiosched.errors import AioschedError, NotFound, ParamError, Refused, StaleRows
@@ -263,6 +263,57 @@ async def test_tasks_that_are_mapped_over_literal_values_have_their_map_index() 
         await it.run_until_idle()
 
         assert it.states("d", run) == {("a", 0): "success", ("a", 1): "success", ("a", 2): "success", "b": "success"}
+
+
+@pytest.mark.parametrize("accident", [None, "restart", "crash"])
+async def test_a_task_is_mapped_over_what_another_one_returned(accident: str | None) -> None:
+    async with world() as it:
+        mapping = MappingSpec(inputs=(TaskOutput(task_id="list"),))
+        it.add(dag("d", task("list"), task("each", after="list", mapping=mapping), task("end", after="each")))
+        it.script("d", "list", returns=["x", "y", "z"])
+        run = it.trigger("d")
+        await it.run_for(minutes(1.5))
+
+        if accident is not None:
+            getattr(it, accident)()
+        await it.run_until_idle()
+
+        assert set(it.states("d", run).values()) == {"success"}
+        assert [name for name in it.states("d", run) if name not in ("list", "end")] == [("each", n) for n in range(3)]
+
+
+# ---- the past ----
+
+
+@pytest.mark.parametrize("accident", [None, "restart"])
+async def test_a_task_that_depends_on_its_past_waits_for_it(accident: str | None) -> None:
+    async with world() as it:
+        it.add(
+            dag(
+                "d", task("a", depends_on_past=True), schedule="@hourly",
+                start_date=NEW_YEAR - timedelta(hours=3), catchup=True,
+            )
+        )  # fmt: skip
+        await it.run_for(minutes(0.5))
+        first = [it.states("d", run.run_id)["a"] for run in it.runs("d")]
+
+        if accident is not None:
+            getattr(it, accident)()
+        await it.run_for(minutes(30))
+
+        assert first == ["running", None, None]
+        assert [it.task("d", run.run_id, "a").end_date for run in it.runs("d")] == [at(0, n) for n in (1, 2, 3)]
+
+
+async def test_a_failure_in_the_past_holds_up_what_depends_on_it() -> None:
+    async with world() as it:
+        spec = dag("d", task("a", depends_on_past=True), schedule="@hourly", start_date=NEW_YEAR, catchup=True)
+        it.add(spec)
+        it.script("d", "a", lambda attempt: fails() if attempt.run.logical_date == at(1) else None)
+
+        await it.run_until(at(5, 30))
+
+        assert [it.states("d", run.run_id)["a"] for run in it.runs("d")] == ["success", "failed", None, None, None]
 
 
 # ---- assets ----

@@ -95,7 +95,7 @@ def upgrade() -> None:
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("dag_id", sa.Text(), nullable=False),
         sa.Column("run_id", sa.BigInteger(), nullable=False),
-        sa.Column("task_index", sa.Integer(), nullable=True),
+        sa.Column("task_id", sa.Text(), nullable=True),
         sa.Column("map_index", sa.Integer(), nullable=True),
         sa.Column("try_number", sa.SmallInteger(), nullable=True),
         sa.Column("deadline_index", sa.Integer(), nullable=True),

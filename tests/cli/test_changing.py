@@ -1,0 +1,328 @@
+"""Clearing, marking, backfills, `tasks render` and `tasks test` from the command line, with a living scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.cli.serving import serve, stop, wait_for
+from tests.conftest import TEMPLATE, Server
+
+DAGS = """
+from datetime import UTC, datetime
+from aiosched import DAG, BashOperator, dag, task
+
+@dag(params={"n": 1})
+def steps():
+    @task
+    async def first():
+        return "one"
+    @task
+    async def second(before): ...
+    second(first())
+
+@dag()
+def broken():
+    @task
+    async def fail():
+        raise ValueError("boom")
+    @task
+    async def after(): ...
+    fail() >> after()
+
+@dag(schedule="@daily", start_date=datetime(2026, 1, 1, tzinfo=UTC), catchup=False, is_paused_upon_creation=True)
+def daily():
+    @task
+    async def work(): ...
+    work()
+
+@dag(schedule="@daily", start_date=datetime(2026, 1, 1, tzinfo=UTC), catchup=False)
+def failing():
+    @task
+    async def work():
+        raise ValueError("boom")
+    work()
+
+with DAG("shown"):
+    BashOperator(
+        task_id="say",
+        bash_command="echo {{ ds }} {{ params.get('x') or dag_run.conf.x }} {{ var.value.greeting }}",
+        env={"API_TOKEN": "{{ var.value.api_token }}"},
+    )
+
+for dag_function in (steps, broken, daily, failing):
+    dag_function()
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("changing")
+    (folder / "dags").mkdir()
+    (folder / "dags" / "all.py").write_text(DAGS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def live(server: Server, place: Path) -> Iterator[Cli]:
+    """The command line beside a living scheduler that has parsed DAGS."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        dsn = runner.run(server.create(TEMPLATE))
+    with serve(place, dsn, "--grace", "0") as process:
+        wait_for(process, "ready")
+        yield Cli(dsn, place / "home")
+        said = stop(process)
+        assert process.returncode == 0, said
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(server.drop(dsn))
+
+
+@pytest.fixture
+def dags(place: Path) -> list[str]:
+    return ["--dags", str(place / "dags")]
+
+
+def ended(live: Cli, dag_id: str, run_id: str) -> str:
+    """The state in which a run has ended."""
+    return str(live.json("runs", "watch", dag_id, run_id, code=1 if dag_id == "broken" else 0)["state"])
+
+
+# -- clear --------------------------------------------------------------------------------------
+
+
+def test_tasks_clear_runs_tasks_again(live: Cli) -> None:
+    live("dags", "trigger", "steps", "--run-id", "again", "--wait")
+
+    result = live("tasks", "clear", "steps", "--run", "again", "--task", "^second$", "--yes", "-o", "json")
+
+    answer = json.loads(result.stdout)
+    assert (answer["count"], answer["runs"], answer["states"]) == (1, ["again"], {"success": 1})
+    assert "cleared 1 task instance in 1 run (1 success)" in result.stderr
+    assert ended(live, "steps", "again") == "success"
+    tries = {task: live.json("tasks", "show", "steps", "again", task)["try_number"] for task in ("first", "second")}
+    assert tries == {"first": 1, "second": 2}
+
+
+def test_a_dry_run_shows_what_would_be_cleared_and_changes_nothing(live: Cli) -> None:
+    live("dags", "trigger", "broken", "--run-id", "looked_at", "--wait", code=1)
+
+    result = live("tasks", "clear", "broken", "-r", "looked_at", "--only-failed", "--dry-run")
+
+    assert [line.split("\t") for line in result.stdout.splitlines()] == [
+        ["looked_at", "fail", "failed", "1"],
+        ["looked_at", "after", "upstream_failed", "0"],
+    ]
+    assert "would clear 2 task instances in 1 run (1 failed, 1 upstream_failed)" in result.stderr
+    assert live.json("runs", "show", "broken", "looked_at")["state"] == "failed"
+
+
+def test_where_nobody_can_be_asked_a_clear_needs_yes(live: Cli) -> None:
+    live("dags", "trigger", "steps", "--run-id", "asked", "--wait")
+
+    refused = live("tasks", "clear", "steps", "--run", "asked", code=2)
+
+    assert "Clear 2 task instances in 1 run (2 success) of steps? Add --yes" in refused.stderr
+    assert live.json("tasks", "show", "steps", "asked", "first")["try_number"] == 1
+
+
+def test_a_clear_that_means_nothing_says_so(live: Cli) -> None:
+    live("dags", "trigger", "steps", "--run-id", "fine", "--wait")
+
+    result = live("tasks", "clear", "steps", "--run", "fine", "--only-failed", "--yes")
+
+    assert result.stdout == ""
+    assert "nothing matches" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("tasks", "clear", "ghost", "--yes"), 3, "no DAG 'ghost'"),
+        (("tasks", "clear", "steps", "--run", "ghost", "--yes"), 3, "ghost"),
+        (("tasks", "clear", "steps", "--task", "(", "--yes"), 4, "not a regular expression"),
+        (("tasks", "clear", "steps", "--from", "yesterday"), 2, "--from yesterday: write a date"),
+        (("tasks", "mark", "steps", "ghost", "first", "success"), 3, "ghost"),
+        (("tasks", "mark", "steps", "latest", "ghost", "success"), 4, "no task or task group 'ghost'"),
+        (("tasks", "mark", "steps", "latest", "first", "running"), 2, "running"),
+        (("runs", "mark", "steps", "ghost", "failed"), 3, "ghost"),
+        (("runs", "mark", "steps", "latest", "running"), 2, "running"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_cleared_or_marked(live: Cli, words: tuple[str, ...], code: int, said: str) -> None:
+    live("dags", "trigger", "steps", "--wait")
+
+    assert said in live(*words, code=code).stderr
+
+
+def test_runs_clear_runs_a_whole_run_again(live: Cli) -> None:
+    live("dags", "trigger", "steps", "--run-id", "whole", "--wait")
+
+    assert live.json("runs", "clear", "steps", "whole", "--yes")["count"] == 2
+
+    assert ended(live, "steps", "whole") == "success"
+    assert live.json("tasks", "show", "steps", "whole", "first")["try_number"] == 2
+
+
+def test_airflows_options_of_tasks_clear_are_understood(live: Cli) -> None:
+    live("dags", "trigger", "steps", "--logical-date", "2026-02-01", "--wait")
+
+    answer = live.json(
+        "tasks", "clear", "steps", "-s", "2026-02-01", "--end-date=2026-02-02", "-t", "first", "--dry-run"
+    )
+
+    assert [one["task_id"] for one in answer["instances"]] == ["first"]
+
+
+# -- mark ---------------------------------------------------------------------------------------
+
+
+def test_tasks_mark_lets_what_failed_behind_it_run(live: Cli) -> None:
+    live("dags", "trigger", "broken", "--run-id", "rescued", "--wait", code=1)
+    preview = live("tasks", "mark", "broken", "rescued", "fail", "success", "--dry-run")
+    assert "would mark 1 task instance in 1 run (1 failed)" in preview.stderr
+
+    result = live("tasks", "mark", "broken", "rescued", "fail", "success", "-o", "json")
+
+    assert json.loads(result.stdout)["count"] == 1
+    assert "marked success: 1 task instance" in result.stderr
+    assert live.json("runs", "watch", "broken", "rescued")["state"] == "success"
+    assert live.json("tasks", "show", "broken", "rescued", "after")["state"] == "success"
+
+
+def test_runs_mark_gives_a_run_a_state(live: Cli) -> None:
+    live("dags", "trigger", "broken", "--run-id", "forgiven", "--wait", code=1)
+
+    result = live("runs", "mark", "broken", "forgiven", "success", "-o", "json")
+
+    assert json.loads(result.stdout) == {"run_id": "forgiven", "state": "success"}
+    assert live.json("runs", "show", "broken", "forgiven")["state"] == "success"
+
+
+# -- backfill -----------------------------------------------------------------------------------
+
+
+def test_a_backfill_is_looked_at_created_and_followed_to_its_end(live: Cli) -> None:
+    live("dags", "unpause", "daily")
+    dates = ("--from", "2026-01-03", "--to", "2026-01-05")
+    preview = live("backfill", "create", "daily", *dates, "--dry-run")
+    assert preview.stdout.splitlines()[0] == "2026-01-03T00:00:00+00:00\tcreate"
+    assert "would be: 3 create" in preview.stderr
+
+    result = live("backfill", "create", "daily", *dates, "--max-active", "1", "--watch", "-o", "json")
+
+    row = json.loads(result.stdout)
+    assert (row["total"], row["finished"], row["failed"], row["max_active_runs"]) == (3, 3, 0, 1)
+    assert row["completed_at"] is not None
+    shown = live.json("backfill", "show", str(row["id"]))
+    assert shown == row
+    assert [one["id"] for one in live.json("backfill", "list", "--dag", "daily")] == [row["id"]]
+    again = live.json("backfill", "create", "daily", *dates, "--rerun", "failed")
+    assert {date["fate"] for date in again["dates"]} == {"already exists"}
+
+
+def test_a_backfill_with_a_failed_run_exits_1_when_it_was_followed(live: Cli) -> None:
+    dates = ("--from", "2026-01-03", "--to", "2026-01-04")
+
+    row = live.json("backfill", "create", "failing", *dates, "--watch", code=1)
+
+    assert row["failed"] == 2
+
+
+def test_a_backfill_can_be_paused_resumed_and_cancelled(live: Cli) -> None:
+    live("dags", "pause", "daily")
+    dates = ("--from", "2026-02-03", "--to", "2026-02-05")
+    number = str(live.json("backfill", "create", "daily", *dates)["id"])
+
+    assert f"paused backfill {number}" in live("backfill", "pause", number).stderr
+    assert live.lines("backfill", "list", "--dag", "daily")[0][2] == "paused"
+    late = live("backfill", "create", "daily", *dates, code=4)
+    assert "unfinished backfill" in late.stderr
+    assert f"resumed backfill {number}" in live("backfill", "resume", number).stderr
+    assert live.lines("backfill", "list", "--dag", "daily")[0][2] == "running"
+    assert f"cancelled backfill {number}, 3 queued runs failed" in live("backfill", "cancel", number).stderr
+    assert live.lines("backfill", "list", "--dag", "daily")[0][2] == "cancelled"
+    assert live("backfill", "cancel", number, code=3)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("create", "ghost", "--from", "2026-01-01", "--to", "2026-01-02"), 3, "no DAG 'ghost'"),
+        (("create", "steps", "--from", "2026-01-01", "--to", "2026-01-02"), 4, "has no dates to backfill"),
+        (("create", "daily", "--from", "2026-01-02", "--to", "2026-01-01"), 4, "swap the two dates"),
+        (("create", "daily", "--from", "soon", "--to", "2026-01-01"), 2, "--from soon: write a date"),
+        (("create", "daily", "--from", "2026-01-01", "--to", "2026-01-02", "--max-active", "0"), 2, "max-active"),
+        (("create", "daily", "--from", "2026-01-01", "--to", "2026-01-02", "--rerun", "some"), 2, "rerun"),
+        (("show", "12345"), 3, "no backfill 12345"),
+        (("pause", "12345"), 3, "no backfill 12345"),
+    ],
+    ids=str,
+)
+def test_a_backfill_that_cannot_be(live: Cli, words: tuple[str, ...], code: int, said: str) -> None:
+    assert said in live("backfill", *words, code=code).stderr
+
+
+def test_following_a_backfill_has_a_limit(live: Cli) -> None:
+    live("dags", "pause", "daily")
+    dates = ("--from", "2026-03-03", "--to", "2026-03-03")
+
+    result = live("backfill", "create", "daily", *dates, "--watch", "--timeout", "0.5", code=124)
+
+    assert "goes on; see `aiosched backfill show" in result.stderr
+    live("backfill", "cancel", str(live.json("backfill", "list", "--dag", "daily")[0]["id"]))
+
+
+def test_airflows_spellings_of_a_backfill_are_understood(live: Cli) -> None:
+    dates = {"from": "2026-04-03", "to": "2026-04-04"}
+    three = ("--from-date", dates["from"], f"--to-date={dates['to']}", "--reprocess-behavior", "none")
+
+    assert len(live.json("backfill", "create", "daily", *three, "--dry-run", "--run-backwards")["dates"]) == 2
+    two = live.json("dags", "backfill", "daily", "-s", dates["from"], "-e", dates["to"], "--dry-run")
+    assert [date["fate"] for date in two["dates"]] == ["create", "create"]
+    assert "dags backfill" not in live("dags", "--help").stdout
+
+
+# -- render and test ----------------------------------------------------------------------------
+
+
+def test_tasks_render_shows_the_template_fields_of_a_run_with_secrets_hidden(live: Cli, dags: list[str]) -> None:
+    live("variables", "set", "greeting", "hello")
+    live("variables", "set", "api_token", "s3cr3t-value")
+    live("dags", "trigger", "shown", "--logical-date", "2026-05-01", "-p", "x=7", "--wait")
+
+    fields: dict[str, Any] = live.json("tasks", "render", "shown", "2026-05-01", "say", *dags)
+
+    assert fields["bash_command"] == "echo 2026-05-01 7 hello"
+    assert fields["env"] == {"API_TOKEN": "***"}
+    assert live.json("tasks", "show", "shown", "2026-05-01", "say")["try_number"] == 1
+
+
+def test_tasks_render_fills_in_what_other_tasks_returned(live: Cli, dags: list[str]) -> None:
+    live("dags", "trigger", "steps", "--run-id", "rendered", "--wait")
+
+    fields = live.json("tasks", "render", "steps", "rendered", "second", *dags)
+
+    assert "one" in json.dumps(fields)
+
+
+def test_tasks_render_of_what_is_not_there(live: Cli, dags: list[str]) -> None:
+    assert "ghost" in live("tasks", "render", "steps", "ghost", "first", *dags, code=3).stderr
+    live("dags", "trigger", "steps", "--wait")
+    assert "ghost" in live("tasks", "render", "steps", "latest", "ghost", *dags, code=3).stderr
+
+
+def test_tasks_test_runs_one_task_without_a_database(cli: Cli, dags: list[str]) -> None:
+    assert cli.json("tasks", "test", "steps", "first", *dags) == {
+        "state": "success",
+        "tasks": [{"task_id": "first", "map_index": -1, "state": "success", "try_number": 1}],
+    }
+    failed = cli.json("tasks", "test", "broken", "fail", "2026-01-01", *dags, code=1)
+    assert failed["state"] == "failed"
+    assert "no task 'ghost'" in cli("tasks", "test", "steps", "ghost", *dags, code=3).stderr

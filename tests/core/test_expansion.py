@@ -1,0 +1,395 @@
+"""How mapped tasks get their instances, and how these depend on each other. Source: the semantics reference, 26."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from board_player import NOW
+from graph_builders import in_a_mapped_group, mapped, over, setup, task, teardown
+from mapping_builders import at, begin, begun, clear, finish, reread, seen
+
+from aiosched.core.board import Board
+from aiosched.core.graph import Graph
+from aiosched.core.messages import Outcome, SkipDecision
+from aiosched.core.spec import DagSpec, GroupSpec, TaskSpec
+from aiosched.core.states import RunState, TaskState
+
+FAILED, SKIPPED = Outcome.FAILED, Outcome.SKIPPED
+
+
+class TestExpanding:
+    def test_literal_values_are_expanded_when_the_run_is_made(self) -> None:
+        board = begun(mapped("m", inputs=over(2)), task("c", "m"))
+
+        assert seen(board) == {"m[0]": "scheduled", "m[1]": "scheduled", "c": "none"}
+
+    def test_nothing_to_map_over_is_one_instance_that_is_skipped(self) -> None:
+        board = begun(mapped("m", inputs=over(0)), task("c", "m", trigger_rule="all_done"))
+
+        assert seen(board) == {"m": "skipped", "c": "scheduled"}
+
+    def test_a_return_value_expands_its_reader(self) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p")), task("c", "m"))
+        assert seen(board)["m"] == "none"
+
+        finish(board, "p", value=3)
+
+        assert seen(board) == {f"m[{n}]": "scheduled" for n in range(3)} | {"p": "success", "c": "none"}
+        assert [i.map_index for i in board.effects.expanded] == [0]
+        assert [i.map_index for i in board.effects.created] == [1, 2]
+        finish(board, "m[0]", "m[1]")
+        assert seen(board)["c"] == "none"
+        finish(board, "m[2]")
+        assert seen(board)["c"] == "scheduled"
+
+    @pytest.mark.parametrize(
+        ("value", "expected"),
+        [
+            (0, "skipped"),
+            (None, "upstream_failed"),
+            ("17", "upstream_failed"),
+            ('{"a": 1}', "expanded"),
+        ],
+    )
+    def test_what_cannot_be_counted_fails_its_reader(self, value: int | str | None, expected: str) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p")))
+
+        finish(board, "p", value=value)
+
+        assert seen(board) == {"p": "success"} | ({"m[0]": "scheduled"} if expected == "expanded" else {"m": expected})
+
+    def test_several_arguments_make_every_combination(self) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p", 2)))
+
+        finish(board, "p", value=3)
+
+        assert len(seen(board)) == 1 + 6
+
+    def test_a_mapped_producer_counts_the_values_that_it_returned(self) -> None:
+        board = begun(mapped("m", inputs=over(4)), mapped("c", "m", inputs=over("m"), trigger_rule="all_done"))
+
+        finish(board, "m[0]", value='"text"')
+        finish(board, "m[1]", ending=FAILED)
+        finish(board, "m[2]")  # returned None: nothing is pushed
+        assert seen(board)["c"] == "none"
+        finish(board, "m[3]", value=1)
+
+        assert {name: state for name, state in seen(board).items() if name[0] == "c"} == {
+            "c[0]": "scheduled",
+            "c[1]": "scheduled",
+        }
+
+    def test_expanding_is_done_once_however_often_one_looks(self) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p")))
+        finish(board, "p", value=2)
+        before = seen(board)
+
+        board.evaluate(NOW)
+        again = reread(board, [("p", 2)])
+
+        assert seen(board) == seen(again) == before
+        assert not again.effects.expanded and not again.effects.created
+
+    def test_a_removed_index_is_decided_by_the_number_of_successes(self) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p")), mapped("n", "m", inputs=over(3)))
+        finish(board, "p", value=2)
+        finish(board, "m[0]", "m[1]")
+        finish(board, "n[0]", "n[1]", "n[2]")
+        clear(board, "p", "m[0]", "m[1]", "n[0]", "n[1]", "n[2]")
+
+        finish(board, "p", value=1)
+        finish(board, "m[0]")
+
+        assert seen(board) == {
+            "p": "success", "m[0]": "success", "m[1]": "removed",
+            "n[0]": "scheduled", "n[1]": "removed", "n[2]": "removed",
+        }  # fmt: skip
+
+
+class TestLaterChanges:
+    @pytest.mark.parametrize(
+        ("length", "states"),
+        [
+            (3, {"m[0]": "scheduled", "m[1]": "scheduled", "m[2]": "scheduled"}),
+            (2, {"m[0]": "scheduled", "m[1]": "scheduled"}),
+            (1, {"m[0]": "scheduled", "m[1]": "removed"}),
+            (0, {"m[0]": "removed", "m[1]": "removed"}),
+            (None, {"m[0]": "scheduled", "m[1]": "scheduled"}),
+        ],
+    )
+    @pytest.mark.parametrize("rebuilt", [False, True])
+    def test_a_producer_that_runs_again_may_change_the_number(
+        self, length: int | None, states: dict[str, str], rebuilt: bool
+    ) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p")))
+        finish(board, "p", value=2)
+        finish(board, "m[0]", "m[1]")
+        clear(board, "p", "m[0]", "m[1]")
+        if rebuilt:
+            board = reread(board, [("p", 2)])
+
+        finish(board, "p", value=length)
+
+        assert {name: state for name, state in seen(board).items() if name != "p"} == states
+
+    def test_an_index_that_comes_back_is_restored(self) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p")))
+        finish(board, "p", value=2)
+        finish(board, "m[0]", "m[1]")
+        clear(board, "p", "m[0]")
+        finish(board, "p", value=1)
+        assert seen(board)["m[1]"] == "removed"
+        finish(board, "m[0]")
+
+        clear(board, "p", "m[0]")
+        finish(board, "p", value=3)
+
+        assert seen(board) == {"p": "success"} | {f"m[{n}]": "scheduled" for n in range(3)}
+
+    def test_a_running_index_that_is_not_needed_any_more_is_stopped(self) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p"), trigger_rule="all_done"))
+        finish(board, "p", value=2)
+        finish(board, "m[0]")
+        running = at(board, "m[1]")
+        board.effects.ready.remove(running)
+        board.grant(running, NOW, 1)
+        clear(board, "p", "m[0]")
+
+        finish(board, "p", value=1)
+
+        assert running.state is TaskState.REMOVED
+        assert board.key(running) in board.effects.cancelled
+
+
+class TestProducers:
+    @pytest.mark.parametrize(
+        ("endings", "expected"),
+        [
+            ([], "none"),
+            ([Outcome.SUCCESS], "none"),
+            ([FAILED], "upstream_failed"),  # at once, whatever the others do
+            ([SKIPPED], "skipped"),
+            ([SKIPPED, FAILED], "upstream_failed"),
+            ([Outcome.SUCCESS, FAILED], "upstream_failed"),
+        ],
+    )
+    def test_the_producers_are_looked_at_whatever_the_rule(self, endings: list[Outcome], expected: str) -> None:
+        rule = "all_done" if SKIPPED not in endings or FAILED not in endings else "none_skipped"
+        board = begun(
+            task("p"), task("q"), task("r"), mapped("m", "p", "q", "r", inputs=over("p", "q"), trigger_rule=rule)
+        )
+
+        for name, ending in zip("qp", endings, strict=False):
+            if at(board, "m").state is TaskState.NONE:
+                finish(board, name, ending=ending, value=1 if ending is Outcome.SUCCESS else None)
+
+        if endings == [SKIPPED, FAILED]:
+            expected = "skipped"  # the first one settles it
+        assert seen(board)["m"] == expected
+
+    def test_a_removed_producer_is_no_reason_to_run(self) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p"), trigger_rule="all_done"))
+        gone = at(board, "p")
+        gone.state = gone.stored_state = TaskState.REMOVED
+
+        again = reread(board)
+
+        assert seen(again)["m"] == "none"
+
+    def test_an_expanded_producer_does_not_block_by_its_failures(self) -> None:
+        board = begun(mapped("m", inputs=over(3)), mapped("c", "m", inputs=over("m"), trigger_rule="all_done"))
+
+        finish(board, "m[0]", "m[2]", value=1)
+        finish(board, "m[1]", ending=FAILED)
+
+        assert [state for name, state in seen(board).items() if name[0] == "c"] == ["scheduled"] * 2
+
+    def test_an_early_rule_over_several_producers_may_pass_too_soon(self) -> None:
+        board = begun(task("p"), task("q"), mapped("m", "p", "q", inputs=over("p", "q"), trigger_rule="one_success"))
+
+        finish(board, "p", value=2)
+
+        assert seen(board)["m"] == "upstream_failed"
+
+    def test_a_producer_that_expanded_to_nothing_skips_its_reader(self) -> None:
+        board = begun(
+            mapped("m", inputs=over(0)), mapped("c", "m", inputs=over("m"), trigger_rule="all_done"), task("end", "c")
+        )
+
+        assert seen(board) == {"m": "skipped", "c": "skipped", "end": "skipped"}
+
+
+class TestGroups:
+    def test_inside_a_group_an_index_depends_on_its_own_index_only(self) -> None:
+        board = begin(in_a_mapped_group(2, task("a"), task("b", "a"), outside=(task("c", "b"),)))
+
+        finish(board, "a[0]")
+        assert seen(board) == {"a[0]": "success", "a[1]": "scheduled", "b[0]": "scheduled", "b[1]": "none", "c": "none"}
+        finish(board, "b[0]")  # depth first
+        finish(board, "a[1]", ending=FAILED)
+
+        assert seen(board) == {
+            "a[0]": "success", "a[1]": "failed", "b[0]": "success", "b[1]": "upstream_failed", "c": "upstream_failed",
+        }  # fmt: skip
+
+    def test_a_group_over_a_return_value_expands_as_soon_as_it_is_known(self) -> None:
+        board = begin(
+            in_a_mapped_group(over("p"), task("a", "p"), task("b", "a"), task("x", "b"), outside=(task("p"),))
+        )
+        assert set(seen(board)) == {"p", "a", "b", "x"}
+
+        finish(board, "p", value=2)
+        assert [name for name in seen(board) if name[0] != "p"] == ["a[0]", "a[1]", "b[0]", "b[1]", "x[0]", "x[1]"]
+        finish(board, "a[1]")
+        finish(board, "b[1]")
+
+        assert seen(board) == {
+            "p": "success", "a[0]": "scheduled", "a[1]": "success", "b[0]": "none", "b[1]": "success",
+            "x[0]": "none", "x[1]": "scheduled",
+        }  # fmt: skip
+
+    @pytest.mark.parametrize("value", [0, None])
+    def test_a_group_that_cannot_be_expanded_ends_with_all_its_tasks(self, value: int | None) -> None:
+        board = begin(in_a_mapped_group(over("p"), task("a", "p"), task("b", "a"), outside=(task("p"),)))
+
+        finish(board, "p", value=value)
+
+        ended = "skipped" if value == 0 else "upstream_failed"
+        assert seen(board) == {"p": "success", "a": ended, "b": ended}
+
+    def test_a_group_whose_producer_fails_fails_with_all_its_tasks(self) -> None:
+        inside = (task("a", "p", trigger_rule="all_done"), task("b", "a", trigger_rule="all_done"))
+        board = begin(in_a_mapped_group(over("p"), *inside, outside=(task("p"),)))
+
+        finish(board, "p", ending=FAILED)
+
+        assert seen(board) == {"p": "failed", "a": "upstream_failed", "b": "upstream_failed"}
+
+    @pytest.mark.parametrize("rule", ["one_success", "one_done", "none_failed_min_one_success"])
+    def test_an_unexpanded_task_with_an_early_rule_looks_at_all_instances(self, rule: str) -> None:
+        inside = (task("a", "p"), task("b", "a", trigger_rule=rule))
+        board = begin(in_a_mapped_group(over("p"), *inside, outside=(task("p"),)))
+
+        finish(board, "p", value=2)
+        assert seen(board)["b"] == "none"
+        finish(board, "a[0]")
+        if rule == "none_failed_min_one_success":
+            assert seen(board)["b"] == "none"
+            finish(board, "a[1]")
+
+        assert seen(board)["b[0]"] == "scheduled"
+        assert seen(board)["b[1]"] == ("scheduled" if rule == "none_failed_min_one_success" else "none")
+
+    def test_a_task_mapped_over_a_groups_output_depends_on_all_its_instances(self) -> None:
+        consumer = mapped("c", "b", inputs=over("b"))
+        board = begin(in_a_mapped_group(2, task("a"), task("b", "a"), outside=(consumer,)))
+
+        finish(board, "a[0]", "a[1]")
+        finish(board, "b[0]", value='"x"')
+        assert seen(board)["c"] == "none"
+        finish(board, "b[1]", value='"y"')
+
+        assert (seen(board)["c[0]"], seen(board)["c[1]"]) == ("scheduled", "scheduled")
+
+    def test_a_branch_in_a_group_decides_for_its_own_index(self) -> None:
+        inside = (task("branch"), task("a", "branch"), task("b", "branch"))
+        board = begin(in_a_mapped_group(2, *inside))
+
+        finish(board, "branch[0]", ending=SkipDecision(followed=("a",)))
+        finish(board, "branch[1]", ending=SkipDecision(followed=("b",)))
+
+        assert {n: s for n, s in seen(board).items() if n[0] in "ab" and n[1] == "["} == {
+            "a[0]": "scheduled", "a[1]": "skipped", "b[0]": "skipped", "b[1]": "scheduled",
+        }  # fmt: skip
+
+    def test_setups_and_teardowns_in_a_group_stay_within_their_index(self) -> None:
+        inside = (setup("s"), task("w", "s"), task("v", "w"), teardown("t", "s", "v"))
+        board = begin(in_a_mapped_group(2, *inside))
+
+        finish(board, "s[0]")
+        finish(board, "s[1]", ending=FAILED)
+        finish(board, "w[0]")
+        finish(board, "v[0]")
+
+        assert seen(board) == {
+            "s[0]": "success", "w[0]": "success", "v[0]": "success", "t[0]": "scheduled",
+            "s[1]": "failed", "w[1]": "upstream_failed", "v[1]": "upstream_failed", "t[1]": "upstream_failed",
+        }  # fmt: skip
+
+    def test_with_different_lengths_instances_meet_under_the_index_of_their_common_group(self) -> None:
+        tasks = (
+            task("a", group_id="g"),
+            task("b", "a", group_id="g.h"),
+            task("c", "b", group_id="g"),
+        )
+        groups = (
+            GroupSpec(group_id="g", mapping=over(2)),
+            GroupSpec(group_id="g.h", parent_id="g", mapping=over(3)),
+        )
+        board = begin(Graph(DagSpec(dag_id="sales", tasks=tasks, groups=groups)))
+        assert sum(name.startswith("b[") for name in seen(board)) == 6
+
+        finish(board, "a[1]")
+        assert [n for n, s in seen(board).items() if n[0] == "b" and s == "scheduled"] == ["b[3]", "b[4]", "b[5]"]
+        finish(board, "b[3]", "b[4]")
+        assert seen(board)["c[1]"] == "none"
+        finish(board, "b[5]")
+
+        assert (seen(board)["c[0]"], seen(board)["c[1]"]) == ("none", "scheduled")
+
+    def test_an_inner_length_that_a_task_returns_is_scaled_too(self) -> None:
+        tasks = (
+            task("p"),
+            task("a", "p", group_id="g"),
+            task("b", "a", "p", group_id="g.h"),
+            task("c", "b", group_id="g"),
+        )
+        groups = (
+            GroupSpec(group_id="g", mapping=over(2)),
+            GroupSpec(group_id="g.h", parent_id="g", mapping=over("p")),
+        )
+        board = begin(Graph(DagSpec(dag_id="sales", tasks=tasks, groups=groups)))
+
+        finish(board, "p", value=2)
+        finish(board, "a[1]")
+        assert [n for n, s in seen(board).items() if n[0] == "b" and s == "scheduled"] == ["b[2]", "b[3]"]
+        board = reread(board, [("p", 2)])
+        finish(board, "b[2]", "b[3]")
+
+        assert (seen(board)["c[0]"], seen(board)["c[1]"]) == ("none", "scheduled")
+
+
+class TestSize:
+    @pytest.mark.parametrize("shape", ["task", "group", "group with an early rule", "chain of tasks"])
+    def test_ten_thousand_instances_expand_and_finish_in_seconds(self, shape: str) -> None:
+        number = 10_000
+        rule = "one_success" if "early" in shape else "all_success"
+        if "group" in shape:
+            inside: tuple[TaskSpec, ...] = (task("a", "p"), task("b", "a", trigger_rule=rule))
+            board = begin(in_a_mapped_group(over("p"), *inside, outside=(task("p"), task("c", "b"))))
+        else:
+            second = mapped("b", "a", inputs=over("p"), trigger_rule="one_success" if "chain" in shape else rule)
+            board = begun(task("p"), mapped("a", "p", inputs=over("p")), second, task("c", "b"))
+
+        began = time.perf_counter()
+        finish(board, "p", value=number)
+        _finish_all(board)
+
+        assert board.run.state is RunState.SUCCESS
+        assert len(seen(board)) == 2 * number + 2
+        assert time.perf_counter() - began < 20  # well under 5 s alone on a machine
+
+
+def _finish_all(board: Board) -> None:
+    """Everything that is ready ends, in turn, each with a look at what follows."""
+    while board.effects.ready:
+        ready, board.effects.ready = board.effects.ready, []
+        for instance in ready:
+            board.grant(instance, NOW, 1)
+        for instance in ready:
+            finish(board, _name(board, instance.task, instance.map_index))
+
+
+def _name(board: Board, task: int, index: int) -> str:
+    return board.graph.task_ids[task] + (f"[{index}]" if index >= 0 else "")
