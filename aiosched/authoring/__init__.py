@@ -1,7 +1,9 @@
 """What DAG authors import, and how a DAG becomes a `DagSpec`.
 
     dag.py            the DAG                        operator.py       what all tasks have in common
-    taskflow.py       @task                          operators/        Python, bash, empty, sensors
+    taskflow.py       @task                          operators/        what tasks do: Python, bash, SQL, HTTP, …
+    sensors/          tasks that wait                triggers/         what deferred tasks wait for
+    notifiers/        callbacks that tell somebody   services.py       asking the scheduler while a task runs
     decorators.py     @dag, @task_group              groups.py         groups
     setup_teardown.py @setup, @teardown              setup_scopes.py   `with` a setup or teardown
     dependencies.py   >>, chain, labels              xcom_arg.py       outputs as arguments
@@ -15,8 +17,9 @@
     settings.py       defaults of an installation    macros.py         helpers in templates
     variables.py, connections.py  what is kept outside of DAGs (lookups.py: in which order it is looked for)
 
-Beneath these: building.py (the innermost `with`), defaults_by_name.py (default_args), checks.py and dates.py
-(what authors may write), plain_values.py (values as JSON), location.py (the author's line).
+Beneath these: http.py and mail.py (requests and mails), building.py (the innermost `with`), defaults_by_name.py
+(default_args), checks.py and dates.py (what authors may write), plain_values.py (values as JSON), location.py (the
+author's line).
 Names are imported when they are first used; DAG files import everything from `aiosched`.
 """
 

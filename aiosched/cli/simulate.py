@@ -49,12 +49,10 @@ _DAG_COLUMNS: Final[Columns[DagFigures]] = {
     "DAG": lambda d: d.dag_id,
     "RUNS": lambda d: d.runs,
     "TASKS": lambda d: d.tasks,
-    "FIRST": lambda d: instant(d.first) if d.first else None,
-    "LAST": lambda d: instant(d.last) if d.last else None,
     "LATE BY": lambda d: duration(d.late) if d.late else None,
     "WAITED": lambda d: duration(d.waiting) if d.waiting else None,
     "LONGEST": lambda d: duration(d.longest_wait) if d.longest_wait else None,
-    "HELD UP BY": lambda d: d.held_up_by,
+    "HELD UP BY": lambda d: d.held_up_by and d.held_up_by.removeprefix(f"DAG {d.dag_id!r} "),
 }
 
 _POOL_COLUMNS: Final[Columns[PoolFigures]] = {
@@ -141,7 +139,7 @@ def _show(result: Simulation, runs: bool, output: Format | None) -> None:
         ordered = sorted(result.runs, key=lambda run: (run.start or result.end, run.dag_id, run.run_after))
         show_list(ordered, _RUN_COLUMNS, output, empty="no run would start")
     else:
-        show_list(result.dags, _DAG_COLUMNS, output, empty="no DAGs")
+        show_list([dag for dag in result.dags if dag.runs], _DAG_COLUMNS, output, empty="no DAG would run")
         if chosen(output) is Format.TABLE:
             typer.echo()
         show_list(result.pools, _POOL_COLUMNS, output, empty="no pool would be used")

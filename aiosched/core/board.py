@@ -146,7 +146,7 @@ class Board(Marks, Expansion):
         outcome = report.outcome
         if instance.state in ENDING:
             if outcome is not Outcome.STARTED:
-                self._stopped(instance, report, now)
+                self._told_to_stop(instance, report, now)
             return True
         if outcome is Outcome.STARTED:
             if instance.state is TaskState.QUEUED:
@@ -201,11 +201,19 @@ class Board(Marks, Expansion):
             self._go_on(instance, now)
         return True
 
+    def _told_to_stop(self, instance: Instance, report: Report, now: datetime) -> None:
+        """The attempt of a restarting or stopping instance has ended, somehow (2.3)."""
+        if instance.state is TaskState.SHUTDOWN:
+            instance.end_date = report.at
+            self._fail_finally(instance, report, now)
+        else:
+            self._restart(instance, report)
+
     def lose(self, instance: Instance, now: datetime, reason: str) -> None:
         """The process of `instance` died with its scheduler."""
         report = Report(key=self.key(instance), outcome=Outcome.LOST, at=now, reason=reason)
         if instance.state in ENDING:
-            self._stopped(instance, report, now)
+            self._told_to_stop(instance, report, now)
         else:
             self._lose(instance, report, now)
 

@@ -127,14 +127,9 @@ class Marks(Ledger):
         run.start_date = run.end_date = run.reason = None
         self.effects.run_changed = True
 
-    def _stopped(self, instance: Instance, report: Report, now: datetime) -> None:
-        """The attempt of a restarting or stopping instance has ended, somehow (2.3)."""
+    def _restart(self, instance: Instance, report: Report) -> None:
+        """The attempt of a restarting instance has ended, somehow (2.3)."""
         failed = report.outcome is Outcome.FAILED
-        if instance.state is TaskState.SHUTDOWN:
-            instance.end_date = report.at
-            self._remember_try(instance, "failed", report)
-            self._set(instance, TaskEvent.FAILED_FINALLY)
-            return
         self._remember_try(instance, "lost" if report.outcome is Outcome.LOST else "failed", report)
         self._begin_anew(instance)
         if failed:  # without the delay of a failure: somebody asked for the next try

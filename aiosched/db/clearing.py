@@ -56,7 +56,7 @@ _LEAVE: Final = """
      WHERE t.run_id = ANY($1::bigint[]) AND t.task_index = m.old
 """
 _ARRIVE: Final = "UPDATE {table} SET task_index = -1 - task_index WHERE run_id = ANY($1::bigint[]) AND task_index < 0"
-_WITH_TASK_INDEX: Final = ("task_instance", "task_try", "xcom", "callback_outbox")
+_WITH_TASK_INDEX: Final = ("task_instance", "task_try", "xcom")
 PIN_RUNS: Final = "UPDATE dag_run SET version_id = $2 WHERE id = ANY($1::bigint[])"
 
 

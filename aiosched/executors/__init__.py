@@ -5,6 +5,8 @@
     results.py   what becomes an XCom             async_worker.py  one for async def tasks
     logs.py      what goes into a log file        forkserver.py    where workers come from
     log_files.py where it lies, reading it        dag_test.py  one run without a database
+    attempts.py  triggers and callbacks           trigger_tasks.py, trigger_desk.py  where triggers wait
+    blocking.py  plain code that waits for a loop
 
 Names are looked up when they are first used: reading a log does not import a runner.
 """

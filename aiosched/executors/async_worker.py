@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from aiosched.authoring.settings import use_defaults
 from aiosched.core.messages import Attempt, AttemptKey, Report, XComRef
 from aiosched.errors import ExecutorError
 from aiosched.executors.attempts import TriggerExecution, execution_of
@@ -56,7 +55,8 @@ class AsyncWorker(asyncio.Protocol):
             max_xcom_bytes=config.max_xcom_bytes,
             max_log_bytes=config.max_log_bytes,
         )
-        self._dags = InBackground(FileDags(Path(config.dags_folder)), timeout=config.import_timeout)
+        dags = FileDags(Path(config.dags_folder), defaults=config.defaults)
+        self._dags = InBackground(dags, timeout=config.import_timeout)
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
         self._running: dict[AttemptKey, tuple[asyncio.Task[None], Execution]] = {}
@@ -201,7 +201,6 @@ async def _work(sock: socket.socket, config: WorkerConfig) -> None:
 def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    use_defaults(config.defaults)
     os.register_at_fork(after_in_child=sock.close)
     ProcessCapture(config.log_level)
     try:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aiosched.authoring.loader import load_file
+from aiosched.authoring.settings import AuthoringDefaults, use_defaults
+from aiosched.config import Settings
 from aiosched.core.messages import RunInfo
 from aiosched.executors.failures import details_of, reason_of
 from aiosched.executors.runner import AttemptStopped, DagSource, DagUnavailable, TimeLimit, drive
@@ -24,12 +26,29 @@ class FileDags:
 
     `time_limit` bounds an import (see runner.TimeLimit). Where a run is pinned to a content
     that the file no longer has, and this worker has not loaded it, the file is taken as it is now.
+    `defaults` of DAGs and tasks become those of this process.
     """
 
-    def __init__(self, root: Path, *, import_timeout: float = 30.0, time_limit: TimeLimit | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        import_timeout: float = 30.0,
+        time_limit: TimeLimit | None = None,
+        defaults: AuthoringDefaults | None = None,
+    ) -> None:
+        if defaults is not None:
+            use_defaults(defaults)
         self._root, self._timeout, self._time_limit = root, import_timeout, time_limit
         self._locks: dict[str | None, threading.Lock] = {}  # an import at a time, of each file
         self._files: dict[str, dict[str | None, dict[str, DAG]]] = {}
+
+    @classmethod
+    def of(cls, settings: Settings) -> FileDags:
+        """As the settings say."""
+        core = settings.core
+        defaults = AuthoringDefaults.of(core)
+        return cls(core.dags_folder.absolute(), import_timeout=core.dagbag_import_timeout, defaults=defaults)
 
     def cached(self, run: RunInfo) -> DAG | None:
         """The DAG of `run`, if its file was loaded already."""

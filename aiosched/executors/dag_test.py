@@ -13,7 +13,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -34,7 +34,7 @@ from aiosched.core.messages import Attempt, AttemptKey, CallbackCall, Outcome, R
 from aiosched.core.params import resolve_params
 from aiosched.core.past import Past
 from aiosched.core.run_creation import manual_run, tasks_of_run
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.states import FAILURES, RunState, TaskState
 from aiosched.errors import AioschedError, NotFound
 from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_test_services import Memory
@@ -139,7 +139,10 @@ async def run_dag_test(
     chosen = tasks_of_run(spec, planned) if only_task is None else (graph.index[only_task],)
     board = Board(graph, run, new_instances(graph, chosen), info=info)
     board.look_back(Past())  # nothing before
-    return await _Player(dag, board, mocked, clock, pause).play()
+    played = await _Player(dag, board, mocked, clock, pause).play()
+    if only_task is not None and any(task.state in FAILURES for task in played.tasks):  # it need not be a leaf
+        return replace(played, state=RunState.FAILED)
+    return played
 
 
 class _Player:

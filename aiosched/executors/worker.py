@@ -26,7 +26,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from aiosched.authoring.settings import use_defaults
 from aiosched.core.messages import Attempt, Report, XComRef
 from aiosched.errors import ExecutorError
 from aiosched.executors.attempts import execution_of
@@ -187,7 +186,9 @@ class Worker:
             max_xcom_bytes=config.max_xcom_bytes,
             max_log_bytes=config.max_log_bytes,
         )
-        self._dags = FileDags(Path(config.dags_folder), import_timeout=config.import_timeout, time_limit=alarm)
+        self._dags = FileDags(
+            Path(config.dags_folder), import_timeout=config.import_timeout, time_limit=alarm, defaults=config.defaults
+        )
         self._running: Execution | None = None
         self._done = 0
         self._memory = peak_memory()
@@ -244,7 +245,6 @@ def _raw_environment() -> dict[bytes, bytes]:
 
 def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
     """The life of a worker process."""
-    use_defaults(config.defaults)
     os.register_at_fork(after_in_child=sock.close)  # a child of a task that goes on as if it were the worker ends
     try:
         Worker(Channel(sock), config).serve()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from aiosched.core.deferral import is_trigger
@@ -27,6 +27,13 @@ class Attempts:
     def known(self) -> set[AttemptKey]:
         """The attempts that run here, and those that have ended here and are not stored as ended yet."""
         return self.in_flight.keys() | {r.key for r in self.reports if r.outcome is not Outcome.STARTED}
+
+    def forget_triggers(self, runs: Container[int]) -> None:
+        """Others wait for these runs' triggers from now on: ours are not heard any more, and may be handed out anew.
+
+        An executor that gets a trigger again, or another one under its key, drops the old one.
+        """
+        self.triggers = {key for key in self.triggers if key.run not in runs}
 
     def receive(self, report: Report) -> None:
         """What executors call. News of an attempt that is not (or no longer) ours is dropped."""

@@ -17,7 +17,6 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
     """The executor of this name. `dags` are those that the process registers; the others come from files."""
     core, executor = settings.core, settings.executor
     logs_folder = (settings.logs.folder or core.home / "logs").absolute()
-    dags_folder = core.dags_folder.absolute()
     if kind == "local":
         if dags:
             raise ConfigError(
@@ -32,7 +31,7 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
         from aiosched.executors.inline import InlineExecutor
 
         return InlineExecutor(
-            dags or FileDags(dags_folder, import_timeout=core.dagbag_import_timeout),
+            dags or FileDags.of(settings),
             slots=executor.slots,
             async_slots=executor.async_slots,
             logs_folder=logs_folder,

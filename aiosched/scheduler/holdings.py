@@ -288,7 +288,8 @@ class Holdings:
         effects.triggers.clear()
         for kind, why, task_index, map_index, try_number in effects.callbacks:
             place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
-            batch.callbacks.append(NewCallback(*place, task_index, map_index, try_number, reason=why))
+            task_id = None if task_index is None else board.graph.task_ids[task_index]
+            batch.callbacks.append(NewCallback(*place, task_id, map_index, try_number, reason=why))
         effects.callbacks.clear()
         if effects.run_changed:
             effects.run_changed = False

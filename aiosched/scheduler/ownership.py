@@ -79,6 +79,7 @@ async def give_back(session: Session, count: int) -> bool:
     async with session.journal.transaction() as transaction:
         idle = list(_idle_partitions(session))[:count]
         for dag_id in [i for i, dag in session.holdings.dags.items() if dag.row.partition in idle]:
+            session.attempts.forget_triggers(session.holdings.dags[dag_id].running)
             session.holdings.drop_dag(dag_id)
         session.holdings.partitions -= set(idle)
         session.outbox.forget(idle)

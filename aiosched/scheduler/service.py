@@ -333,6 +333,7 @@ class Scheduler(Actions):
         grace = min(self.settings.core.killed_task_cleanup_time, 1.0)
         await asyncio.gather(*(self.executor.cancel(key, grace) for key in list(in_flight)))
         in_flight.clear()
+        self._attempts.triggers.clear()
         self._attempts.reports.clear()
 
     async def _run_parser(self) -> None:

@@ -4,8 +4,8 @@ A trigger is an attempt without a slot: it counts against nothing. It is handed 
 commit that stored the deferral, again after a restart or take-over, and again when its process
 died, so it may run twice; only its first event counts. What becomes of an event is decided by
 the board (core/deferral.py). A scheduler that gives a partition away, stops, or is fenced out
-leaves its triggers alone: their events find no board here and are dropped, and the new owner
-runs them, too. Stopped are only triggers whose task does not wait any more.
+forgets its triggers without stopping them: their events are dropped, and the new owner runs them, too.
+Stopped are only triggers whose task does not wait any more, since that ends what they wait for.
 
 Source: the semantics reference, section 25.
 """

@@ -21,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from aiosched.core.graph import Graph
 from aiosched.core.messages import Attempt
 from aiosched.core.run_creation import compute_next
 from aiosched.core.spec import DEFAULT_POOL, DagSpec
@@ -120,13 +121,17 @@ async def simulate(
 
     `pools` are slots by name (default_pool has 128 where it is not named); a pool that a
     task names and nobody gives is created with as many slots as are needed. `durations` by
-    (DAG id, task id) win over `task_duration`. A DAG that cannot be scheduled is left out
+    (DAG id, task id) win over `task_duration`. A task that is mapped over the output of another
+    one counts as one instance. A DAG that cannot be scheduled is left out
     and told in `problems`.
     """
     known = dict(durations or {})
 
+    mapped_over: set[tuple[str, str]] = set()
+
     def play(attempt: Attempt) -> Ending:
-        return Ending(takes=known.get((attempt.run.dag_id, attempt.task_id), task_duration))
+        name = (attempt.run.dag_id, attempt.task_id)
+        return Ending(takes=known.get(name, task_duration), returns=[0] if name in mapped_over else None)
 
     watch = _Watch(start)
     result = Simulation(start, end)
@@ -144,6 +149,9 @@ async def simulate(
             except DagError as error:
                 result.problems.append(str(error))
                 continue
+            graph = Graph(spec)
+            if graph.mappings is not None:
+                mapped_over |= {(spec.dag_id, graph.task_ids[producer]) for producer in graph.mappings.readers}
             for task in spec.tasks:
                 if task.pool not in world.rows.pools:
                     world.pool(task.pool, slots=-1)

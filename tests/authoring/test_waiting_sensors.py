@@ -1,4 +1,4 @@
-"""The standard sensors, and sensors that defer. Source: the semantics reference, sections 24 and 25.5."""
+"""The standard sensors, and their triggers. Source: the semantics reference, section 24."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of
+from authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of, not_allowed
 
-from aiosched import DAG, BaseSensorOperator, BaseTrigger, Context, WeekDay
+from aiosched import DAG, BaseSensorOperator, WeekDay
 from aiosched.authoring.context import current_context
 from aiosched.authoring.sensors import (
     BashSensor,
@@ -27,21 +27,24 @@ from aiosched.authoring.sensors import (
     TimeDeltaSensor,
     TimeSensor,
 )
-from aiosched.authoring.triggers import DateTimeTrigger, ExternalTaskTrigger, FileTrigger, HttpTrigger, TriggerEvent
-from aiosched.authoring.triggers.encoding import dump
+from aiosched.authoring.services import Services, offering
+from aiosched.authoring.triggers import (
+    DagStateTrigger,
+    DateTimeTrigger,
+    ExternalTaskTrigger,
+    FileTrigger,
+    HttpTrigger,
+    TriggerEvent,
+)
+from aiosched.authoring.triggers.external import MOST_UNANSWERED
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Resume
 from aiosched.errors import (
     AioschedError,
     CommandFailed,
     DagError,
-    FailTask,
     NotFound,
-    SensorTimeout,
     SkipTask,
-    TaskDeferralTimeout,
     TaskDeferred,
-    TaskTimeout,
 )
 
 FRIDAY = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -57,6 +60,8 @@ class Asked(FakeServices):
     async def call(self, run: int, name: str, args: str) -> str:
         self.questions.append((name, json.loads(args)))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
         return json.dumps(answer)
 
 
@@ -67,96 +72,12 @@ async def poke(sensor: BaseSensorOperator, services: Any = None, **attempt: Any)
         return await sensor.poke(sensor.render(context) and context)
 
 
-async def execute(sensor: BaseSensorOperator, services: Any = None, **attempt: Any) -> Any:
-    context = context_of(sensor, attempt_of(**attempt), services=services)
-    with current_context(context):
-        return await sensor.execute(context)
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     clock = FakeClock(FRIDAY)
     monkeypatch.setattr(BaseSensorOperator, "clock", clock)
     monkeypatch.setattr(DateTimeTrigger, "clock", clock)
     return clock
-
-
-# ---- deferring
-
-
-class Deferrable(BaseSensorOperator):
-    """Defers after a false poke."""
-
-    deferrable = True
-
-    def __init__(self, found: Any = False, **kwargs: Any) -> None:
-        super().__init__(task_id="t", **kwargs)
-        self.found = found
-
-    async def poke(self, context: Context) -> Any:
-        if isinstance(self.found, Exception):
-            raise self.found
-        return self.found
-
-    def deferred_on(self, context: Context) -> BaseTrigger:
-        return DateTimeTrigger(FRIDAY)
-
-    def execute_complete(self, context: Context, event: Any = None) -> Any:
-        if isinstance(self.found, Exception):
-            raise self.found
-        return event
-
-
-async def test_a_deferrable_sensor_pokes_once_and_defers_with_its_timeout() -> None:
-    assert await execute(Deferrable(found=True)) is None
-    with pytest.raises(TaskDeferred) as caught:
-        await execute(Deferrable(timeout=90))
-
-    assert isinstance(caught.value.trigger, DateTimeTrigger)
-    assert (caught.value.method_name, caught.value.timeout) == ("execute_complete", 90)
-
-
-@pytest.mark.parametrize(
-    ("resume", "options", "ending"),
-    [
-        ({"error": "x", "timed_out": True}, {}, SensorTimeout),
-        ({"error": "x", "timed_out": True}, {"soft_fail": True}, SkipTask),
-        ({"error": "x", "timed_out": True}, {"never_fail": True}, SkipTask),
-        ({"error": "x", "timed_out": True}, {"silent_fail": True}, SensorTimeout),
-        ({"error": "x"}, {}, AioschedError),
-        ({"error": "x"}, {"soft_fail": True}, SkipTask),
-        ({"error": "x"}, {"never_fail": True}, SkipTask),
-        ({"error": "x"}, {"silent_fail": True}, AioschedError),
-        ({}, {"found": ValueError("x"), "soft_fail": True}, ValueError),
-        ({}, {"found": ValueError("x"), "never_fail": True}, SkipTask),
-        ({}, {"found": CommandFailed("x"), "soft_fail": True}, SkipTask),
-        ({}, {"found": FailTask("x"), "soft_fail": True}, SkipTask),
-        ({}, {"found": TaskTimeout("x"), "soft_fail": True}, SkipTask),
-        ({}, {"found": TaskTimeout("x")}, TaskTimeout),
-        ({}, {"found": SkipTask("x"), "never_fail": True}, SkipTask),
-    ],
-)
-def test_how_a_sensor_fails_when_it_goes_on(resume: Any, options: Any, ending: type[Exception]) -> None:
-    sensor = Deferrable(**options)
-
-    with pytest.raises(ending) as caught:
-        sensor.resume_execution(Resume(next_method="execute_complete", **resume), context_of(sensor))
-
-    assert type(caught.value) is not TaskDeferralTimeout
-
-
-def test_a_sensor_goes_on_with_its_event() -> None:
-    sensor = Deferrable()
-
-    assert sensor.resume_execution(Resume(next_method="execute_complete", event=dump([1])), context_of(sensor)) == [1]
-
-
-def test_a_sensor_that_offers_no_deferral_says_so() -> None:
-    class Plain(BaseSensorOperator):
-        deferrable = True
-
-    with pytest.raises(NotImplementedError, match=r"Plain cannot be deferred"):
-        Plain(task_id="t").deferred_on(Context({}))
 
 
 # ---- time
@@ -415,6 +336,26 @@ async def test_the_trigger_waits_for_the_same_and_says_what_came() -> None:
     assert event.payload == {"status": "failed"}
     with pytest.raises(ExternalTaskFailed, match=r"'t0' of DAG 'other', is in one of \['failed'\]"):
         sensor.execute_complete(context, event.payload)
+
+
+async def test_a_trigger_bears_it_when_the_scheduler_cannot_answer_for_a_while() -> None:
+    broken: list[Any] = [OSError("no connection")] * MOST_UNANSWERED
+    done = {"dag_exists": True, "run": {"run_id": "r", "state": "success"}}
+    trigger = DagStateTrigger("other", "r", ["success"], poll_interval=0)
+
+    with offering(Services(Asked(answers=[*broken, done]), 1, not_allowed)):
+        (event,) = [event async for event in trigger.run()]
+    with offering(Services(Asked(answers=[*broken, *broken]), 1, not_allowed)), pytest.raises(OSError, match="no conn"):
+        [event async for event in trigger.run()]
+
+    assert event.payload["state"] == "success"
+
+
+async def test_a_poke_that_gets_no_answer_is_an_error_of_that_poke() -> None:
+    sensor = ExternalTaskSensor(task_id="t", external_dag_id="other")
+
+    with pytest.raises(OSError, match="no conn"):
+        await poke(sensor, Asked(answers=[OSError("no connection")]))
 
 
 async def test_a_run_without_a_logical_date_cannot_look_for_one() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pytest
 
+from aiosched.db.keyring import new_key
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for
 from tests.conftest import TEMPLATE, Server
@@ -74,13 +77,21 @@ def live(server: Server, place: Path) -> Iterator[Cli]:
     """The command line beside a living scheduler that has parsed DAGS."""
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         dsn = runner.run(server.create(TEMPLATE))
-    with serve(place, dsn, "--grace", "0") as process:
+    with pytest.MonkeyPatch.context() as environment, serve_with_key(environment, place, dsn) as process:
         wait_for(process, "ready")
         yield Cli(dsn, place / "home")
         said = stop(process)
         assert process.returncode == 0, said
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         runner.run(server.drop(dsn))
+
+
+KEY = ("AIOSCHED__SECRETS__FERNET_KEYS", new_key())
+
+
+def serve_with_key(environment: pytest.MonkeyPatch, place: Path, dsn: str) -> AbstractContextManager[Popen[str]]:
+    environment.setenv(*KEY)
+    return serve(place, dsn, "--grace", "0")
 
 
 @pytest.fixture
@@ -292,7 +303,10 @@ def test_airflows_spellings_of_a_backfill_are_understood(live: Cli) -> None:
 # -- render and test ----------------------------------------------------------------------------
 
 
-def test_tasks_render_shows_the_template_fields_of_a_run_with_secrets_hidden(live: Cli, dags: list[str]) -> None:
+def test_tasks_render_shows_the_template_fields_of_a_run_with_secrets_hidden(
+    live: Cli, dags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(*KEY)
     live("variables", "set", "greeting", "hello")
     live("variables", "set", "api_token", "s3cr3t-value")
     live("dags", "trigger", "shown", "--logical-date", "2026-05-01", "-p", "x=7", "--wait")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from aiosched.db.engine import Database
 from aiosched.db.migrate import HEAD
 from tests.cli.conftest import Cli
-from tests.cli.records import add_dag, add_file, add_scheduler
+from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task
 
 
 def test_setting_a_pool_prints_the_change_and_is_idempotent(on_db: Cli) -> None:
@@ -186,3 +187,39 @@ def test_the_doctor_counts_what_is_healthy(on_db: Cli) -> None:
     (parsing,) = [f for f in on_db.json("doctor", code=1) if f["check"] == "parsing"]
 
     assert parsing["text"] == "1 DAG in 1 file, last parsed at 2026-11-20 12:00:00Z"
+
+
+# -- db clean -------------------------------------------------------------------------------------
+
+
+async def _old_and_new(db: Database) -> None:
+    version = await add_dag(db, "sales")
+    for run_id, end in (("old", NOON - timedelta(days=40)), ("new", NOON)):
+        run = await add_run(db, "sales", version, run_id, state="success", end_date=end)
+        await add_task(db, run, 0, "success")
+    await add_run(db, "sales", version, "runs", run_after=NOON - timedelta(days=40))
+
+
+def test_db_clean_removes_what_ended_before_and_says_how_much(on_db: Cli) -> None:
+    on_db.work(_old_and_new)
+    words = ("db", "clean", "--before", "2026-11-01")
+
+    preview = on_db(*words, "--dry-run", "-o", "json")
+    unasked = on_db(*words, code=2)
+    assert "Remove 1 run and what else ended before" in unasked.stderr
+    result = on_db(*words, "--yes", "-o", "json")
+
+    assert json.loads(preview.stdout) == json.loads(result.stdout)
+    assert (json.loads(result.stdout)["runs"], json.loads(result.stdout)["task_instances"]) == (1, 1)
+    assert "would remove 2 rows" in preview.stderr
+    assert "removed 2 rows" in result.stderr
+    assert [run["run_id"] for run in on_db.json("runs", "list")] == ["runs", "new"]
+
+
+def test_db_clean_with_nothing_to_do_asks_nothing(on_db: Cli) -> None:
+    assert "nothing is older than 2026-11-01" in on_db("db", "clean", "--clean-before-timestamp=2026-11-01").stderr
+
+
+def test_db_clean_wants_a_time_that_has_passed(on_db: Cli) -> None:
+    assert "is in the future" in on_db("db", "clean", "--before", "2999-01-01", code=2).stderr
+    assert "write a date" in on_db("db", "clean", "--before", "long ago", code=2).stderr

@@ -36,6 +36,7 @@ async def test_a_worker_killed_from_outside_fails_what_it_ran_and_nothing_else(
 
     report = await reports.of(wait)
     assert (report.outcome, report.reason) == (Outcome.FAILED, "the worker process was killed by SIGKILL")
+    assert report.unattended, "its callbacks could not run, so the scheduler asks for them"
     assert report.started_at == started.started_at
     assert (
         log_path(logs_folder, wait).read_text().endswith("ERROR aiosched  the worker process was killed by SIGKILL\n")

@@ -65,7 +65,7 @@ class ScriptedExecutor:
     def submit(self, attempts: Sequence[Attempt]) -> None:
         self.on_submit(attempts)
         for attempt in attempts:
-            assert self._place(attempt.key) is None, f"{attempt.key} was handed out while it runs"
+            assert self._place(attempt.key) in (None, self.triggers), f"{attempt.key} was handed out while it runs"
             if attempt.trigger is not None or attempt.callback is not None:
                 self.aside.append(attempt)
                 (self.callbacks if attempt.trigger is None else self.triggers)[attempt.key] = attempt

@@ -46,6 +46,40 @@ async def test_a_partition_with_deferred_tasks_moves_and_the_new_owner_waits_for
             await second.assert_consistent()
 
 
+async def test_a_trigger_that_somebody_else_has_replaced_meanwhile_is_not_taken_for_the_new_one(
+    dsn: str, clock: FakeClock
+) -> None:
+    specs = [dag(dag_in(partition)) for partition in range(0, PARTITIONS, 4)]
+    async with running(dsn, clock, *specs) as first:
+        for spec in specs:
+            await first.trigger(spec.dag_id, "r")
+            first.executor.defer(await first.attempt("a", dag_id=spec.dag_id))
+        await first.settled()
+        old = dict(first.executor.triggers)
+
+        async with running(dsn, clock, settle=False) as second:
+            await balanced(first, second)
+            moved = list(second.executor.triggers.values())
+            for trigger in moved:
+                second.executor.fire(trigger)
+            await second.settled()
+            for attempt in list(second.executor.running.values()):
+                second.executor.defer(attempt, timeout=3600.0)  # in the same try, so under the same key
+            await second.settled()
+
+        await first.until(lambda: len(first.session.holdings.partitions) == PARTITIONS, "the partitions to come back")
+        await first.settled()
+        assert moved
+        for trigger in moved:
+            again = first.executor.triggers[trigger.key]
+            assert again is not old[trigger.key], "what is waited for now was handed out"
+        for trigger in list(first.executor.triggers.values()):
+            first.executor.fire(trigger)
+        await first.finish_all()
+        assert {state for s in specs for state in (await first.runs(s.dag_id)).values()} == {"success"}
+        await first.assert_consistent()
+
+
 async def test_a_callback_is_delivered_by_one_owner_although_partitions_move(dsn: str, clock: FakeClock) -> None:
     specs = [dag(dag_in(partition), has_success_callback=True) for partition in range(0, PARTITIONS, 4)]
     async with running(dsn, clock, *specs) as first:

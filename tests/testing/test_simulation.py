@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
-from aiosched.core.spec import DagSpec
+from aiosched.core.spec import DagSpec, MappingSpec, TaskOutput
 from aiosched.testing import Simulation, simulate
 from aiosched.testing.simulation import limit_of
 
@@ -68,6 +68,14 @@ async def test_durations_of_single_tasks_win() -> None:
     )
 
     assert [(run.start, run.end) for run in result.runs] == [(NEW_YEAR, NEW_YEAR + minutes(42))]
+
+
+async def test_a_task_that_is_mapped_over_an_output_counts_once() -> None:
+    each = task("each", after="list", mapping=MappingSpec(inputs=(TaskOutput(task_id="list"),)))
+
+    result = await one_day(dag("d", task("list"), each, schedule="@daily", start_date=NEW_YEAR - DAY))
+
+    assert [(run.state, dag.tasks) for run, dag in zip(result.runs, result.dags, strict=True)] == [("success", 2)]
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,38 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aiosched.authoring.services import acall
 from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
+from aiosched.errors import NotFound, Refused
+
+MOST_UNANSWERED: Final = 10  # questions in a row, before a trigger gives up
 
 
-class DagStateTrigger(BaseTrigger):
+class _Asks(BaseTrigger):
+    """Asks the scheduler again and again, and bears it when that cannot answer for a while."""
+
+    most_unanswered: int = MOST_UNANSWERED
+    _unanswered = 0
+
+    async def ask(self, service: str, **args: Any) -> Any:
+        """What the scheduler says; None when it could not, up to a number of times in a row."""
+        try:
+            answer = await acall(service, **args)
+        except (NotFound, Refused):
+            raise
+        except Exception as error:
+            self._unanswered += 1
+            if self._unanswered > self.most_unanswered:
+                raise
+            self.log.warning("the scheduler cannot say (%s: %s); asking again", type(error).__name__, error)
+            return None
+        self._unanswered = 0
+        return answer
+
+
+class DagStateTrigger(_Asks):
     """Fires when the run `run_id` of `dag_id` is in one of `states`; the event names its state."""
 
     def __init__(self, dag_id: str, run_id: str, states: Sequence[str], poll_interval: float = 5.0) -> None:
@@ -21,15 +46,16 @@ class DagStateTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Ask every `poll_interval` seconds."""
         while True:
-            answer = await acall("run_state", dag_id=self.dag_id, run_id=self.run_id)
-            state = answer["run"] and answer["run"]["state"]
-            if state is None or state in self.states:
-                yield TriggerEvent({"dag_id": self.dag_id, "run_id": self.run_id, "state": state})
-                return
+            answer = await self.ask("run_state", dag_id=self.dag_id, run_id=self.run_id)
+            if answer is not None:
+                state = answer["run"] and answer["run"]["state"]
+                if state is None or state in self.states:
+                    yield TriggerEvent({"dag_id": self.dag_id, "run_id": self.run_id, "state": state})
+                    return
             await asyncio.sleep(self.poll_interval)
 
 
-class ExternalTaskTrigger(BaseTrigger):
+class ExternalTaskTrigger(_Asks):
     """Fires when a run of another DAG, tasks of it, or a task group are all in an allowed state.
 
     It fires as well when one of them is in a failed or skipped state: the event's `status` is `success`,
@@ -67,13 +93,15 @@ class ExternalTaskTrigger(BaseTrigger):
         """`success`, `failed`, `skipped`, or None to go on waiting."""
         verdicts: Counter[str] = Counter()
         for date in self.logical_dates:
-            answer = await acall(
+            answer = await self.ask(
                 "task_states",
                 dag_id=self.external_dag_id,
                 logical_date=date.isoformat(),
                 task_ids=self.external_task_ids,
                 group_id=self.external_task_group_id,
             )
+            if answer is None:
+                return None
             states = _states(answer, whole_run=self.external_task_ids is None and self.external_task_group_id is None)
             verdicts[self._verdict(states)] += 1
         if verdicts["failed"] or verdicts["skipped"]:

@@ -1,0 +1,183 @@
+"""Waiting for the run before. Source: the semantics reference, section 6, and section 34 decisions 9 and 12."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from board_player import NOW, board_of, new_run
+from graph_builders import mapped, over, task
+from mapping_builders import at, begin, begun, finish, seen
+
+from aiosched.core.board import Board, new_instances
+from aiosched.core.graph import Graph
+from aiosched.core.messages import Outcome, SkipDecision
+from aiosched.core.past import Past, StoredRun, previous_types, waits_for_past
+from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.states import RunState, RunType, TaskState
+
+S = TaskState
+DAY_1, DAY_2 = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+FAILED, SKIPPED = Outcome.FAILED, Outcome.SKIPPED
+
+
+def before(*states: tuple[str, TaskState], at: datetime = DAY_1, **fields: Any) -> Past:
+    return Past(StoredRun(states), at, **fields)
+
+
+def patient(name: str, *upstream: str, **fields: Any) -> TaskSpec:
+    return task(name, *upstream, depends_on_past=True, **fields)
+
+
+def test_the_previous_run_may_be_manual_without_catchup_only() -> None:
+    assert RunType.MANUAL in previous_types(catchup=False)
+    assert previous_types(catchup=True) == {RunType.SCHEDULED, RunType.BACKFILL, RunType.ASSET_TRIGGERED}
+
+
+@pytest.mark.parametrize(
+    ("past", "options", "catchup", "passes"),
+    [
+        (before(("a", S.FAILED), opens=True), {}, True, True),  # 2. first run of its backfill
+        (Past(), {}, True, True),  # 3. no run before
+        (before(("a", S.FAILED)), {"start_date": DAY_2}, True, True),  # 4. the task began later
+        (before(("a", S.FAILED)), {"start_date": DAY_2}, False, False),
+        (before(("a", S.FAILED)), {"start_date": DAY_1}, True, False),
+        (before(), {}, True, True),  # 5. not in that run, nor in any before
+        (before(), {"ignore_first_depends_on_past": False}, True, False),
+        (before(seen_before=frozenset({"a"})), {}, True, False),
+        (before(("a", S.SUCCESS)), {}, True, True),  # 6.
+        (before(("a", S.SKIPPED)), {}, True, True),
+        *((before(("a", state)), {}, True, False) for state in set(S) - {S.SUCCESS, S.SKIPPED}),
+        (before(("a", S.SUCCESS), ("a", S.FAILED)), {}, True, False),  # all map indexes
+        (before(("a", S.SUCCESS), ("down", S.RUNNING)), {}, True, True),  # 7.
+        (before(("a", S.SUCCESS), ("down", S.RUNNING)), {"wait_for_downstream": True}, True, False),
+        (before(("a", S.SUCCESS), ("down", S.SKIPPED)), {"wait_for_downstream": True}, True, True),
+        (before(("a", S.SUCCESS), ("far", S.FAILED)), {"wait_for_downstream": True}, True, True),
+        (before(("a", S.SUCCESS)), {"wait_for_downstream": True}, True, True),
+    ],
+)
+def test_a_task_passes_when_the_run_before_is_no_obstacle(
+    past: Past, options: dict[str, Any], catchup: bool, passes: bool
+) -> None:
+    reason = waits_for_past(patient("a", **options), ["down"], past, catchup=catchup)
+
+    assert (reason is None) is passes
+
+
+def test_waiting_for_downstream_is_waiting_for_the_past() -> None:
+    one = task("a", wait_for_downstream=True)
+
+    assert waits_for_past(one, [], before(("a", S.FAILED)), catchup=False) is not None
+    assert waits_for_past(task("b"), [], before(("b", S.FAILED)), catchup=False) is None
+
+
+class TestOnABoard:
+    def test_a_task_waits_until_its_past_is_known_and_good(self) -> None:
+        board = begun(patient("a"))
+        assert seen(board) == {"a": "none"}
+        assert board.run.state is RunState.RUNNING  # no deadlock (6.5)
+
+        board.look_back(before(("a", S.RUNNING)))
+        board.evaluate(NOW)
+        assert seen(board) == {"a": "none"}
+        assert board.waits_for_past(0) == "has not succeeded in the previous run (depends_on_past)"
+
+        board.look_back(before(("a", S.SUCCESS)))
+        board.evaluate(NOW)
+        assert seen(board) == {"a": "scheduled"}
+
+    def test_a_previous_run_in_memory_is_followed(self) -> None:
+        earlier = begun(patient("a"), patient("b", "a"))
+        earlier.look_back(Past())
+        earlier.evaluate(NOW)
+        later = begun(patient("a"), patient("b", "a"))
+        later.look_back(Past(earlier, DAY_1))
+        later.evaluate(NOW)
+        assert seen(later)["a"] == "none"
+
+        finish(earlier, "a")
+        later.past_changed(["a"])
+        later.evaluate(NOW)
+        assert seen(later) == {"a": "scheduled", "b": "none"}
+        finish(later, "a")
+        assert seen(later)["b"] == "none"
+        finish(earlier, "b", ending=SKIPPED)
+        later.past_changed(["b"])
+        later.evaluate(NOW)
+
+        assert seen(later)["b"] == "scheduled"
+
+    def test_downstreams_of_the_previous_run_wake_who_waits_for_them(self) -> None:
+        tasks = (task("a", wait_for_downstream=True), task("b", "a"))
+        earlier, later = begun(*tasks), begun(*tasks)
+        earlier.look_back(Past())
+        earlier.evaluate(NOW)
+        later.look_back(Past(earlier, DAY_1))
+        finish(earlier, "a")
+        later.past_changed(["a"])
+        later.evaluate(NOW)
+        assert seen(later)["a"] == "none"
+
+        finish(earlier, "b")
+        later.past_changed(["b"])
+        later.evaluate(NOW)
+
+        assert seen(later)["a"] == "scheduled"
+
+    def test_failures_upstream_settle_a_task_that_waits_for_the_past(self) -> None:
+        board = begun(task("up"), patient("a", "up"))
+        board.look_back(before(("a", S.FAILED)))
+
+        finish(board, "up", ending=FAILED)
+
+        assert seen(board)["a"] == "upstream_failed"
+
+    @pytest.mark.parametrize("ending", [SKIPPED, SkipDecision(followed=())])
+    @pytest.mark.parametrize(
+        ("waits", "then"),
+        [(False, ["skipped", "skipped"]), (True, ["none", "skipped"])],
+    )
+    def test_a_skip_waits_for_the_past_where_the_task_says_so(
+        self, ending: Outcome | SkipDecision, waits: bool, then: list[str]
+    ) -> None:
+        board = begun(task("up"), patient("a", "up", wait_for_past_depends_before_skipping=waits))
+        board.look_back(before(("a", S.RUNNING)))
+        found = []
+
+        finish(board, "up", ending=ending)
+        found.append(seen(board)["a"])
+        board.look_back(before(("a", S.SUCCESS)))
+        board.evaluate(NOW)
+        found.append(seen(board)["a"])
+
+        assert found == then
+
+    def test_a_mapped_task_waits_unexpanded_and_for_all_indexes(self) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p"), depends_on_past=True))
+        board.look_back(before(("m", S.SUCCESS), ("m", S.FAILED)))
+
+        finish(board, "p", value=2)
+        assert seen(board)["m"] == "none"
+        board.look_back(before(("m", S.SUCCESS), ("m", S.SUCCESS)))
+        board.evaluate(NOW)
+
+        assert (seen(board)["m[0]"], seen(board)["m[1]"]) == ("scheduled", "scheduled")
+
+    def test_a_run_answers_for_the_next_one(self) -> None:
+        board = begun(mapped("m", inputs=over(2)), task("x"))
+        assert board.all_succeeded("m") is False
+        finish(board, "m[0]")
+        finish(board, "m[1]", ending=SKIPPED)
+
+        assert board.all_succeeded("m") is True
+        assert board.all_succeeded("nowhere") is None
+        assert at(board, "x").state is TaskState.SCHEDULED
+
+
+def test_a_task_without_a_row_is_none_for_the_next_run() -> None:
+    compiled = Graph(DagSpec(dag_id="sales", tasks=(task("a"), task("b"))))
+    board: Board = board_of(compiled, new_run(), new_instances(compiled, [0]))
+
+    assert (board.all_succeeded("a"), board.all_succeeded("b")) == (False, None)
+    assert begin(compiled).all_succeeded("b") is False

@@ -1,0 +1,230 @@
+"""Mapped tasks and waiting for the run before, stored and read back: the semantics reference, sections 6, 7.4 and 26."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.messages import SkipDecision
+from aiosched.core.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
+from tests.scheduler.harness import Running, dag, running, task
+
+JAN = [datetime(2025, 12, day, tzinfo=UTC) for day in range(1, 10)]
+
+
+def over(task_id: str) -> MappingSpec:
+    return MappingSpec(inputs=(TaskOutput(task_id),))
+
+
+def mapped_dag(*more: TaskSpec) -> DagSpec:
+    return dag("d", task("p"), task("m", after="p", mapping=over("p")), task("c", after="m"), *more)
+
+
+async def rows(it: Running, task_id: str, run_id: str = "r") -> dict[int, str | None]:
+    found = [row for row in await it.instances(run_id) if row["task_id"] == task_id]
+    return {row["map_index"]: row["state"] for row in sorted(found, key=lambda row: row["map_index"])}
+
+
+async def returns(it: Running, task_id: str, value: str) -> None:
+    it.executor.succeed(await it.attempt(task_id), return_value=value)
+    await it.settled()
+
+
+async def restarted(dsn: str, clock: FakeClock) -> Any:
+    return running(dsn, clock)
+
+
+async def test_literal_values_are_expanded_when_the_run_is_created(dsn: str, clock: FakeClock) -> None:
+    mapping = MappingSpec(inputs=(LiteralLength(3),))
+    async with running(dsn, clock, dag("d", task("m", mapping=mapping))) as it:
+        await it.trigger("d", "r")
+
+        assert await rows(it, "m") == {0: "queued", 1: "queued", 2: "queued"}
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_a_return_value_makes_the_rows_of_its_reader(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, mapped_dag()) as it:
+        await it.trigger("d", "r")
+        assert await rows(it, "m") == {-1: None}
+
+        await returns(it, "p", "[1, 2, 3]")
+
+        assert await rows(it, "m") == {0: "queued", 1: "queued", 2: "queued"}
+        assert sorted(a.key.map_index for a in it.executor.running.values()) == [0, 1, 2]
+        await it.assert_consistent()
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+@pytest.mark.parametrize("value", ["[1, 2]", '{"a": 1, "b": 2}'])
+async def test_lengths_survive_a_restart(dsn: str, clock: FakeClock, value: str) -> None:
+    inside = task("x", after=["p", "gate"], mapping=over("p"))
+    async with running(dsn, clock, dag("d", task("p"), task("gate"), inside)) as it:
+        await it.trigger("d", "r")
+        await returns(it, "p", value)
+        assert await rows(it, "x") == {-1: None}
+
+    async with running(dsn, clock) as it:
+        await it.finish("gate")
+
+        assert await rows(it, "x") == {0: "queued", 1: "queued"}
+        await it.assert_consistent()
+
+
+async def test_a_mapped_producer_is_counted_after_a_restart(dsn: str, clock: FakeClock) -> None:
+    two = MappingSpec(inputs=(LiteralLength(3),))
+    specs = dag("d", task("p", mapping=two), task("m", after="p", mapping=over("p"), trigger_rule="all_done"))
+    async with running(dsn, clock, specs) as it:
+        await it.trigger("d", "r")
+        first, second, third = sorted(it.executor.running.values(), key=lambda attempt: attempt.key)
+        it.executor.succeed(first, return_value='"a"')
+        it.executor.fail(second)
+        await it.settled()
+
+    async with running(dsn, clock) as it:
+        await returns(it, "p", "17")
+
+        assert await rows(it, "m") == {0: "queued", 1: "queued"}
+        await it.assert_consistent()
+    assert third.key.map_index == 2
+
+
+async def test_a_run_that_was_cleared_grows_and_shrinks_with_the_value(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, mapped_dag()) as it:
+        await it.trigger("d", "r")
+        await returns(it, "p", "[1, 2]")
+        await it.finish_all()
+        for value, states in (
+            ("[1, 2, 3]", {0: "success", 1: "success", 2: "success"}),
+            ("[1]", {0: "success", 1: "removed", 2: "removed"}),
+        ):
+            await it.ask("clear", "d", run_ids=["r"])
+            await returns(it, "p", value)
+            await it.finish_all()
+
+            assert await rows(it, "m") == states
+            assert await it.runs("d") == {"r": "success"}
+            await it.assert_consistent()
+
+
+async def test_a_group_goes_on_index_by_index(dsn: str, clock: FakeClock) -> None:
+    tasks = (task("p"), task("a", after="p", group_id="g"), task("b", after="a", group_id="g"))
+    groups = (GroupSpec(group_id="g", mapping=over("p")),)
+    async with running(dsn, clock, dag("d", *tasks, groups=groups)) as it:
+        await it.trigger("d", "r")
+        await returns(it, "p", "[1, 2]")
+        first = next(a for a in it.executor.running.values() if a.key.map_index == 0)
+
+        it.executor.succeed(first)
+        await it.settled()
+
+        assert await rows(it, "b") == {0: "queued", 1: None}
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_the_decision_of_a_branch_survives_a_restart(dsn: str, clock: FakeClock) -> None:
+    left, right = task("left", after="branch", trigger_rule="always"), task("right", after="branch")
+    specs = dag("d", task("branch", can_skip_downstream=True), left, right)
+    async with running(dsn, clock, specs) as it:
+        await it.trigger("d", "r")
+        # `left` runs whatever the branch decides, and has begun before it: it is lost, then excluded
+        it.executor.succeed(await it.attempt("branch"), skip=SkipDecision(followed=("right",)))
+        await it.settled()
+
+    async with running(dsn, clock) as it:
+        await it.finish_all()
+        assert (await it.states("r"))["right"] == "success"
+        await it.ask("clear", "d", run_ids=["r"], task_ids=["left", "right"])
+        await it.finish_all()
+
+        assert await it.states("r") == {
+            "branch": "success", "left": (await it.states("r"))["left"], "right": "success",
+        }  # fmt: skip
+        assert (await it.instance("left", "r"))["state"] != "queued"
+
+
+def patient_dag(*tasks: TaskSpec, **options: Any) -> DagSpec:
+    return dag("d", *(tasks or (task("a", depends_on_past=True),)), **options)
+
+
+async def test_a_run_waits_for_the_one_before_and_goes_on_with_it(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, patient_dag()) as it:
+        await it.trigger("d", "one", logical_date=JAN[0])
+        await it.trigger("d", "two", logical_date=JAN[1])
+        assert (await it.states("one"), await it.states("two")) == ({"a": "queued"}, {"a": None})
+
+        await it.finish("a", run_id="one")
+
+        assert await it.states("two") == {"a": "queued"}
+        await it.finish("a", run_id="two")
+        await it.trigger("d", "three", logical_date=JAN[2])
+        assert await it.states("three") == {"a": "queued"}  # the run before is over, and not in memory
+        await it.assert_consistent()
+
+
+async def test_waiting_for_the_past_survives_a_restart(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, patient_dag()) as it:
+        for number, run_id in enumerate(("one", "two", "three")):
+            await it.trigger("d", run_id, logical_date=JAN[number])
+        it.executor.fail(await it.attempt("a", "one"))
+        await it.settled()
+        assert await it.states("two") == {"a": None}
+
+    async with running(dsn, clock) as it:
+        assert (await it.states("two"), await it.states("three")) == ({"a": None}, {"a": None})
+        await it.ask("clear", "d", run_ids=["one"])
+        await it.finish("a", run_id="one")
+        assert await it.states("two") == {"a": "queued"}
+        await it.finish("a", run_id="two")
+
+        assert await it.states("three") == {"a": "queued"}
+        await it.assert_consistent()
+
+
+async def test_marking_the_run_before_lets_the_next_one_go_on(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, patient_dag()) as it:
+        await it.trigger("d", "one", logical_date=JAN[0])
+        await it.trigger("d", "two", logical_date=JAN[1])
+        it.executor.fail(await it.attempt("a", "one"))
+        await it.settled()
+        assert await it.runs("d") == {"one": "failed", "two": "running"}
+
+        await it.ask("mark", "d", run_ids=["one"], task_ids=["a"], state="success")
+
+        assert await it.states("two") == {"a": "queued"}
+        await it.assert_consistent()
+
+
+async def test_a_run_that_comes_in_between_is_waited_for(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, patient_dag()) as it:
+        await it.trigger("d", "one", logical_date=JAN[0])
+        await it.trigger("d", "three", logical_date=JAN[2])
+        await it.trigger("d", "two", logical_date=JAN[1])
+
+        await it.finish("a", run_id="one")
+        assert (await it.states("two"), await it.states("three")) == ({"a": "queued"}, {"a": None})
+        await it.finish("a", run_id="two")
+
+        assert await it.states("three") == {"a": "queued"}
+
+
+@pytest.mark.parametrize("ignore_first", [True, False])
+async def test_a_task_that_is_new_has_no_past(dsn: str, clock: FakeClock, ignore_first: bool) -> None:
+    async with running(dsn, clock, patient_dag(task("old"))) as it:
+        await it.trigger("d", "one", logical_date=JAN[0])
+        await it.finish_all()
+
+        new = task("new", depends_on_past=True, ignore_first_depends_on_past=ignore_first)
+        await it.register(patient_dag(task("old"), new))
+        await it.trigger("d", "two", logical_date=JAN[1])
+
+        assert (await it.states("two"))["new"] == ("queued" if ignore_first else None)
