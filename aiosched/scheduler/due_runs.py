@@ -74,7 +74,7 @@ def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> li
             dag.queued,
             now=now,
             limits=_limits(dag),
-            running=Counter(board.run.backfill_id for board in dag.running.values()),
+            running=Counter(run.backfill_id for run in dag.under_way()),
             blocked="the DAG is paused" if dag.row.is_paused else None,
             paused_backfills=[backfill.id for backfill in dag.backfills.values() if backfill.is_paused],
             backfill_order={run.key: run.backfill_order or 0 for run in dag.queued if run.backfill_id is not None},

@@ -57,6 +57,7 @@ class OwnedDag:
     queued: deque[Run] = field(default_factory=deque)  # runs that wait to start, oldest first
     starting: set[int] = field(default_factory=set)  # their keys, while their rows are read
     running: dict[int, Board] = field(default_factory=dict)
+    ending: dict[int, Board] = field(default_factory=dict)  # over in memory, and not yet in the database
     held_back: dict[Instance, Board] = field(default_factory=dict)  # ready, but the DAG is paused
     backfills: dict[int, Backfill] = field(default_factory=dict)  # those that are not completed
 
@@ -69,13 +70,16 @@ class OwnedDag:
         """The backfills none of whose runs is queued, starting or running."""
         if self.starting:
             return []
-        active = {run.backfill_id for run in self.queued} | {b.run.backfill_id for b in self.running.values()}
+        active = {run.backfill_id for run in self.queued} | {run.backfill_id for run in self.under_way()}
         return [backfill for backfill in self.backfills.values() if backfill.id not in active]
 
     def active_runs(self) -> int:
         """Queued and running runs that count for `max_active_runs` (14.3): backfills do not."""
-        running = sum(board.run.backfill_id is None for board in self.running.values())
-        return running + sum(run.backfill_id is None for run in self.queued)
+        return sum(run.backfill_id is None for run in (*self.under_way(), *self.queued))
+
+    def under_way(self) -> list[Run]:
+        """The runs that are running as far as the database knows."""
+        return [board.run for board in (*self.running.values(), *self.ending.values())]
 
     @property
     def asset_condition(self) -> AssetExpression | None:
@@ -169,7 +173,13 @@ class Holdings:
         if board.finished and key in self.boards:
             self.followers.forget(board)
             del self.boards[key], dag.running[key]
+            dag.ending[key] = board
             self.ended.append(board)
+
+    def let_go(self, board: Board) -> None:
+        """The end of a run is stored: from now on its place is free for another."""
+        dag = self.dags.get(board.run.dag_id)
+        if dag is not None and dag.ending.pop(board.run.key, None) is not None:
             self.to_start[dag.row.dag_id] = None
             self.plan(dag)
 

@@ -183,10 +183,11 @@ class Session:
         for board in batch.started:
             self._tell("run_started", board)
         for board in batch.finished:
+            self.holdings.let_go(board)
             self._tell("run_finished", board)
             self.on_run_end(board.run)
-            if board.run.backfill_id is not None:
-                self.creation.wake()  # it may have been the last one
+        if batch.finished:
+            self.creation.wake()
 
     def assets_changed(self, partitions: Collection[int]) -> None:
         """Asset events were queued for DAGs of these partitions: look at ours, tell the owners of the others."""

@@ -423,6 +423,8 @@ class World(View):
             self._executor.submit(waiting)
         if batch.asset_events:
             self._desk.holdings.asset_news.update(partition_of(event.name) for event in batch.asset_events)
+        for board in batch.finished:
+            self._desk.holdings.let_go(board)
         for dag_id in batch.paused:
             self._desk.holdings.pause(dag_id)
 
