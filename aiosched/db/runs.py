@@ -294,6 +294,7 @@ DELETE_DAG: Final = (
     """DELETE FROM asset_reference WHERE dag_id = $1""",
     """DELETE FROM asset_queue WHERE dag_id = $1""",
     """DELETE FROM asset_consumption WHERE dag_id = $1""",
+    """DELETE FROM backfill WHERE dag_id = $1""",
     """DELETE FROM dag WHERE dag_id = $1""",
     """DELETE FROM dag_version WHERE dag_id = $1""",
 )

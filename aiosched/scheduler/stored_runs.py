@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.board import Board, Run
+from aiosched.core.board import Board, Run, new_instances
+from aiosched.core.graph import Graph
 from aiosched.core.run_creation import PlannedRun, tasks_of_run
-from aiosched.core.spec import DagSpec
+from aiosched.core.spec import MappingSpec
 from aiosched.core.states import RUN_FINISHED, RunState, RunType
 from aiosched.core.timetables.base import DataInterval
 from aiosched.db import clearing as statements
@@ -106,46 +107,41 @@ async def clear_whole_runs(
 async def _move(session: Session, transaction: Transaction, dag: OwnedDag, runs: Sequence[Run]) -> None:
     """Pin runs to the newest version: instances, tries and values follow their task ids (10.2).
 
-    Tasks that are new get an instance without a state. Those that are gone, or mapped now
-    and not before (or the other way round), leave the run with their history.
+    Tasks that are new get instances without a state. Those that are gone leave the run with
+    their history; those that are mapped otherwise than before do so, too, and begin anew.
     """
-    new = dag.version.spec
     by_version: dict[int, list[Run]] = {}
     for run in runs:
         by_version.setdefault(run.version_id, []).append(run)
     for version_id, same in by_version.items():
-        places = _places(session.holdings.versions[version_id][0].spec, new)
+        places = _places(session.holdings.versions[version_id][1], dag.graph)
         moved = {old: place for old, place in enumerate(places) if place is not None and place != old}
         gone = [old for old, place in enumerate(places) if place is None]
         await statements.move_runs(transaction.conn, [run.key for run in same], dag.version.id, moved, gone)
         kept = {place for place in places if place is not None}
-        added = (
-            (run.key, task, -1, new.tasks[task].retries)
+        added = [
+            (run.key, new.task, new.map_index, new.max_tries)
             for run in same
-            for task in tasks_of_run(new, _as_planned(run))
-            if task not in kept
-        )
+            for new in new_instances(
+                dag.graph, [task for task in tasks_of_run(dag.version.spec, _as_planned(run)) if task not in kept]
+            )
+        ]
         await run_statements.copy_instances(transaction.conn, added)
         for run in same:
             run.version_id = dag.version.id
 
 
-def _places(old: DagSpec, new: DagSpec) -> list[int | None]:
-    """For each task of `old` its index in `new`, None where it is not the same kind of task any more."""
-    index = {task.task_id: place for place, task in enumerate(new.tasks)}
-    was_mapped, is_mapped = _mapped(old), _mapped(new)
+def _places(old: Graph, new: Graph) -> list[int | None]:
+    """For each task of `old` its index in `new`; None where it is gone or mapped otherwise."""
     return [
-        index.get(task.task_id) if (task.task_id in was_mapped) == (task.task_id in is_mapped) else None
-        for task in old.tasks
+        place if (place := new.index.get(task_id)) is not None and _units(new, place) == _units(old, task) else None
+        for task, task_id in enumerate(old.task_ids)
     ]
 
 
-def _mapped(spec: DagSpec) -> set[str]:
-    """The ids of the tasks that have map indexes, by themselves or by a group around them."""
-    groups: set[str] = set()
-    for _ in spec.groups:  # as often as groups can be nested
-        groups |= {g.group_id for g in spec.groups if g.mapping is not None or g.parent_id in groups}
-    return {task.task_id for task in spec.tasks if task.mapping is not None or task.group_id in groups}
+def _units(graph: Graph, task: int) -> tuple[MappingSpec, ...]:
+    """What makes the task have map indexes: its own mapping, and those of the groups around it."""
+    return () if graph.mappings is None else graph.mappings.units[task]
 
 
 def _as_planned(run: Run) -> PlannedRun:

@@ -434,3 +434,31 @@ async def test_a_long_backfill_is_created_in_one_go(dsn: str, late: FakeClock) -
         assert len(answer["dates"]) == 3 * 288 + 1
         assert (await it.fetch("SELECT count(*) FROM task_instance"))[0][0] > 17_000
         await it.assert_consistent()
+
+
+async def test_a_deleted_dag_takes_its_backfills_with_it(dsn: str, late: FakeClock) -> None:
+    async with running(dsn, late, daily()) as it:
+        await it.ask("pause", "d")
+        await backfill(it, 3, 5)
+        await it.ask("delete_dag", "d")
+
+        await it.register(daily())
+        await it.ask("unpause", "d")
+
+        assert (await backfill(it, 3, 5))["dates"][0]["fate"] == "create"
+
+
+async def test_the_first_run_of_a_backfill_does_not_look_at_the_past_and_the_others_do(
+    dsn: str, late: FakeClock
+) -> None:
+    async with running(dsn, late, daily(task("a", depends_on_past=True))) as it:
+        await it.trigger("d", "before", logical_date=day(2))
+        it.executor.fail(await it.attempt("a", "before"))
+        await it.settled()
+
+        await backfill(it, 3, 4, rerun="all")
+
+        third, fourth = (f"backfill__2026-01-0{number}T00:00:00+00:00" for number in (3, 4))
+        assert (await it.states(third), await it.states(fourth)) == ({"a": "queued"}, {"a": None})
+        await it.finish("a", run_id=third)
+        assert await it.states(fourth) == {"a": "queued"}

@@ -151,3 +151,19 @@ async def test_a_dry_run_shows_what_the_runs_have_of_the_chosen_tasks(dsn: str, 
 
         assert [one["task_id"] for one in answer["instances"]] == ["b"]
         assert await version(it) == 1
+
+
+async def test_a_task_that_is_mapped_now_begins_anew_with_an_instance_for_each_value(
+    dsn: str, clock: FakeClock
+) -> None:
+    mapping = MappingSpec(inputs=(MapInput(name="x", literal=3),))
+    async with running(dsn, clock, dag("d", task("a"), task("b"))) as it:
+        await two_versions(it, task("a", mapping=mapping), task("b"))
+
+        await it.ask("clear", "d", run_ids=["r"], task_ids=["a"], newest_version=True)
+
+        rows = await it.fetch("SELECT task_index, map_index, try_number FROM task_instance ORDER BY 1, 2")
+        assert list(map(tuple, rows)) == [(0, 0, 1), (0, 1, 1), (0, 2, 1), (1, -1, 1)]
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()

@@ -1,0 +1,229 @@
+"""Clearing what is under way, and requests that meet changes and crashes: the semantics reference, 28.2 and 2.3."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.messages import Attempt, AttemptKey, Outcome
+from aiosched.core.spec import DagSpec
+from aiosched.db import inbox
+from aiosched.db.engine import Database
+from aiosched.errors import StaleRows
+from aiosched.scheduler import clearing
+from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, running, task
+
+
+async def finished_run(it: Running, dag_id: str = "d", run_id: str = "r") -> None:
+    """A run that has ended: all its tasks succeeded."""
+    await it.trigger(dag_id, run_id)
+    await it.finish_all()
+
+
+async def tries(it: Running, task_id: str, run_id: str = "r") -> tuple[int, int]:
+    row = await it.instance(task_id, run_id)
+    return row["try_number"], row["max_tries"]
+
+
+# -- attempts under way (28.2, 2.3) -------------------------------------------------------------
+
+
+class Unhurried(ScriptedExecutor):
+    """Notes a cancellation; the attempt ends when the test says so."""
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        self.cancelled.append(attempt)
+
+
+async def running_attempt(it: Running) -> Attempt:
+    await it.trigger("d", "r")
+    attempt = await it.attempt("a")
+    it.executor.start_running(attempt)
+    await it.settled()
+    return attempt
+
+
+async def test_a_running_task_is_restarting_until_its_attempt_has_ended(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+        attempt = await running_attempt(it)
+
+        await it.ask("clear", "d", run_ids=["r"])
+
+        assert await it.states("r") == {"a": "restarting"}
+        assert it.executor.cancelled == [attempt.key]
+        await it.assert_consistent()
+        it.executor.lose(attempt)
+        await it.settled()
+        assert (await it.attempt("a")).key.try_number == 2
+        await it.finish("a")
+        assert await it.runs("d") == {"r": "success"}
+        assert await it.fetch("SELECT used FROM pool WHERE name = 'default_pool'") == [(0,)]
+        await it.assert_consistent()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SUCCESS, Outcome.LOST, Outcome.FAILED, Outcome.SKIPPED], ids=str)
+async def test_however_the_attempt_of_a_restarting_task_ends_the_task_runs_again(
+    dsn: str, clock: FakeClock, outcome: Outcome
+) -> None:
+    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+        attempt = await running_attempt(it)
+        await it.ask("clear", "d", run_ids=["r"])
+
+        it.executor.report(attempt, outcome)
+        await it.settled()
+        await it.advance(1)
+        await it.finish("a")
+
+        assert await tries(it, "a") == (2, 1)
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_a_queued_attempt_is_cancelled_and_the_task_queued_anew(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        attempt = await it.attempt("a")
+
+        await it.ask("clear", "d", run_ids=["r"])
+
+        assert it.executor.cancelled == [attempt.key]
+        assert (await it.attempt("a")).key.try_number == 2
+        await it.assert_consistent()
+
+
+async def test_what_a_cleared_attempt_reports_afterwards_is_stale(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+        await it.trigger("d", "r")
+        first = await it.attempt("a")
+        await it.ask("clear", "d", run_ids=["r"])
+
+        it.executor.fail(first, "too late")
+        await it.settled()
+
+        assert await it.states("r") == {"a": "queued"}
+        assert it.scheduler.metrics.stale_reports == 1
+
+
+async def test_a_task_that_waits_for_its_retry_is_cleared_and_runs_at_once(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a", retries=1, retry_delay=3600.0))) as it:
+        await it.trigger("d", "r")
+        it.executor.fail(await it.attempt("a"))
+        await it.settled()
+        assert await it.states("r") == {"a": "up_for_retry"}
+
+        await it.ask("clear", "d", run_ids=["r"])
+
+        assert (await it.attempt("a")).key.try_number == 2
+        assert await tries(it, "a") == (2, 2)
+        await it.assert_consistent()
+
+
+async def test_a_task_that_waits_for_a_slot_is_cleared_and_waits_on(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b"), max_active_tasks=1)) as it:
+        await it.trigger("d", "r")
+        waiting = "b" if it.executor.find("a") else "a"
+
+        await it.ask("clear", "d", run_ids=["r"], task_ids=[waiting])
+
+        assert (await it.states("r"))[waiting] == "scheduled"
+        await it.assert_consistent()
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+
+
+# -- races and crashes --------------------------------------------------------------------------
+
+
+async def test_a_run_whose_end_is_not_stored_yet_is_cleared_after_it(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        for turn in range(20):
+            await it.trigger("d", f"r{turn}")
+            attempt = await it.attempt("a")
+            request = asyncio.create_task(it.scheduler.request("clear", "d", {"run_ids": [f"r{turn}"]}))
+            for _ in range(turn):
+                await asyncio.sleep(0.0005)
+            if attempt.key in it.executor.running:  # else the clear came first and has cancelled it
+                it.executor.succeed(attempt)
+            await request
+            await it.assert_consistent()
+            await it.finish_all()
+            assert (await it.runs("d"))[f"r{turn}"] == "success"
+            await it.assert_consistent()
+
+
+async def test_a_run_that_just_starts_may_be_cleared(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", max_active_runs=3)) as it:
+        requests = []
+        for number in range(10):
+            await it.scheduler.trigger("d", run_id=f"r{number}")
+            requests.append(asyncio.create_task(it.scheduler.request("clear", "d", {"run_ids": [f"r{number}"]})))
+        await asyncio.gather(*requests)
+
+        await it.assert_consistent()
+        await it.finish_all()
+        assert set((await it.runs("d")).values()) == {"success"}
+
+
+async def test_a_request_left_while_no_scheduler_lived_is_applied_before_anything_starts(
+    dsn: str, db: Database, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+        await it.finish("t0")
+    async with db.acquire() as conn:
+        await inbox.add_command(conn, verb="clear", dag_id="d", args={"run_ids": ["r"]}, requested_by="tester")
+
+    async with running(dsn, clock) as it:
+        assert it.executor.order() == ["t0"]
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_a_request_that_a_crash_interrupted_is_applied_again_without_harm(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken: list[str] = []
+
+    def fail_once(*args: object) -> None:
+        if not broken:
+            broken.append("between the transaction and memory")
+            raise StaleRows("injected")
+        settle(*args)  # type: ignore[arg-type]
+
+    settle = clearing.settle
+    monkeypatch.setattr(clearing, "settle", fail_once)
+    async with running(dsn, clock, dag("d", max_active_runs=2)) as it:
+        await finished_run(it, run_id="over")
+        await it.trigger("d", "runs")
+        it.executor.start_running(await it.attempt("a", "runs"))
+
+        await it.scheduler.request("clear", "d", {"run_ids": ["over", "runs"]})
+
+        assert broken
+        await it.assert_consistent()
+        await it.finish_all()
+        assert await it.runs("d") == {"over": "success", "runs": "success"}
+        assert [await tries(it, "a", run) for run in ("over", "runs")] == [(2, 1), (2, 1)]
+        await it.assert_consistent()
+
+
+async def test_clearing_two_hundred_runs_of_fifty_tasks_takes_a_few_transactions(dsn: str, clock: FakeClock) -> None:
+    spec: DagSpec = dag("d", *(task(f"t{i}") for i in range(50)), max_active_runs=1, max_active_tasks=50)
+    async with running(dsn, clock, spec) as it:
+        for number in range(200):
+            await it.scheduler.trigger("d", run_id=f"r{number}")
+        await it.settled()
+        await it.execute("UPDATE task_instance SET state = 'success', try_number = 1 WHERE state IS NULL")
+        await it.execute("UPDATE dag_run SET state = 'success', start_date = now() WHERE state = 'queued'")
+        it.session.holdings.dags["d"].queued.clear()
+
+        async with asyncio.timeout(10):
+            answer = await it.ask("clear", "d")
+
+        assert (answer["count"], len(answer["runs"]), len(answer["instances"])) == (10_000, 200, 1000)
+        states = await it.fetch("SELECT state, count(*) FROM dag_run GROUP BY 1 ORDER BY 1")
+        assert list(map(tuple, states)) == [("queued", 199), ("running", 1)]
+        await it.assert_consistent()
