@@ -25,6 +25,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CODE = ("aiosched", "tests", "examples", "benchmarks")
 MOST_LINES = 500
 MOST_DISTRIBUTIONS = 40
+GROUPS = ("assets", "backfill", "config", "connections", "dags", "db", "pools", "runs", "schedulers", "tasks", "variables")
 
 
 def files(*suffixes: str) -> Iterator[Path]:
@@ -185,7 +186,7 @@ def test_the_readmes_commands_exist() -> None:
 
     for command in words:
         flags = [word for word in command.split() if word.startswith("-")]
-        names = command.split()[:2] if command.split()[0] in ("dags", "runs", "tasks") else command.split()[:1]
+        names = command.split()[: 2 if command.split()[0] in GROUPS else 1]
         shown = subprocess.run(
             [sys.executable, "-m", "aiosched", *names, "--help"], capture_output=True, text=True, check=False
         )

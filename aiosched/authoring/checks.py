@@ -159,3 +159,10 @@ def callbacks(name: str, value: object, where: Location | None = None) -> list[C
     if len(functions) != len(listed):
         raise fail(f"{name}={value!r} is wrong: give a function, or a list of functions.", where)
     return functions
+
+
+def optional_callable(name: str, value: Any, where: Location | None = None) -> Any:
+    """`value`, which is a function or None."""
+    if value is not None and not callable(value):
+        raise fail(f"{name}={value!r} is wrong: give a function.", where)
+    return value

@@ -25,7 +25,7 @@ from aiosched.core.messages import Resume, XComRef
 from aiosched.core.spec import DEFAULT_POOL
 from aiosched.core.trigger_rules import TriggerRule
 from aiosched.core.weights import WeightRule
-from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDeferralTimeout, TaskDeferred
+from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDeferralTimeout, TaskDeferred, TaskTimeout
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 Callback: TypeAlias = Callable[["Context"], Any]
 Callbacks: TypeAlias = Callback | Sequence[Callback] | None
 Seconds: TypeAlias = timedelta | float
+RetryPolicy: TypeAlias = Callable[[BaseException, "Context"], Seconds | bool | None]
+"""Is asked when a try has failed and may be repeated: False does not repeat it, a duration repeats it after that
+time, None (and what it raises) leaves it to the options of the task. Source: the semantics reference, section 22.4."""
 
 
 class BaseOperator(Dependable, metaclass=OperatorMeta):
@@ -72,6 +75,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         retry_delay: Seconds | None = None,
         retry_exponential_backoff: bool | float = False,
         max_retry_delay: Seconds | None = None,
+        retry_policy: RetryPolicy | None = None,
         execution_timeout: Seconds | None = None,
         start_date: datetime | str | None = None,
         end_date: datetime | str | None = None,
@@ -125,6 +129,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         self.retry_delay = checks.duration("retry_delay", retry_delay, where)
         self.retry_exponential_backoff = _backoff(retry_exponential_backoff, where)
         self.max_retry_delay = checks.optional_duration("max_retry_delay", max_retry_delay, where)
+        self.retry_policy = checks.optional_callable("retry_policy", retry_policy, where)
         self.execution_timeout = checks.optional_duration("execution_timeout", execution_timeout, where)
 
         self.start_date = optional_aware("start_date", start_date, where)
@@ -212,6 +217,10 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
 
     def on_kill(self) -> None:
         """Called when the attempt is stopped: release what `execute` holds outside this process."""
+
+    def timed_out(self, error: TaskTimeout) -> Exception:
+        """What running longer than the `execution_timeout` means: `error` itself fails the attempt, which may retry."""
+        return error
 
     def defer(
         self,

@@ -30,7 +30,7 @@ from aiosched.core.mapping import RETURN_VALUE
 from aiosched.core.marks import CANCELLED, ENDING, INTENTIONS, Marks
 from aiosched.core.messages import Outcome, Report, XComValue
 from aiosched.core.past import Past
-from aiosched.core.retries import may_retry, retry_delay, retry_seed
+from aiosched.core.retries import may_retry, retry_delay, retry_instant, retry_seed
 from aiosched.core.run_result import TASK_FAILURE, judge_run, waits_outside
 from aiosched.core.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskEvent, TaskState
 from aiosched.core.trigger_rules import Verdict
@@ -390,14 +390,16 @@ class Board(Marks, Expansion):
         if report.unattended:
             self.effects.callbacks += task_callback(self.graph, instance, retries=True)
         self._remember_try(instance, "failed", report)
-        delay = retry_delay(
-            task.retry_delay,
-            failed_try=instance.try_number,
-            multiplier=task.retry_exponential_backoff,
-            maximum=task.max_retry_delay,
-            seed=retry_seed(self.run.dag_id, task.task_id, self.run.run_id, instance.map_index),
-        )
-        instance.next_at = report.at + timedelta(seconds=delay)
+        delay = report.retry_delay
+        if delay is None:
+            delay = retry_delay(
+                task.retry_delay,
+                failed_try=instance.try_number,
+                multiplier=task.retry_exponential_backoff,
+                maximum=task.max_retry_delay,
+                seed=retry_seed(self.run.dag_id, task.task_id, self.run.run_id, instance.map_index),
+            )
+        instance.next_at = retry_instant(report.at, delay)
         self._set(instance, TaskEvent.FAILED_RETRYABLE)
         self.effects.timers.append((instance.next_at + TICK, instance))
 

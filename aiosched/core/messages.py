@@ -152,6 +152,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     details: str | None = None
     fail_now: bool = False
+    retry_delay: float | None = None  # seconds until the next try, where a retry policy said so
     unattended: bool = False
     reschedule_at: datetime | None = None
     xcoms: tuple[XComValue, ...] = ()

@@ -57,6 +57,7 @@ from aiosched.executors.blocking import WouldBlock
 from aiosched.executors.failures import details_of, reason_of
 from aiosched.executors.logs import AttemptLog, current_log
 from aiosched.executors.results import UnusableResult, collect_xcoms
+from aiosched.executors.retry_policies import Again, ask
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
@@ -280,6 +281,9 @@ class Execution:
                 return self._report(Outcome.DEFERRED, deferral=deferral_of(error), xcoms=pushed)
             except Exception as unusable:  # the author's trigger cannot travel
                 error = unusable
+        if isinstance(error, TaskTimeout):
+            await self.kill()
+            error = error if self.operator is None else self.operator.timed_out(error)
         reason = reason_of(error)
         if isinstance(error, SkipTask):
             self._log("INFO", f"skipped: {reason}")
@@ -289,16 +293,30 @@ class Execution:
             return report
         if isinstance(error, TaskTimeout):
             reason = secrets.redact(str(error)) or reason
-            await self.kill()
         details = details_of(error)
         self._log("ERROR", f"failed: {reason}\n{details}")
         fail_now = isinstance(error, FailTask)
-        report = self._report(Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, xcoms=pushed)
-        retries = not fail_now and may_retry(self.attempt.key.try_number, self.attempt.max_tries)
+        retries, delay = not fail_now and may_retry(self.attempt.key.try_number, self.attempt.max_tries), None
+        if retries:
+            retries, delay = self._retry_policy(error)
+            fail_now = not retries
+        report = self._report(
+            Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, retry_delay=delay, xcoms=pushed
+        )
         if self.task is not None:
             plan = plan_of(self.task)
             await self._after(plan.on_retry if retries else plan.on_failure, error, reason)
         return report
+
+    def _retry_policy(self, error: BaseException) -> Again:
+        if self.context is None or self.task is None or self.task.retry_policy is None:
+            return Again()
+        try:
+            with current_context(self.context):
+                return ask(self.task.retry_policy, error, self.context)
+        except Exception as broken:  # then the task's options hold: 22.4
+            self._log("ERROR", f"retry_policy raised {reason_of(broken)}\n{details_of(broken)}")
+            return Again()
 
     def _pushed(self) -> tuple[XComValue, ...]:
         """What an attempt that did not succeed pushed itself before it ended."""

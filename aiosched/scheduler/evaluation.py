@@ -28,10 +28,11 @@ async def evaluate(session: Desk) -> float | None:
     holdings = session.holdings
     _apply_reports(session, now)
     _wake_due(session, now)
-    to_evaluate, holdings.to_evaluate = holdings.to_evaluate, {}
-    for board in to_evaluate:
-        board.evaluate(now)
-        session.absorb(board)
+    while holdings.to_evaluate:  # what happens in one run may concern the next one
+        to_evaluate, holdings.to_evaluate = holdings.to_evaluate, {}
+        for board in to_evaluate:
+            board.evaluate(now)
+            session.absorb(board)
     if session.attempts.reports:
         return 0.0
     earliest = holdings.timers.earliest

@@ -61,10 +61,14 @@ class Followers:
             return []
         task_ids = board.graph.task_ids
         changed = {task_ids[i.task] for i in board.effects.changed if i.state in FINISHED or i.stored_state in FINISHED}
+        told = []
         for follower in followers:
             past = follower.past
             if past is not None and past.previous is not board:
                 follower.look_back(dataclasses.replace(past, previous=board))
-            else:
+            elif changed:
                 follower.past_changed(changed)
-        return list(followers)
+            else:
+                continue
+            told.append(follower)
+        return told

@@ -134,6 +134,8 @@ class Session:
             self._lazy = asyncio.get_running_loop().call_later(_LAZY_SECONDS, self._store_lazy)
         if holdings.to_start:
             self.creation.wake()
+        if holdings.to_evaluate:
+            self.evaluation.wake()
 
     def _store_lazy(self) -> None:
         """A start that no other commit took along within a moment gets its own."""

@@ -37,7 +37,7 @@ ALWAYS = Restriction(DAY, None, catchup=True)
         (Asset("a") | Asset("b"), AnyRequired((A, B)), "a | b"),
         ([Asset("a"), Asset("b") | AssetAlias("c")], None, "a & (b | alias c)"),
     ],
-    ids=str,
+    ids=["one", "a list of one", "a list", "a tuple", "a set", "an expression", "nested"],
 )
 def test_assets_as_a_schedule_are_a_condition(schedule: object, condition: object, summary: str) -> None:
     timetable = parse_schedule(schedule)

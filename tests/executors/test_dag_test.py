@@ -150,8 +150,10 @@ async def test_one_task_runs_alone() -> None:
         PythonOperator(task_id="up", python_callable=lambda: 1 / 0) >> task(int)
 
     run = await dag.test(only_task="int")
+    failing = await dag.test(only_task="up")
 
     assert (run.state, states(run)) == (RunState.SUCCESS, {"int": S.SUCCESS})
+    assert (failing.state, states(failing)) == (RunState.FAILED, {"up": S.FAILED})
 
 
 @pytest.mark.parametrize("options", [{"only_task": "nosuch"}, {"mocks": {"nosuch": 1}}])

@@ -142,7 +142,7 @@ async def test_what_becomes_of_runs_that_exist(
 
         assert answer["dates"] == preview["dates"]
         by_day = {datetime.fromisoformat(d["logical_date"]).day: d["fate"] for d in answer["dates"]}
-        assert by_day == dict.fromkeys((3, 4, 8, 9), "create") | fates
+        assert by_day == dict.fromkeys((3, 4, 8, 9), "create") | dict(fates)
         assert len(await backfilled(it)) == number
         for date, fate in fates.items():
             (row,) = await it.fetch(
@@ -438,6 +438,7 @@ async def test_a_long_backfill_is_created_in_one_go(dsn: str, late: FakeClock) -
 
 async def test_a_deleted_dag_takes_its_backfills_with_it(dsn: str, late: FakeClock) -> None:
     async with running(dsn, late, daily()) as it:
+        await it.finish_all()
         await it.ask("pause", "d")
         await backfill(it, 3, 5)
         await it.ask("delete_dag", "d")

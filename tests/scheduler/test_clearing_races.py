@@ -12,7 +12,7 @@ from aiosched.core.spec import DagSpec
 from aiosched.db import inbox
 from aiosched.db.engine import Database
 from aiosched.errors import StaleRows
-from aiosched.scheduler import clearing
+from aiosched.scheduler import clearing, stored_runs
 from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, running, task
 
 
@@ -193,7 +193,7 @@ async def test_a_request_that_a_crash_interrupted_is_applied_again_without_harm(
             raise StaleRows("injected")
         settle(*args)  # type: ignore[arg-type]
 
-    settle = clearing.settle
+    settle = stored_runs.settle
     monkeypatch.setattr(clearing, "settle", fail_once)
     async with running(dsn, clock, dag("d", max_active_runs=2)) as it:
         await finished_run(it, run_id="over")
@@ -226,4 +226,25 @@ async def test_clearing_two_hundred_runs_of_fifty_tasks_takes_a_few_transactions
         assert (answer["count"], len(answer["runs"]), len(answer["instances"])) == (10_000, 200, 1000)
         states = await it.fetch("SELECT state, count(*) FROM dag_run GROUP BY 1 ORDER BY 1")
         assert list(map(tuple, states)) == [("queued", 199), ("running", 1)]
+        await it.assert_consistent()
+
+
+async def test_a_clear_waits_for_the_commit_of_an_end_that_is_under_way(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        attempt = await it.attempt("a")
+        async with it.session.journal._lock:  # nothing is committed meanwhile
+            it.executor.succeed(attempt)
+            await it.until(lambda: it.session.holdings.ended, "the run to end in memory")
+            request = asyncio.create_task(it.scheduler.request("clear", "d", {"run_ids": ["r"]}))
+            await it.until(it.session.books.locked, "the request to be taken up")
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert not request.done()
+            assert await it.runs("d") == {"r": "running"}
+        await request
+
+        await it.finish("a")
+        assert await tries(it, "a") == (2, 1)
+        assert await it.runs("d") == {"r": "success"}
         await it.assert_consistent()

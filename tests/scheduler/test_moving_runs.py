@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.spec import TaskSpec
+from aiosched.core.spec import LiteralLength, MappingSpec, TaskSpec
 from aiosched.errors import Refused
 from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running, task
 
@@ -156,7 +156,7 @@ async def test_a_dry_run_shows_what_the_runs_have_of_the_chosen_tasks(dsn: str, 
 async def test_a_task_that_is_mapped_now_begins_anew_with_an_instance_for_each_value(
     dsn: str, clock: FakeClock
 ) -> None:
-    mapping = MappingSpec(inputs=(MapInput(name="x", literal=3),))
+    mapping = MappingSpec(inputs=(LiteralLength(3),))
     async with running(dsn, clock, dag("d", task("a"), task("b"))) as it:
         await two_versions(it, task("a", mapping=mapping), task("b"))
 

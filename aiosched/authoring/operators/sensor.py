@@ -167,6 +167,10 @@ class BaseSensorOperator(BaseOperator):
             return SkipTask(f"what it waited for failed: {error}")
         return error
 
+    def timed_out(self, error: TaskTimeout) -> Exception:
+        """The execution timeout of a sensor is one of its failures: `soft_fail` and `never_fail` make it a skip."""
+        return SkipTask(str(error)) if self.soft_fail or self.never_fail else error
+
     def on_kill(self) -> None:
         """End the pause between two pokes of a plain function."""
         if self._killed is not None:
