@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
+    from aiosched.authoring.dag import DAG
     from aiosched.authoring.groups import TaskGroup
     from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.xcom_arg import XComArg
@@ -42,11 +44,21 @@ def is_mapped(task: BaseOperator) -> bool:
 
 def is_mapped_over(task: BaseOperator) -> bool:
     """Whether the number of instances of another task, or of a group, depends on what `task` returns."""
-    dag = task.dag
-    if dag is None:
-        return False
-    mapped: list[BaseOperator | TaskGroup] = [*dag.task_dict.values(), *dag.task_groups.values()]
-    return any(one.expand_input is not None and task.task_id in one.expand_input.producers for one in mapped)
+    return task.dag is not None and task.task_id in _producers(task.dag)
+
+
+def _producers(dag: DAG) -> frozenset[str]:
+    """The tasks over whose return values others are mapped; asked anew while the DAG grows."""
+    size = (len(dag.task_dict), len(dag.task_groups))
+    known = _known_producers.get(dag)
+    if known is None or known[0] != size:
+        mapped: list[BaseOperator | TaskGroup] = [*dag.task_dict.values(), *dag.task_groups.values()]
+        found = (one.expand_input.producers for one in mapped if one.expand_input is not None)
+        known = _known_producers[dag] = (size, frozenset().union(*found))
+    return known[1]
+
+
+_known_producers: Final[WeakKeyDictionary[DAG, tuple[tuple[int, int], frozenset[str]]]] = WeakKeyDictionary()
 
 
 def map_length(value: Any, task: BaseOperator, map_index: int, limit: int) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypeAlias
 
 from aiosched.authoring import checks
 from aiosched.authoring.building import current_dag, current_group
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from aiosched.authoring.params import ParamsDict
     from aiosched.authoring.setup_scopes import Scope
     from aiosched.authoring.triggers.base import BaseTrigger
+
+MOST_RETRIES: Final = 30_000  # as many tries as their number has room for
 
 Callback: TypeAlias = Callable[["Context"], Any]
 Callbacks: TypeAlias = Callback | Sequence[Callback] | None
@@ -125,7 +127,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
 
         retries = defaults().retries if retries is None else retries
         retry_delay = defaults().retry_delay if retry_delay is None else retry_delay
-        self.retries = checks.whole_number("retries", retries, least=0, where=where)
+        self.retries = checks.whole_number("retries", retries, least=0, most=MOST_RETRIES, where=where)
         self.retry_delay = checks.duration("retry_delay", retry_delay, where)
         self.retry_exponential_backoff = _backoff(retry_exponential_backoff, where)
         self.max_retry_delay = checks.optional_duration("max_retry_delay", max_retry_delay, where)
@@ -278,10 +280,13 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
 
         For an instance of a task in a mapped group, those of its own index where it reads no others.
         """
-        sources = [source for output in iter_outputs(self._arguments()) for source in output.sources]
+        arguments = [value for value in self._arguments() if not _is_nothing(value)]
+        if not arguments:
+            return ()
+        sources = [source for output in iter_outputs(arguments) for source in output.sources]
         sources += measured_by(self, [source.operator for source in sources])
         refs = dict.fromkeys(source.ref_of(self, map_index) for source in sources)
-        refs.update(dict.fromkeys(template_references(self._arguments(), self)))
+        refs.update(dict.fromkeys(template_references(arguments, self)))
         return tuple(refs)
 
     def _arguments(self) -> Sequence[Any]:
@@ -428,3 +433,11 @@ def _as_list(value: Any) -> list[Any]:
 
 
 __all__ = ["BaseOperator", "Callback", "Callbacks", "Seconds"]
+
+
+def _is_nothing(value: Any) -> bool:
+    """Whether a field holds nothing that could be filled in: None, or an empty text or container."""
+    return value is None or (type(value) in _CONTAINERS and not value)
+
+
+_CONTAINERS: Final = frozenset({str, tuple, list, dict, set})

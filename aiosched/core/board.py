@@ -15,7 +15,7 @@ Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -25,12 +25,13 @@ from aiosched.core.callbacks import dag_callback, task_callback
 from aiosched.core.deferral import is_trigger, trigger_key
 from aiosched.core.expansion import Expansion
 from aiosched.core.instances import Effects, FinishedTry, Instance, Run, new_instances
+from aiosched.core.instants import later
 from aiosched.core.ledger import TICK
 from aiosched.core.mapping import RETURN_VALUE
 from aiosched.core.marks import CANCELLED, ENDING, INTENTIONS, Marks
 from aiosched.core.messages import Outcome, Report, XComValue
 from aiosched.core.past import Past
-from aiosched.core.retries import may_retry, retry_delay, retry_instant, retry_seed
+from aiosched.core.retries import may_retry, retry_delay, retry_seed
 from aiosched.core.run_result import TASK_FAILURE, judge_run, waits_outside
 from aiosched.core.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskEvent, TaskState
 from aiosched.core.trigger_rules import Verdict
@@ -399,7 +400,7 @@ class Board(Marks, Expansion):
                 maximum=task.max_retry_delay,
                 seed=retry_seed(self.run.dag_id, task.task_id, self.run.run_id, instance.map_index),
             )
-        instance.next_at = retry_instant(report.at, delay)
+        instance.next_at = later(report.at, delay)
         self._set(instance, TaskEvent.FAILED_RETRYABLE)
         self.effects.timers.append((instance.next_at + TICK, instance))
 

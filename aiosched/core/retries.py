@@ -55,14 +55,6 @@ def retry_delay(
     return min(float(least + int.from_bytes(digest, "big") % least), ceiling)
 
 
-def retry_instant(failed_at: datetime, delay: float) -> datetime:
-    """The instant that the next try starts strictly after, UTC; one beyond the calendar is its last year."""
-    try:
-        return min(failed_at + timedelta(seconds=delay), LATEST)
-    except OverflowError:
-        return LATEST
-
-
 def retry_seed(dag_id: str, task_id: str, run: str, map_index: int = -1) -> str:
     """The seed of a task instance's jitter; `run` is the run's id."""
     return f"{dag_id}#{task_id}#{run}" + (f"#{map_index}" if map_index >= 0 else "")

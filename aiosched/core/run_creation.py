@@ -167,7 +167,11 @@ def manual_run(
     interval = None
     if logical_date is not None:
         logical_date = _aware(logical_date, "logical date").replace(microsecond=0)
-        interval = spec.timetable.manual_interval(logical_date)
+        try:
+            interval = spec.timetable.manual_interval(logical_date)
+        except OverflowError as error:
+            message = f"The logical date {logical_date.isoformat()} lies at the edge of the calendar: give another one."
+            raise Refused(message) from error
     if run_id is None:
         run_id = make_run_id(RunType.MANUAL, logical_date=logical_date, run_after=at)
     else:

@@ -81,7 +81,7 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
         return None if result is None else CommandResult("applied", result)
     except (Refused, NotFound, DagError) as error:
         return CommandResult("refused", {"error": str(error), "exit_code": _exit_code(error)})
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         return CommandResult("refused", {"error": f"{command.verb}: unusable arguments ({error!r})", "exit_code": 2})
 
 

@@ -19,6 +19,7 @@ from typing import Final
 from aiosched.core.assets import AssetExpression
 from aiosched.core.board import Board, Instance, Run
 from aiosched.core.graph import Graph
+from aiosched.core.instants import later
 from aiosched.core.marks import INTENTIONS
 from aiosched.core.messages import AttemptKey, Report, RunInfo
 from aiosched.core.slots import Candidate, DagRoom, TaskRoom
@@ -131,7 +132,7 @@ class Holdings:
             self.to_evaluate.update(dict.fromkeys(self.followers.tell(board)))
         timeout = board.graph.spec.dagrun_timeout
         if timeout is not None and board.run.start_date is not None:
-            self.timers.add(board.run.start_date + timedelta(seconds=timeout) + _TICK, (board.run.key, None))
+            self.timers.add(later(board.run.start_date, timeout) + _TICK, (board.run.key, None))
         for instance in board:
             task_room = dag.room.tasks.get(board.graph.task_ids[instance.task])
             if instance.state in HOLDING_SLOT:
@@ -385,7 +386,7 @@ class Holdings:
         for board in dag.running.values():
             self.to_evaluate[board] = None
             if board.graph.spec.dagrun_timeout is not None and board.run.start_date is not None:
-                at = board.run.start_date + timedelta(seconds=board.graph.spec.dagrun_timeout) + _TICK
+                at = later(board.run.start_date, board.graph.spec.dagrun_timeout) + _TICK
                 self.timers.add(at, (board.run.key, None))
         self.to_start[dag.row.dag_id] = None
         self.plan(dag)

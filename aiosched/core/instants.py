@@ -1,0 +1,16 @@
+"""Instants that stay in the calendar."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)  # in place of everything later
+
+
+def later(instant: datetime, seconds: float) -> datetime:
+    """`seconds` after an aware instant, at the latest `LATEST`."""
+    try:
+        return min(instant + timedelta(seconds=seconds), LATEST)
+    except OverflowError:
+        return LATEST
