@@ -230,6 +230,13 @@ def test_every_decision_is_in_the_list_of_decisions() -> None:
     assert [page.name for page in (ROOT / "docs/decisions").glob("0*.md") if f"({page.name})" not in index] == []
 
 
+def test_the_architecture_names_every_file_of_the_scheduler() -> None:
+    page = read("docs/architecture.md")
+    names = [path.name for path in (ROOT / "aiosched" / "scheduler").glob("*.py") if path.name != "__init__.py"]
+
+    assert [name for name in names if f"`{name}`" not in page] == []
+
+
 def test_every_dependency_has_its_line_in_the_decisions() -> None:
     page = read("docs/decisions/0002-dependencies.md")
     names = [Requirement(text).name for text in PYPROJECT["project"]["dependencies"]]

@@ -91,7 +91,7 @@ async def test_more_requests_than_fit_one_pass_are_all_applied(dsn: str, db: Dat
 
 async def test_a_request_that_nobody_knows_is_refused_and_says_what_is_known(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
-        with pytest.raises(Refused, match="no request 'explode'; known are .*cancel_run"):
+        with pytest.raises(Refused, match=r"no request 'explode'; known are .*cancel_run"):
             await it.scheduler.request("explode", "d", {})
 
 

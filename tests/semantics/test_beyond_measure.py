@@ -96,5 +96,7 @@ async def test_dates_at_the_edge_of_the_calendar_are_as_good_as_others_without_a
 async def test_a_backfill_from_the_edge_of_the_calendar_is_answered(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", task("a"), schedule="@yearly"), dag("other", task("a"))) as it:
         with pytest.raises(Refused):
-            await it.ask("backfill", "d", **{"from": "0001-01-01T00:00:00+00:00", "to": "9999-12-31T00:00:00+00:00"})
+            await it.ask(
+                "backfill_create", "d", **{"from": "0001-01-01T00:00:00+00:00", "to": "9999-12-31T00:00:00+00:00"}
+            )
         await other_dags_go_on(it)
