@@ -1,16 +1,30 @@
 """Decides what runs next, and keeps each decision in one database.
 
-service.py        the Scheduler: parts, start, stop      run_creation.py  which runs exist
-incarnation.py    a lease and its sessions               evaluation.py    what reports and timers mean
-session.py        what the loops share                   enqueueing.py    who gets a slot, and the commit
-holdings.py       what is held in memory                 journal.py       the group commit
-loading.py        reading partitions                     commands.py      requests from the inbox
-ownership.py      who owns which partitions              lease.py         the lease on its thread
-pulse.py          how loops rest and wake; timers        metrics.py       figures
-due_runs.py       which runs are due: the decision       claiming.py      who gets a slot: the decision
-new_runs.py       the rows of new runs                   desk.py          what decisions need of a session
-triggers.py       running what deferred tasks wait for   attempts.py      what the executor was given
-outbox.py         delivering callbacks                   deadlines.py     runs that are late
+The service
+    service.py      the Scheduler: parts, start, stop      actions.py        what an application may ask
+    incarnation.py  a lease and its sessions               lease.py          the lease on its thread
+    session.py      what the loops share                   ownership.py      who owns which partitions
+    attempts.py     what the executor was given            pulse.py          how loops rest and wake; timers
+    metrics.py      figures                                events.py         what listeners are told
+    executor_choice.py  from the settings to an executor   retention.py      old history goes
+
+What is held in memory
+    holdings.py     DAGs, boards, who waits, what is due   loading.py        reading partitions
+    versions.py     DAG versions                           recollections.py  what rows do not say of a board
+    past.py, followers.py  the run before, and its news    desk.py           what decisions need of a session
+
+The three loops, each a decision and its shell
+    due_runs.py, run_creation.py, new_runs.py  which runs exist
+    evaluation.py                              what reports and timers mean
+    claiming.py, enqueueing.py                 who gets a slot
+    batch.py, journal.py                       the group commit
+
+Requests and effects
+    commands.py     requests from the inbox                clearing.py, stored_runs.py  clear and mark
+    backfills.py    runs of past dates                     assets.py, asset_events.py   runs by events
+    triggers.py     what deferred tasks wait for           outbox.py         delivering callbacks
+    deadlines.py    runs that are late                     task_services.py, asset_services.py,
+                                                           secret_services.py  what running tasks may ask
 """
 
 from aiosched.scheduler.events import SchedulerEvent
