@@ -31,7 +31,7 @@ from aiosched.core.spec import AssetRef
 if TYPE_CHECKING:
     from aiosched.authoring.operator import BaseOperator
 
-_LONGEST: Final = 1500
+_LONGEST: Final = 1500  # bytes: names are indexed
 
 
 class Condition:
@@ -210,6 +210,6 @@ def _members(kind: type[AssetAll | AssetAny], members: Iterable[Condition]) -> t
 
 
 def _named(kind: str, value: object, what: str = "name") -> str:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > _LONGEST:
-        raise fail(f"{kind}({what}={value!r:.80}) is wrong: give printable text of 1 to {_LONGEST} characters.")
-    return value
+    if isinstance(value, str) and value.strip() and value.isprintable() and len(value.encode()) <= _LONGEST:
+        return value
+    raise fail(f"{kind}({what}={value!r:.80}) is wrong: give printable text of 1 to {_LONGEST} bytes (UTF-8).")

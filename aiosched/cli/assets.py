@@ -82,7 +82,7 @@ def emit(
 
     answer = with_database(dsn, work)
     if answer is None:
-        say_it_waits(f"The event of {name}")
+        say_it_waits(f"The event of {name}", output)
     else:
         talk(f"emitted an event of {name}")
         show_one({"asset": name, "at": answer["at"], "extra": json.dumps(args["extra"])}, output, data=answer | args)

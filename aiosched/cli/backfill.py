@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli.options import Conf, DagId, Dsn, Limit, Output, Param, read_conf, read_instant
-from aiosched.cli.output import Columns, Format, chosen, counted, show_list, show_one, talk
+from aiosched.cli.output import Columns, Format, chosen, counted, report, show_list, show_one, talk
 from aiosched.cli.session import ask, say_it_waits, with_database
 from aiosched.cli.spellings import understanding
 from aiosched.core.backfills import Rerun
@@ -88,7 +88,7 @@ def create(
 
     answer, followed = with_database(dsn, work)
     if answer is None:
-        say_it_waits("The backfill")
+        say_it_waits("The backfill", output)
         return
     if followed is not None:
         show_one(_fields(followed), output, data=followed)
@@ -129,36 +129,39 @@ def show(number: Number, dsn: Dsn = None, output: Output = None) -> None:
 
 
 @app.command()
-def pause(number: Number, dsn: Dsn = None) -> None:
+def pause(number: Number, dsn: Dsn = None, output: Output = None) -> None:
     """Start no further run; running ones go on."""
-    _request(number, "backfill_pause", "paused", dsn)
+    _request(number, "backfill_pause", "paused", dsn, output)
 
 
 @app.command()
-def resume(number: Number, dsn: Dsn = None) -> None:
+def resume(number: Number, dsn: Dsn = None, output: Output = None) -> None:
     """Start runs again."""
-    _request(number, "backfill_resume", "resumed", dsn)
+    _request(number, "backfill_resume", "resumed", dsn, output)
 
 
 @app.command()
-def cancel(number: Number, dsn: Dsn = None) -> None:
+def cancel(number: Number, dsn: Dsn = None, output: Output = None) -> None:
     """End it: its queued runs fail, running ones go on."""
-    _request(number, "backfill_cancel", "cancelled", dsn)
+    _request(number, "backfill_cancel", "cancelled", dsn, output)
 
 
-def _request(number: int, verb: str, done: str, dsn: str | None) -> None:
+def _request(number: int, verb: str, done: str, dsn: str | None, output: Format | None) -> None:
     from aiosched.db.backfill_queries import get_backfill
 
-    async def work(db: Database) -> dict[str, Any] | None:
+    async def work(db: Database) -> tuple[dict[str, Any], BackfillRow] | None:
         row = await get_backfill(db, number)
-        return await ask(db, verb, row.dag_id, {"id": number})
+        answer = await ask(db, verb, row.dag_id, {"id": number})
+        return None if answer is None else (answer, await get_backfill(db, number))
 
-    answer = with_database(dsn, work)
-    if answer is None:
-        say_it_waits("The request")
-    else:
-        failed = f", {counted(answer['failed'], 'queued run')} failed" if answer.get("failed") else ""
-        talk(f"{done} backfill {number}{failed}")
+    changed = with_database(dsn, work)
+    if changed is None:
+        say_it_waits("The request", output)
+        return
+    answer, row = changed
+    failed = f", {counted(answer['failed'], 'queued run')} failed" if answer.get("failed") else ""
+    talk(f"{done} backfill {number}{failed}")
+    report({"backfill": number, "state": row.state} | answer, output)
 
 
 async def _follow(db: Database, number: int, timeout: float | None) -> BackfillRow:

@@ -142,7 +142,7 @@ def mark_run(
 
     answer = with_database(dsn, work)
     if answer is None:
-        say_it_waits("The mark")
+        say_it_waits("The mark", output)
         return
     talk(f"marked run {answer['run_id']} of {dag_id} {state}")
     show_one(answer, output, data=answer)
@@ -178,7 +178,7 @@ def _change(
         return
     if dry_run:
         if preview is None:
-            say_it_waits("The look at what it touches")
+            say_it_waits("The look at what it touches", output)
             return
         _show(preview, output)
         if (more := preview["count"] - len(preview["instances"])) > 0:
@@ -189,7 +189,7 @@ def _change(
         confirm(f"Clear {_summary(preview)} of {dag_id}?", yes=False)
     answer = with_database(dsn, lambda db: ask(db, verb, dag_id, {**selection, "run_ids": ids}))
     if answer is None:
-        say_it_waits("The request")
+        say_it_waits("The request", output)
         return
     _show(answer, output)
     done = "cleared" if verb == "clear" else f"marked {selection['state']}:"

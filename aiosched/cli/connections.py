@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli.options import Dsn, Output, UsageProblem, Yes, confirm, read_json
-from aiosched.cli.output import Columns, show_list, show_one, talk
+from aiosched.cli.output import Columns, Format, report, show_list, show_one, talk
 from aiosched.cli.secret_files import (
     Existing,
     Reveal,
@@ -98,10 +98,11 @@ def add(
     extra: Extra = None,
     description: Description = None,
     dsn: Dsn = None,
+    output: Output = None,
 ) -> None:
     """Store a new connection: by --uri, by --json, or by --type and fields."""
     given = _given(type, host, login, password, port, schema, extra, description)
-    _store(dsn, _described(conn_id, uri, json, given), new=True)
+    _store(dsn, _described(conn_id, uri, json, given), new=True, output=output)
 
 
 @app.command("set")
@@ -118,21 +119,23 @@ def set_(
     extra: Extra = None,
     description: Description = None,
     dsn: Dsn = None,
+    output: Output = None,
 ) -> None:
     """Make a connection or change it. Fields that are not given stay as they are; --uri and --json replace all."""
     given = _given(type, host, login, password, port, schema, extra, description)
     if uri is None and json is None:
         before = with_store(dsn, lambda store: store.get_connections([conn_id])).get(conn_id)
         given = (before.as_fields() if before is not None else {}) | given
-    _store(dsn, _described(conn_id, uri, json, given), new=False)
+    _store(dsn, _described(conn_id, uri, json, given), new=False, output=output)
 
 
 @app.command()
-def delete(conn_id: ConnId, yes: Yes = False, dsn: Dsn = None) -> None:
+def delete(conn_id: ConnId, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
     """Delete a connection."""
     confirm(f"Delete connection {conn_id}?", yes=yes)
     with_store(dsn, lambda store: store.delete_connection(conn_id, requested_by=requester()))
     talk(f"deleted connection {conn_id}")
+    report({"conn_id": conn_id, "deleted": True}, output)
 
 
 @app.command("test")
@@ -140,16 +143,19 @@ def try_out(
     conn_id: ConnId,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to try.")] = 10.0,
     dsn: Dsn = None,
+    output: Output = None,
 ) -> None:
     """Connect to it from this machine: PostgreSQL with login, others as far as their port."""
     from aiosched.cli.connection_test import try_connection
 
     found = with_store(dsn, lambda store: store.get_connection(conn_id))
-    talk(f"ok: {asyncio.run(try_connection(found, timeout=timeout))}")
+    shown = asyncio.run(try_connection(found, timeout=timeout))
+    talk(f"ok: {shown}")
+    report({"conn_id": conn_id, "ok": True, "shown": shown}, output)
 
 
 @app.command("import")
-def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None) -> None:
+def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None, output: Output = None) -> None:
     """Store the connections of a JSON file, all or none.
 
     The file is an object: {"id": "URI", "other": {"conn_type": "postgres", "host": …}}.
@@ -165,14 +171,12 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None)
         for name, one in document.items()
     ]
     choice = Choice(existing)
-    tell_imported(
-        with_store(dsn, lambda store: store.set_connections(values, existing=choice, requested_by=requester())),
-        "connection",
-    )
+    changes = with_store(dsn, lambda store: store.set_connections(values, existing=choice, requested_by=requester()))
+    tell_imported(file, changes, "connection", output)
 
 
 @app.command()
-def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None) -> None:
+def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Output = None) -> None:
     """Write all connections to a JSON file that `import` reads; with secrets only with --reveal."""
 
     async def read(store: SecretStore) -> dict[str, ConnectionValue]:
@@ -180,7 +184,7 @@ def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None) -> None:
 
     found = with_store(dsn, read)
     refuse_secrets((name for name, one in found.items() if one.masked() != one), reveal=reveal)
-    write_document(file, {name: _document(found[name]) for name in sorted(found)})
+    write_document(file, {name: _document(found[name]) for name in sorted(found)}, "connection", output)
 
 
 def _given(
@@ -223,14 +227,16 @@ def _described(conn_id: str, uri: str | None, json: str | None, given: Mapping[s
     return value
 
 
-def _store(dsn: str | None, value: ConnectionValue, *, new: bool) -> None:
+def _store(dsn: str | None, value: ConnectionValue, *, new: bool, output: Format | None) -> None:
     from aiosched.db.secrets import Existing as Choice
 
     async def store(store: SecretStore) -> Mapping[str, Change]:
         choice = Choice.FAIL if new else Choice.OVERWRITE
         return await store.set_connections([value], existing=choice, requested_by=requester())
 
-    talk(f"{with_store(dsn, store)[value.conn_id]} connection {value.conn_id}")
+    change = with_store(dsn, store)[value.conn_id]
+    talk(f"{change} connection {value.conn_id}")
+    report({"conn_id": value.conn_id, "result": change}, output)
 
 
 def _fields(value: ConnectionValue) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import typer
 
 from aiosched.cli import backfill, dag_files, runs
 from aiosched.cli.options import Conf, DagId, Dsn, Limit, Output, Param, Yes, confirm, read_conf, read_instant
-from aiosched.cli.output import Columns, Format, chosen, show_data, show_list, show_one, talk, write
+from aiosched.cli.output import Columns, Format, chosen, report, show_data, show_list, show_one, talk, write
 from aiosched.cli.session import ANSWER_SECONDS, ask, say_it_waits, with_database
 from aiosched.cli.watching import follow, run_fields
 from aiosched.errors import Refused, TimedOut
@@ -186,7 +186,7 @@ async def _trigger(
     started = time.monotonic()
     answer = await ask(db, "trigger", dag_id, args, timeout=ANSWER_SECONDS if timeout is None else timeout)
     if answer is None:
-        say_it_waits(f"The request for a run of {dag_id}")
+        say_it_waits(f"The request for a run of {dag_id}", output)
         if wait:
             raise TimedOut("Nobody made the run, so there is nothing to wait for; the request stays.")
         return None
@@ -253,7 +253,7 @@ async def _few_at_a_time(jobs: list[Callable[[], Awaitable[Switched]]]) -> list[
 
 
 @app.command()
-def delete(dag_id: DagId, yes: Yes = False, dsn: Dsn = None) -> None:
+def delete(dag_id: DagId, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
     """Remove a DAG's rows: versions, runs, task instances. A file that is still there brings the DAG back."""
     from aiosched.db.queries import get_dag
 
@@ -265,8 +265,9 @@ def delete(dag_id: DagId, yes: Yes = False, dsn: Dsn = None) -> None:
 
     if with_database(dsn, work):
         talk(f"deleted DAG {dag_id}")
+        report({"dag_id": dag_id, "deleted": True}, output)
     else:
-        say_it_waits(f"The request to delete {dag_id}")
+        say_it_waits(f"The request to delete {dag_id}", output)
 
 
 app.command("test")(dag_files.run_once)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from aiosched.cli.options import Dsn, Output, UsageProblem, Yes, confirm, read_instant
-from aiosched.cli.output import console, counted, show_one, talk, write
+from aiosched.cli.output import STRUCTURED, console, counted, report, show_one, talk, write
 from aiosched.cli.secret_files import with_store
 from aiosched.cli.session import address, load, open_database, requester, with_database
 from aiosched.cli.spellings import understanding
@@ -23,6 +23,7 @@ from aiosched.cli.spellings import understanding
 if TYPE_CHECKING:
     from aiosched.config import Settings
     from aiosched.db.admin import DatabaseInfo
+    from aiosched.db.engine import Database
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="The database as a whole.")
 
@@ -30,23 +31,27 @@ T = TypeVar("T")
 
 
 @app.command()
-def migrate(dsn: Dsn = None) -> None:
+def migrate(dsn: Dsn = None, output: Output = None) -> None:
     """Bring the tables to the state that this aiosched needs; an empty database gets them."""
     from aiosched.db.migrate import HEAD
     from aiosched.db.migrate import migrate as run_migrations
 
     found = _with_address(load(database__dsn=dsn).settings, run_migrations, create=True)
     talk(f"schema {HEAD} is current" if found == HEAD else f"migrated from {found or 'empty'} to {HEAD}")
+    report({"before": found, "after": HEAD, "changed": found != HEAD}, output)
 
 
 @app.command()
-def check(dsn: Dsn = None) -> None:
+def check(dsn: Dsn = None, output: Output = None) -> None:
     """Exit 0 if the database answers, takes writes and has the right tables."""
+    from aiosched.db.migrate import current_revision
 
-    async def where(db: object) -> str:
-        return str(getattr(db, "where", ""))
+    async def look(db: Database) -> tuple[str, str | None]:
+        return db.where, await current_revision(db)
 
-    talk(f"ok: PostgreSQL at {with_database(dsn, where)} answers, the schema is current")
+    where, revision = with_database(dsn, look)
+    talk(f"ok: PostgreSQL at {where} answers, the schema is current")
+    report({"ok": True, "revision": revision}, output)
 
 
 @app.command()
@@ -73,7 +78,7 @@ def info(dsn: Dsn = None, output: Output = None) -> None:
 
 
 @app.command()
-def reset(yes: Yes = False, dsn: Dsn = None) -> None:
+def reset(yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
     """Drop everything that aiosched has in the database and make it anew."""
     from aiosched.db import admin
     from aiosched.db.dsn import address_of
@@ -84,7 +89,9 @@ def reset(yes: Yes = False, dsn: Dsn = None) -> None:
         await admin.reset(where, confirm=name)
         return name
 
-    talk(f"reset database {_with_address(load(database__dsn=dsn).settings, work)}")
+    name = _with_address(load(database__dsn=dsn).settings, work)
+    talk(f"reset database {name}")
+    report({"database": name, "reset": True}, output)
 
 
 @app.command(cls=understanding({"--clean-before-timestamp": "--before"}))
@@ -161,15 +168,19 @@ def backup(
 
 
 @app.command("make-key")
-def make_key() -> None:
+def make_key(output: Output = None) -> None:
     """Print a new key for the setting secrets.fernet_keys."""
     from aiosched.db.keyring import new_key
 
-    write(new_key())
+    key = new_key()
+    if output in STRUCTURED:
+        report({"key": key}, output)
+    else:
+        write(key)
 
 
 @app.command("rotate-keys")
-def rotate_keys(dsn: Dsn = None) -> None:
+def rotate_keys(dsn: Dsn = None, output: Output = None) -> None:
     """Encrypt all variables and connections again, with the newest key.
 
     Beside an embedded database a new key is made first. Keys of the setting secrets.fernet_keys: put a new one in
@@ -177,6 +188,7 @@ def rotate_keys(dsn: Dsn = None) -> None:
     """
     done = with_store(dsn, lambda store: store.rotate(requested_by=requester()))
     talk(f"encrypted {counted(done, 'secret')} again with the newest key")
+    report({"encrypted": done}, output)
 
 
 # Airflow's spellings.

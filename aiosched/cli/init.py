@@ -14,7 +14,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.output import talk, write
+from aiosched.cli.options import Output
+from aiosched.cli.output import STRUCTURED, report, talk, write
 from aiosched.errors import Refused
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -30,6 +31,7 @@ _FILES: Final = (
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty folder.", show_default=False)],
+    output: Output = None,
 ) -> None:
     """Create a folder with settings, a DAG and its test."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -38,10 +40,13 @@ def init(
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(settings_file() if template is None else _template(template), encoding="utf-8")
-    write(f"created {folder}/")
-    width = max(len(name) for name, _, _ in _FILES)
-    for name, _, about in _FILES:
-        write(f"  {name:<{width}}  {about}")
+    if output in STRUCTURED:
+        report({"folder": str(folder), "files": [name for name, _, _ in _FILES]}, output)
+    else:
+        write(f"created {folder}/")
+        width = max(len(name) for name, _, _ in _FILES)
+        for name, _, about in _FILES:
+            write(f"  {name:<{width}}  {about}")
     here = folder.resolve() == Path.cwd()
     talk("next: aiosched serve" if here else f"next: cd {folder} && aiosched serve")
 

@@ -28,6 +28,8 @@ class Format(StrEnum):
     PLAIN = "plain"
 
 
+STRUCTURED: Final = (Format.JSON, Format.YAML)  # for programs
+
 STYLES: Final = {
     "success": "green",
     "ok": "green",
@@ -97,6 +99,12 @@ def show_one(fields: Mapping[str, Any], output: Format | None, *, data: Any = No
             width = max(map(len, cells), default=0)
             for name, cell in cells.items():
                 _print_rich(f"{name:<{width}}  ", cell)
+
+
+def report(done: Mapping[str, Any], output: Format | None) -> None:
+    """Write what a command did, as one object for programs; in tables and plain lines nothing, people were told."""
+    if output in STRUCTURED:
+        show_data(done, output)
 
 
 def show_data(data: Any, output: Format) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli.options import Dsn, Output, Yes, confirm
-from aiosched.cli.output import Columns, show_list, show_one, talk
+from aiosched.cli.output import Columns, report, show_list, show_one, talk
 from aiosched.cli.session import requester, with_database
 
 if TYPE_CHECKING:
@@ -74,13 +74,14 @@ def set_(
 
 
 @app.command()
-def delete(name: Name, yes: Yes = False, dsn: Dsn = None) -> None:
+def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
     """Delete a pool that nothing runs in."""
     from aiosched.db.pools import delete_pool
 
     confirm(f"Delete pool {name}?", yes=yes)
     with_database(dsn, lambda db: delete_pool(db, name, requested_by=requester()))
     talk(f"deleted pool {name}")
+    report({"pool": name, "deleted": True}, output)
 
 
 def _fields(pool: Pool) -> Mapping[str, Any]:

@@ -135,7 +135,7 @@ def cancel(
             raise Refused(f"Run {found.run_id} of {dag_id} is {found.state} already; there is nothing to cancel.")
         answer: Any = await ask(db, "cancel_run", dag_id, {"run_id": found.run_id}, reason=reason)
         if answer is None:
-            say_it_waits(f"The request to cancel {found.run_id}")
+            say_it_waits(f"The request to cancel {found.run_id}", output)
             return None
         found = await find_run(db, dag_id, found.run_id)
         return found, await count_tasks(db, found)

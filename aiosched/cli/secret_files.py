@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 import typer
 
 from aiosched.cli.options import UsageProblem, read_json
-from aiosched.cli.output import counted, talk, write
+from aiosched.cli.output import Format, counted, report, talk, to_yaml, write
 from aiosched.cli.session import load, open_database
 from aiosched.errors import Refused
 
@@ -67,14 +67,15 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def write_document(path: Path, document: Mapping[str, Any]) -> None:
+def write_document(path: Path, document: Mapping[str, Any], noun: str, output: Format | None) -> None:
     """Write a JSON object to a new file that only its owner can read, or to the standard output for `-`.
 
-    Raises Refused for a file that exists.
+    On the standard output it is the data, in YAML with `-o yaml`; of a file, `-o` reports its name and how many of
+    `noun` it holds. Raises Refused for a file that exists.
     """
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if str(path) == STDIN:
-        write(text)
+        write(to_yaml(document) if output is Format.YAML else text)
         return
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -84,6 +85,7 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
         raise UsageProblem(f"{path} cannot be written: {error.strerror}.") from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text + "\n")
+    report({"file": str(path), f"{noun}s": len(document)}, output)
 
 
 def refuse_secrets(names: Iterable[str], *, reveal: bool) -> None:
@@ -93,8 +95,9 @@ def refuse_secrets(names: Iterable[str], *, reveal: bool) -> None:
         raise Refused(f"The file would hold secrets in clear text ({some}). Add --reveal if that is meant.")
 
 
-def tell_imported(changes: Mapping[str, Change], noun: str) -> None:
-    """`imported 3 variables: 2 created, 1 unchanged`."""
+def tell_imported(file: Path, changes: Mapping[str, Change], noun: str, output: Format | None) -> None:
+    """`imported 3 variables: 2 created, 1 unchanged`; for programs the change of each name."""
     counts = Counter(changes.values())
     detail = ", ".join(f"{number} {change}" for change, number in counts.items())
     talk(f"imported {counted(len(changes), noun)}" + (f": {detail}" if detail else ""))
+    report({"file": str(file), f"{noun}s": changes}, output)

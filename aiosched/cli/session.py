@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aiosched.cli.output import talk
+from aiosched.cli.output import Format, report, talk
 from aiosched.errors import DatabaseUnreachable, Refused
 
 if TYPE_CHECKING:
@@ -136,9 +136,10 @@ async def somebody_is_alive(db: Database) -> bool:
     return any(scheduler.alive for scheduler in await list_schedulers(db))
 
 
-def say_it_waits(what: str) -> None:
-    """Tell the person that a request is stored and nobody has applied it yet."""
+def say_it_waits(what: str, output: Format | None = None) -> None:
+    """Tell the person that a request is stored and nobody has applied it yet; a program reads `{"waits": true}`."""
     talk(f"{what} waits: no scheduler has applied it yet. It is done as soon as one runs (aiosched serve).")
+    report({"waits": True}, output)
 
 
 def requester() -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli import clearing, runs, trying
-from aiosched.cli.options import DagId, Dsn, Output, RunRef, TaskId
-from aiosched.cli.output import Columns, Format, chosen, duration, show_list, show_one, talk
+from aiosched.cli.options import DagId, Dsn, Output, RunRef, TaskId, UsageProblem
+from aiosched.cli.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
 from aiosched.cli.session import load, open_database, with_database
 from aiosched.cli.spellings import understanding
 from aiosched.core.states import FINISHED
@@ -120,14 +120,17 @@ def logs(
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task is finished.")] = False,
     dsn: Dsn = None,
+    output: Output = None,
 ) -> None:
     """Show the log of a task instance."""
+    if follow and output in STRUCTURED:
+        raise UsageProblem(f"--follow shows a log while it grows, -o {output} writes it in one piece: leave one out.")
 
     async def work() -> None:
         settings = load(database__dsn=dsn).settings
         folder = settings.logs.folder or settings.core.home / "logs"
         async with open_database(settings) as db:
-            await _show_log(db, folder, dag_id, run, task_id, map_index, number, follow)
+            await _show_log(db, folder, dag_id, run, task_id, map_index, number, follow, output)
 
     asyncio.run(work())
 
@@ -141,6 +144,7 @@ async def _show_log(
     map_index: int | None,
     number: int | None,
     follow: bool,
+    output: Format | None,
 ) -> None:
     from aiosched.executors.log_files import list_tries, log_folder, read_log
 
@@ -157,11 +161,14 @@ async def _show_log(
     while True:
         (task,) = (await _instances(db, dag_id, found.run_id, task_id, task.map_index))[1]
         text, offset = read_log(folder, shown, offset=offset)  # after the state: nothing is written behind the end
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        if output not in STRUCTURED:
+            sys.stdout.write(text)
+            sys.stdout.flush()
         if not follow or task.state in FINISHED or task.try_number > shown:
             break
         await asyncio.sleep(_LOOK_SECONDS)
+    which = {"dag_id": dag_id, "run_id": found.run_id, "task_id": task_id, "map_index": task.map_index}
+    report(which | {"try_number": shown, "log": text}, output)
     if not offset:
         talk(f"try {shown} of {task.name} wrote nothing here ({task.state}); looked in {folder}")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli.options import Dsn, Output, Yes, confirm, read_json
-from aiosched.cli.output import Columns, Format, chosen, show_list, show_one, talk, write
+from aiosched.cli.output import Columns, Format, chosen, report, show_list, show_one, talk, write
 from aiosched.cli.secret_files import (
     Existing,
     Reveal,
@@ -86,6 +86,7 @@ def set_(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", "-j", help="Refuse a value that is not JSON.")] = False,
     dsn: Dsn = None,
+    output: Output = None,
 ) -> None:
     """Make a variable or change it; doing it twice is doing it once."""
     from aiosched.db.secrets import VariableValue
@@ -97,18 +98,20 @@ def set_(
         dsn, lambda store: store.set_variables({key: VariableValue(text, description)}, requested_by=requester())
     )
     talk(f"{changes[key]} variable {key}")
+    report({"key": key, "result": changes[key]}, output)
 
 
 @app.command()
-def delete(key: Key, yes: Yes = False, dsn: Dsn = None) -> None:
+def delete(key: Key, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
     """Delete a variable."""
     confirm(f"Delete variable {key}?", yes=yes)
     with_store(dsn, lambda store: store.delete_variable(key, requested_by=requester()))
     talk(f"deleted variable {key}")
+    report({"key": key, "deleted": True}, output)
 
 
 @app.command("import")
-def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None) -> None:
+def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None, output: Output = None) -> None:
     """Store the variables of a JSON file, all or none.
 
     The file is an object: {"key": value, "other": {"value": value, "description": text}}. Texts are stored as
@@ -118,14 +121,12 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None)
 
     values = {key: _value(document) for key, document in read_document(file).items()}
     choice = Choice(existing)
-    tell_imported(
-        with_store(dsn, lambda store: store.set_variables(values, existing=choice, requested_by=requester())),
-        "variable",
-    )
+    changes = with_store(dsn, lambda store: store.set_variables(values, existing=choice, requested_by=requester()))
+    tell_imported(file, changes, "variable", output)
 
 
 @app.command()
-def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None) -> None:
+def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Output = None) -> None:
     """Write all variables to a JSON file that `import` reads; secrets only with --reveal."""
 
     async def read(store: SecretStore) -> dict[str, VariableValue]:
@@ -133,7 +134,7 @@ def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None) -> None:
 
     found = with_store(dsn, read)
     refuse_secrets((key for key, one in found.items() if _masked(key, one.value) != one.value), reveal=reveal)
-    write_document(file, {key: _document(found[key]) for key in sorted(found)})
+    write_document(file, {key: _document(found[key]) for key in sorted(found)}, "variable", output)
 
 
 def _masked(key: str, text: str) -> str:

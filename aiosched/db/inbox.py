@@ -17,6 +17,7 @@ import msgspec
 
 from aiosched.core.ids import partition_of
 from aiosched.db.engine import Connection, Database
+from aiosched.errors import Refused
 
 NEWS_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
 APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: command ids, comma separated
@@ -78,7 +79,11 @@ async def add_command(
     """
     if dag_id is not None:
         partition = partition_of(dag_id)
-    document = msgspec.json.encode(args).decode()
+    try:
+        document = msgspec.json.encode(args).decode()
+    except UnicodeEncodeError as error:
+        problem = "text with characters that are not Unicode (lone surrogates): replace them"
+        raise Refused(f"The request {verb!r} has {problem}.") from error
     command_id: int = await conn.fetchval(ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason)
     await notify(conn, "commands", () if partition is None else (partition,))
     return command_id

@@ -252,12 +252,16 @@ def test_a_backfill_can_be_paused_resumed_and_cancelled(live: Cli) -> None:
     number = str(live.json("backfill", "create", "daily", *dates)["id"])
 
     assert f"paused backfill {number}" in live("backfill", "pause", number).stderr
+    assert live.json("backfill", "pause", number) == {"backfill": int(number), "state": "paused"}
     assert live.lines("backfill", "list", "--dag", "daily")[0][2] == "paused"
     late = live("backfill", "create", "daily", *dates, code=4)
     assert "unfinished backfill" in late.stderr
     assert f"resumed backfill {number}" in live("backfill", "resume", number).stderr
+    assert live.json("backfill", "resume", number) == {"backfill": int(number), "state": "running"}
     assert live.lines("backfill", "list", "--dag", "daily")[0][2] == "running"
-    assert f"cancelled backfill {number}, 3 queued runs failed" in live("backfill", "cancel", number).stderr
+    cancelled = live("backfill", "cancel", number, "-o", "json")
+    assert f"cancelled backfill {number}, 3 queued runs failed" in cancelled.stderr
+    assert json.loads(cancelled.stdout) == {"backfill": int(number), "state": "cancelled", "failed": 3}
     assert live.lines("backfill", "list", "--dag", "daily")[0][2] == "cancelled"
     assert live("backfill", "cancel", number, code=3)
 

@@ -170,9 +170,10 @@ def test_a_deleted_dag_is_gone_with_its_runs(live: Cli) -> None:
     live("dags", "trigger", "doomed", "--wait")
 
     asked = live("dags", "delete", "doomed", code=2)
-    live("dags", "delete", "doomed", "--yes")
+    deleted = live.json("dags", "delete", "doomed", "--yes")
 
     assert "Add --yes" in asked.stderr
+    assert deleted == {"dag_id": "doomed", "deleted": True}
     live("dags", "runs", "doomed", code=3)
 
 
