@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -108,11 +109,23 @@ def report(done: Mapping[str, Any], output: Format | None) -> None:
 
 
 def show_data(data: Any, output: Format) -> None:
-    """Write dataclasses, mappings and lists as JSON or YAML."""
+    """Write dataclasses (with what they derive), mappings and lists as JSON or YAML."""
     import msgspec
 
-    plain = json.loads(msgspec.json.encode(data, enc_hook=str))
+    plain = json.loads(msgspec.json.encode(_with_derived(data), enc_hook=str))
     write(json.dumps(plain, indent=2, ensure_ascii=False) if output is Format.JSON else to_yaml(plain))
+
+
+def _with_derived(data: Any) -> Any:
+    """`data` with its dataclasses as mappings of their fields and public properties: a state is data, too."""
+    if isinstance(data, list | tuple):
+        return [_with_derived(item) for item in data]
+    if isinstance(data, Mapping):
+        return {key: _with_derived(value) for key, value in data.items()}
+    if not is_dataclass(data) or isinstance(data, type):
+        return data
+    derived = [name for name, member in vars(type(data)).items() if isinstance(member, property) and name[0] != "_"]
+    return {name: _with_derived(getattr(data, name)) for name in [*(f.name for f in fields(data)), *derived]}
 
 
 def to_yaml(data: Any) -> str:

@@ -163,12 +163,19 @@ async def _change(
 # -- what is meant ----------------------------------------------------------------------------
 
 
+def _instant(value: str) -> datetime:
+    instant = datetime.fromisoformat(value)
+    if instant.tzinfo is None:
+        raise Refused(f"{value} has no time zone; write it with one, like {value}+00:00.")
+    return instant
+
+
 async def _runs(session: Session, dag: OwnedDag, args: Mapping[str, Any]) -> list[RunOfRequest]:
     """The runs that a request is about. Raises NotFound for a run id that does not exist."""
     dag_id = dag.row.dag_id
     async with session.db.acquire() as conn:
         if args.get("run_ids") is None:
-            first, final = (datetime.fromisoformat(args[key]) if args.get(key) else None for key in ("from", "to"))
+            first, final = (_instant(args[key]) if args.get(key) else None for key in ("from", "to"))
             return await statements.runs_between(conn, dag_id, first, final)
         wanted = dict.fromkeys(str(run_id) for run_id in args["run_ids"])
         found = {run.run_id: run for run in await statements.runs_by_id(conn, dag_id, list(wanted))}

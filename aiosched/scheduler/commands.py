@@ -23,6 +23,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+import asyncpg
+
 from aiosched.core.run_creation import check_manual_run
 from aiosched.core.states import RUN_FINISHED
 from aiosched.db import inbox
@@ -81,7 +83,7 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
         return None if result is None else CommandResult("applied", result)
     except (Refused, NotFound, DagError) as error:
         return CommandResult("refused", {"error": str(error), "exit_code": _exit_code(error)})
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, asyncpg.DataError) as error:  # the last: PostgreSQL's word
         return CommandResult("refused", {"error": f"{command.verb}: unusable arguments ({error!r})", "exit_code": 2})
 
 
@@ -99,7 +101,7 @@ async def _trigger(session: Session, dag: OwnedDag, command: Command) -> None:
         dag,
         now,
         conf=dict(args.get("conf") or {}),
-        run_id=args.get("run_id"),
+        run_id=None if args.get("run_id") is None else str(args["run_id"]),
         logical_date=_instant(args.get("logical_date")),
         run_after=_instant(args.get("run_after")),
         triggered_by=str(args.get("triggered_by", "cli")),

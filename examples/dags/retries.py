@@ -1,7 +1,8 @@
 """A task that fails twice and succeeds at its third try, with longer and longer waits between.
 
 Exponential backoff doubles the delay after each failure and adds a jitter that is the same whoever asks;
-`max_retry_delay` caps it. The number of the try is in the context.
+`max_retry_delay` caps it. The number of the try is in the context. A `retry_policy` sees what went wrong: False means
+that trying again is no use, a timedelta is the wait before the next try, None leaves it to the options of the task.
 """
 
 from datetime import timedelta
@@ -9,6 +10,10 @@ from datetime import timedelta
 import pendulum
 
 from aiosched import dag, get_current_context, task
+
+
+def unless_it_is_forbidden(error, context):
+    return False if isinstance(error, PermissionError) else None
 
 
 @dag(
@@ -24,7 +29,7 @@ from aiosched import dag, get_current_context, task
     tags=["example"],
 )
 def retries():
-    @task
+    @task(retry_policy=unless_it_is_forbidden)
     def flaky() -> int:
         attempt = get_current_context()["ti"].try_number
         if attempt < 3:

@@ -18,12 +18,11 @@ FROM_TO = {"from": "2025-01-01T00:00:00+00:00", "to": "2025-01-03T00:00:00+00:00
     ("verb", "args"),
     [
         ("trigger", {"run_id": "a\x00b"}),
-        ("trigger", {"run_id": 5}),
+        ("trigger", {"run_id": ["r"]}),
         ("trigger", {"run_id": "r", "logical_date": "2026-01-01T00:00:00"}),
         ("trigger", {"run_id": "r", "conf": [1]}),
         ("cancel_run", {"run_id": "a\x00b"}),
         ("clear", {"run_ids": ["a\x00b"]}),
-        ("clear", {"run_ids": ["running"], "task_ids": ["a"], "map_index": 10**30}),
         ("clear", {"run_ids": ["running"], "pattern": "("}),
         ("clear", {"from": "2025-01-01T00:00:00", "to": "2025-01-03T00:00:00"}),
         ("mark_run", {"run_id": "a\x00b", "state": "success"}),
