@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import os
 import shutil
 import tempfile
@@ -144,3 +145,13 @@ async def db(dsn: str) -> AsyncIterator[Database]:
 def clock() -> FakeClock:
     """A clock that stands at the beginning of 2026."""
     return FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """What a test sets up for our loggers, such as a handler on a stream that is closed then, ends with it."""
+    logger = logging.getLogger("aiosched")
+    handlers, level, propagates = list(logger.handlers), logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagates
+    logger.setLevel(level)

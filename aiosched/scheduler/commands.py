@@ -50,9 +50,10 @@ async def apply_commands(session: Session) -> int:
 
     Call it with `session.books` held.
     """
+    applied = set(session.answering)  # asked before the query: an answer may be committed while it runs
     async with session.db.acquire() as conn:
         commands = await inbox.waiting_commands(conn, sorted(session.holdings.partitions), limit=_COMMANDS_PER_PASS)
-    commands = [command for command in commands if command.id not in session.answering]
+    commands = [command for command in commands if command.id not in applied]
     if not commands:
         return 0
     for command in commands:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -248,3 +249,25 @@ async def test_a_clear_waits_for_the_commit_of_an_end_that_is_under_way(dsn: str
         assert await tries(it, "a") == (2, 1)
         assert await it.runs("d") == {"r": "success"}
         await it.assert_consistent()
+
+
+async def test_an_answer_that_is_committed_while_the_inbox_is_read_is_not_given_twice(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = inbox.waiting_commands
+
+    async def read_slowly(*args: Any, **kwargs: Any) -> list[inbox.Command]:
+        found = await read(*args, **kwargs)
+        await it.until(lambda: not it.session.answering)  # what was read is older than what is stored by now
+        return found
+
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        first = await it.attempt("a")
+        monkeypatch.setattr(inbox, "waiting_commands", read_slowly)
+
+        await it.ask("clear", "d", run_ids=["r"])
+        await it.settled()
+
+        assert it.executor.cancelled == [first.key]
+        assert (await it.attempt("a")).key.try_number == 2
