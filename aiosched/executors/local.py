@@ -27,6 +27,7 @@ import msgspec
 
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
 from aiosched.errors import ConfigError
+from aiosched.executors.affinity import match
 from aiosched.executors.forkserver_client import ForkserverClient
 from aiosched.executors.logs import AttemptLog
 from aiosched.executors.options import LocalOptions
@@ -84,6 +85,7 @@ class LocalExecutor:
         self._connecting: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self._pace = Pace()
+        self._passed_over = 0  # times in a row that the first in line was not the next
         self._busy = 0  # plain workers that run something (fresh: all)
         self._async_running = 0
         self._last_number = 0
@@ -177,14 +179,19 @@ class LocalExecutor:
 
     def _pump(self) -> None:
         while self._backlog and not self._stopping:
+            position = 0
             if self._idle:
-                link = self._idle.pop()
+                worker, position = match(self._idle, self._backlog, self._passed_over)
+                link = self._idle.pop(worker)
             elif self._busy < self._slots:
                 link = self._spawn(is_async=self._fresh and self._backlog[0].is_async)
             else:
                 return
+            attempt = self._backlog[position]
+            del self._backlog[position]
+            self._passed_over = self._passed_over + 1 if position else 0
             self._busy += 1
-            self._begin(link, self._backlog.popleft())
+            self._begin(link, attempt)
 
     def _async_link(self) -> WorkerLink:
         links = [link for link in self._links.values() if link.is_async and not link.watches and not link.retiring]

@@ -10,6 +10,7 @@ from typing import Protocol, cast
 import msgspec
 
 from aiosched.core.messages import Attempt, AttemptKey
+from aiosched.executors.affinity import FileKey, file_of
 from aiosched.executors.protocol import (
     Answer,
     Ask,
@@ -53,6 +54,7 @@ class WorkerLink(asyncio.Protocol):
         self.blameless = False  # its process died with the forkserver: no fault of what it ran
         self.idle_since = 0.0
         self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported
+        self.files: set[FileKey] = set()  # that it was sent work of
         self.triggers: dict[int, Attempt] = {}  # that wait in it, by number
         self.exit: str | None = None  # how its process ended, once that is known
         self._listener = listener
@@ -77,6 +79,7 @@ class WorkerLink(asyncio.Protocol):
     def run(self, attempt: Attempt) -> None:
         """Have the worker execute `attempt`."""
         self.attempts[attempt.key] = attempt
+        self.files.add(file_of(attempt))
         if not self._waiting and self._transport is not None:
             self._loop.call_soon(self._flush)
         self._waiting.append(attempt)

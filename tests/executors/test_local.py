@@ -260,14 +260,14 @@ async def test_a_changed_file_is_loaded_again_and_an_unchanged_one_is_not(
     write_dag(dags_folder, "loaded = time.monotonic_ns()\ndef when(): return [1, loaded]\ntask(when)")
     executor = await start_local(slots=1)
     executor.submit([attempt("when", number=1), attempt("when", number=2)])
-    await reports.count(2)
+    before = [value(report) for report in await reports.count(2)]
     write_dag(dags_folder, "loaded = time.monotonic_ns()\ndef when(): return [2, loaded]\ntask(when)")
 
-    executor.submit([attempt("when", number=3, file_hash="new"), attempt("when", number=4, file_hash="h")])
+    new, old = attempt("when", number=3, file_hash="new"), attempt("when", number=4, file_hash="h")
+    executor.submit([new, old])
 
-    values = [value(report) for report in await reports.count(4)]
-    assert values[0] == values[1] == values[3]  # the run that is pinned to the old content still finds it
-    assert values[2][0] == 2  # type: ignore[index]
+    assert before == [value(await reports.of(old))] * 2  # the run that is pinned to the old content still finds it
+    assert value(await reports.of(new))[0] == 2  # type: ignore[index]
 
 
 def test_an_unknown_isolation_is_refused() -> None:
