@@ -107,8 +107,8 @@ def read_roles(text: str | None) -> set[str]:
     for word in sorted(roles):
         if word not in ROLES:
             raise UsageProblem(f"--role {word}: there are {', '.join(ROLES)}.{did_you_mean(word, ROLES)}")
-    if not roles - {"web"}:
-        raise UsageProblem("--role: this version has no web server, so choose scheduler, parser or both.")
+    if not roles:
+        raise UsageProblem(f"--role: name at least one of {', '.join(ROLES)}.")
     return roles
 
 
@@ -163,14 +163,38 @@ class _Service:
         self.requests.install()
         self.screen.title()
         if "scheduler" not in self.roles:
-            return await self._run_parser_alone()
+            return await (self._run_parser() if "parser" in self.roles else self._run_web_alone())
         async with self._scheduler() as scheduler:
             if scheduler is None:
                 return 130
-            await self._show(scheduler)
-            if not self.requests.asked.is_set():
-                self.screen.ready(time.monotonic() - self.started)
-            return await self._serve(scheduler)
+            async with self._web_beside(scheduler.db.dsn) as url:
+                await self._show(scheduler)
+                self._show_web(url)
+                if not self.requests.asked.is_set():
+                    self.screen.ready(time.monotonic() - self.started)
+                return await self._serve(scheduler)
+
+    @contextlib.asynccontextmanager
+    async def _web_beside(self, dsn: str) -> AsyncIterator[str | None]:
+        """The web server in a process of its own, as long as the block; its address, None without the role."""
+        if "web" not in self.roles:
+            yield None
+            return
+        from aiosched.web import server
+        from aiosched.web.process import WebProcess
+
+        web = self.settings.web
+        sock = server.bind(web.host, web.port)
+        process = WebProcess(self.settings, dsn, sock)
+        await process.start()
+        try:
+            yield server.url_of(sock, web.host)
+        finally:
+            await process.stop()
+
+    def _show_web(self, url: str | None) -> None:
+        if url is not None:
+            self.screen.fact("web", f"{url}   no login on loopback", url=url)
 
     @contextlib.asynccontextmanager
     async def _scheduler(self) -> AsyncIterator[Scheduler | None]:
@@ -251,7 +275,29 @@ class _Service:
             raise TimedOut(f"Runs were still unfinished after {duration(self.run_duration)} (--run-duration).")
         return 130 if self.requests.insisted.is_set() and not finished else 0
 
-    async def _run_parser_alone(self) -> int:
+    async def _run_web_alone(self) -> int:
+        """`--role web`: the web server for schedulers that run elsewhere."""
+        from aiosched.db.engine import Database
+        from aiosched.db.migrate import migrate
+        from aiosched.web import server
+        from aiosched.web.app import make_app
+        from aiosched.web.gateway import Gateway
+
+        web = self.settings.web
+        async with address(self.settings, create=True) as dsn:
+            if self.migrate or self.settings.database.dsn is None:
+                await migrate(dsn)
+            async with await Database.open(dsn, settings=self.settings.database, application_name="aiosched web") as db:
+                sock = server.bind(web.host, web.port)
+                self.screen.fact("database", db.where)
+                self._show_web(server.url_of(sock, web.host))
+                self.screen.ready(time.monotonic() - self.started)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.run_duration):
+                        await server.run(make_app(Gateway(db, self.settings)), sock, self.requests.asked)
+        return 0
+
+    async def _run_parser(self) -> int:
         """`--role parser`: parse all files for schedulers that run elsewhere without this role."""
         from aiosched.db.engine import Database
         from aiosched.db.migrate import migrate
@@ -260,13 +306,17 @@ class _Service:
         async with address(self.settings, create=True) as dsn:
             if self.migrate or self.settings.database.dsn is None:
                 await migrate(dsn)
-            async with await Database.open(dsn, settings=self.settings.database) as db:
+            async with (
+                await Database.open(dsn, settings=self.settings.database) as db,
+                self._web_beside(dsn) as url,
+            ):
                 parser = Parser(self.settings, db)
                 running = asyncio.ensure_future(parser.run())
                 try:
                     await self._first(parser.first_pass, running, self.requests.asked.wait())
                     self.screen.fact("database", db.where)
                     self.screen.dags(shown_path(self.settings.core.dags_folder), parser.stats, watching=True)
+                    self._show_web(url)
                     self.screen.ready(time.monotonic() - self.started)
                     if not self.until_idle:
                         with contextlib.suppress(TimeoutError):

@@ -137,6 +137,14 @@ async def announce_applied(conn: Connection, ids: Sequence[int]) -> None:
 READ_RESULT: Final = "SELECT state, result FROM command WHERE id = $1"
 
 
+async def read_answer(conn: Connection, command_id: int) -> CommandResult | None:
+    """The answer to a request, None while it waits (or when there is no such request)."""
+    row = await conn.fetchrow(READ_RESULT, command_id)
+    if row is None or row["state"] == "waiting":
+        return None
+    return CommandResult(row["state"], msgspec.json.decode(row["result"] or "{}"))
+
+
 async def wait_applied(db: Database, command_id: int, *, timeout: float) -> CommandResult | None:
     """The answer to a request, or None when nobody answered within `timeout` seconds.
 
@@ -150,9 +158,8 @@ async def wait_applied(db: Database, command_id: int, *, timeout: float) -> Comm
             async with asyncio.timeout(timeout):
                 while True:
                     heard.clear()
-                    row = await conn.fetchrow(READ_RESULT, command_id)
-                    if row is not None and row["state"] != "waiting":
-                        return CommandResult(row["state"], msgspec.json.decode(row["result"] or "{}"))
+                    if (answer := await read_answer(conn, command_id)) is not None:
+                        return answer
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(_POLL_SECONDS):
                             await heard.wait()

@@ -1,0 +1,11 @@
+"""The resources of the REST API, one module a noun."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+
+from aiosched.web.api import dags, document
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (dags.router, document.router)

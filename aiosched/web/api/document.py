@@ -1,0 +1,20 @@
+"""The OpenAPI document of this API, as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from aiosched.web.access import Role, allow
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/openapi.json")
+@allow(Role.VIEWER)
+async def openapi(request: Request) -> JSONResponse:
+    """The document that `aiosched web openapi` writes, too."""
+    document: dict[str, Any] = request.app.openapi()
+    return JSONResponse(document)

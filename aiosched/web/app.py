@@ -1,0 +1,54 @@
+"""The ASGI application: API, health, metrics and UI under one roof, mountable under any prefix.
+
+Lives here: putting the parts together and their start and stop. Does not live here: what
+they do (api/, stream.py, ui.py), who may use them (access.py), the server (server.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from fastapi import Depends, FastAPI
+
+import aiosched
+from aiosched.web import problems
+from aiosched.web.access import Authenticator, Loopback, authorise
+from aiosched.web.api import ROUTERS
+from aiosched.web.gateway import Gateway
+
+API: Final = "/api/v1"
+
+
+def make_app(gateway: Gateway, *, authenticator: Authenticator | None = None) -> FastAPI:
+    """The application on an open database. Its lifespan starts and stops what it needs, but not the database.
+
+    An application that mounts this one does not run its lifespan; `Scheduler.web_app` sees to that.
+    """
+    app = FastAPI(
+        title="aiosched",
+        version=aiosched.__version__,
+        summary="The REST API of aiosched: what there is, why it waits, and what to do about it.",
+        openapi_url=None,  # served by api/document.py, to those who may look
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(authorise)],
+        lifespan=_lifespan,
+        responses=problems.RESPONSES,
+    )
+    app.state.gateway = gateway
+    app.state.authenticator = authenticator or Loopback()
+    problems.install(app)
+    for router in ROUTERS:
+        app.include_router(router, prefix=API)
+    return app
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    gateway: Gateway = app.state.gateway
+    try:
+        yield
+    finally:
+        await gateway.stop()

@@ -1,0 +1,120 @@
+"""Errors as people and programs read them: `application/problem+json` (RFC 9457) with stable codes.
+
+`code` is what programs may rely on; `detail` is for people and names the remedy. Every error of
+the tree in `aiosched.errors` has its status here, so endpoints raise what the rest of aiosched raises.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from aiosched.errors import AioschedError, ConfigError, DagError, DatabaseError, NotFound, Refused, TimedOut
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+_STATUS: Final[Sequence[tuple[type[AioschedError], int, str]]] = (
+    (NotFound, 404, "not-found"),
+    (Refused, 409, "refused"),
+    (DagError, 422, "dag-error"),
+    (ConfigError, 422, "configuration"),
+    (TimedOut, 504, "timed-out"),
+    (DatabaseError, 503, "database"),
+)
+
+
+class Field(BaseModel):
+    """One thing that is wrong with a request."""
+
+    where: str
+    message: str
+
+
+class ProblemDetails(BaseModel):
+    """The body of every error. `code` is stable; `fields` says what is wrong where, for unusable requests."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    code: str
+    detail: str
+    fields: list[Field] | None = None
+
+
+class Problem(Exception):
+    """An error with its status, stable code and words for people."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        fields: Sequence[Field] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail = status, code, detail
+        self.fields, self.headers = fields, headers
+
+    def response(self) -> JSONResponse:
+        body = ProblemDetails(
+            title=HTTPStatus(self.status).phrase,
+            status=self.status,
+            code=self.code,
+            detail=self.detail,
+            fields=None if self.fields is None else list(self.fields),
+        )
+        content = body.model_dump(exclude_none=True)
+        return JSONResponse(content, self.status, headers=dict(self.headers or {}), media_type=MEDIA_TYPE)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What to answer for an exception of ours."""
+    for kind, status, code in _STATUS:
+        if isinstance(error, kind):
+            return Problem(status, code, str(error), headers={"Retry-After": "2"} if status == 503 else None)
+    return Problem(500, "internal", "Something went wrong here; the log of the web server has the details.")
+
+
+RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    "default": {"model": ProblemDetails, "description": "An error, as problem+json", "content": {MEDIA_TYPE: {}}}
+}
+
+
+def install(app: FastAPI) -> None:
+    """Let `app` answer every error as a problem."""
+
+    async def ours(_: Request, error: Exception) -> JSONResponse:
+        return error.response() if isinstance(error, Problem) else problem_of(error).response()
+
+    async def unusable(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        fields = [Field(where=".".join(map(str, e["loc"])), message=e["msg"]) for e in error.errors()]
+        told = "; ".join(f"{field.where}: {field.message}" for field in fields[:3])
+        return Problem(422, "unusable-request", told, fields=fields).response()
+
+    async def plain(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+        return Problem(error.status_code, code, str(error.detail), headers=error.headers).response()
+
+    async def unforeseen(request: Request, error: Exception) -> JSONResponse:
+        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return problem_of(error).response()
+
+    app.add_exception_handler(Problem, ours)
+    app.add_exception_handler(AioschedError, ours)
+    app.add_exception_handler(RequestValidationError, unusable)
+    app.add_exception_handler(HTTPException, plain)
+    app.add_exception_handler(Exception, unforeseen)

@@ -1,0 +1,36 @@
+"""A web application on a test's own database, asked over ASGI without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from aiosched.config import Settings
+from aiosched.db.engine import Database
+from aiosched.web.app import make_app
+from aiosched.web.gateway import Gateway
+
+
+@pytest.fixture
+async def gateway(db: Database) -> AsyncIterator[Gateway]:
+    """The way to the database of the test."""
+    gateway = Gateway(db, Settings())
+    yield gateway
+    await gateway.stop()
+
+
+@pytest.fixture
+def app(gateway: Gateway) -> FastAPI:
+    """The application without a login."""
+    return make_app(gateway)
+
+
+@pytest.fixture
+async def api(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of the API; paths are relative to `/api/v1`."""
+    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost/api/v1/") as client:
+        yield client

@@ -1,0 +1,51 @@
+"""Who may do what: every route says which role it needs, and is closed when it says nothing."""
+
+from __future__ import annotations
+
+import httpx2
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from aiosched.web.access import needed_role
+from aiosched.web.api import ROUTERS
+from aiosched.web.app import API
+
+
+def routes(app: FastAPI) -> list[APIRoute]:
+    """Every route: those of the resources and those that the application has itself."""
+    of_resources = [route for router in ROUTERS for route in router.routes]
+    return [route for route in (*of_resources, *app.routes) if isinstance(route, APIRoute)]
+
+
+def test_every_route_says_which_role_it_needs(app: FastAPI) -> None:
+    unsaid = [f"{route.methods} {route.path}" for route in routes(app) if needed_role(route.endpoint) is None]
+
+    assert unsaid == []
+    assert set(app.openapi()["paths"]) <= {f"{API}{route.path}" for route in routes(app)}
+
+
+async def test_a_route_that_says_nothing_is_closed_to_everybody(app: FastAPI, api: httpx2.AsyncClient) -> None:
+    async def forgotten() -> str:
+        return "secret"
+
+    app.add_api_route("/api/v1/forgotten", forgotten)
+
+    answer = await api.get("forgotten")
+
+    assert answer.status_code == 403
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == "closed"
+
+
+async def test_a_cursor_of_somebody_else_is_refused(api: httpx2.AsyncClient) -> None:
+    answer = await api.get("dags", params={"cursor": "???"})
+
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "bad-cursor"
+
+
+async def test_what_does_not_exist_is_told_with_near_names(api: httpx2.AsyncClient) -> None:
+    answer = await api.get("dags/sales")
+
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == "There is no DAG 'sales'. The database holds no DAG yet."
