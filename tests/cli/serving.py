@@ -14,8 +14,9 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def serve(folder: Path, dsn: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+def serve(folder: Path, dsn: str, *words: str, web: bool = False) -> Iterator[subprocess.Popen[str]]:
     """`aiosched serve` on `dsn`, its output in pipes; killed at the end if it still lives."""
+    words = words if web or "--role" in words else (*words, "--no-web")
     (folder / "dags").mkdir(exist_ok=True)
     command = [sys.executable, "-m", "aiosched", "serve", "--slots", "2", "-o", "json", *words]
     env = {**os.environ, "AIOSCHED_DSN": dsn, "AIOSCHED_HOME": str(folder / "home")}

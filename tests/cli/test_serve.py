@@ -63,7 +63,7 @@ def test_until_idle_runs_what_is_due_and_ends(tmp_path: Path, dsn: str) -> None:
 def test_people_see_a_banner_and_a_line_for_each_run(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path)
 
-    command = [sys.executable, "-m", "aiosched", "serve", "--dsn", dsn, "--until-idle", "--slots", "2"]
+    command = [sys.executable, "-m", "aiosched", "serve", "--no-web", "--dsn", dsn, "--until-idle", "--slots", "2"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
 
     title, database, dags, executor, ready, started, ended = done.stdout.splitlines()
@@ -221,7 +221,7 @@ def test_roles_are_a_list(text: str | None, roles: set[str]) -> None:
     assert read_roles(text) == roles
 
 
-@pytest.mark.parametrize("text", ["", "web", "schedler"])
+@pytest.mark.parametrize("text", ["", "schedler"])
 def test_roles_that_cannot_be_are_wrong_usage(text: str) -> None:
     with pytest.raises(UsageProblem):
         read_roles(text)

@@ -17,7 +17,7 @@ ON_SCHEDULE = set(DAG_IDS) - MANUAL
 
 async def serve(dsn: str, folder: Path, *arguments: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "aiosched", "serve", "--dags", str(FOLDER), "--dsn", dsn, *arguments),
+        *(sys.executable, "-m", "aiosched", "serve", "--no-web", "--dags", str(FOLDER), "--dsn", dsn, *arguments),
         cwd=folder,
         env={name: value for name, value in os.environ.items() if not name.startswith("AIOSCHED")},
         stdin=subprocess.DEVNULL,
