@@ -13,7 +13,7 @@ from typing import Final
 from fastapi import Depends, FastAPI
 
 import aiosched
-from aiosched.web import problems
+from aiosched.web import problems, ui_files
 from aiosched.web.access import Authenticator, Loopback, authorise
 from aiosched.web.api import ROUTERS
 from aiosched.web.gateway import Gateway
@@ -42,6 +42,7 @@ def make_app(gateway: Gateway, *, authenticator: Authenticator | None = None) ->
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router, prefix=API)
+    app.include_router(ui_files.router)
     return app
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import httpx2
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
-from aiosched.web.access import needed_role
+from aiosched.web import ui_files
+from aiosched.web.access import authorise, needed_role
 from aiosched.web.api import ROUTERS
 from aiosched.web.app import API
 
 
 def routes(app: FastAPI) -> list[APIRoute]:
     """Every route: those of the resources and those that the application has itself."""
-    of_resources = [route for router in ROUTERS for route in router.routes]
+    of_resources = [route for router in (*ROUTERS, ui_files.router) for route in router.routes]
     return [route for route in (*of_resources, *app.routes) if isinstance(route, APIRoute)]
 
 
@@ -28,7 +29,7 @@ async def test_a_route_that_says_nothing_is_closed_to_everybody(app: FastAPI, ap
     async def forgotten() -> str:
         return "secret"
 
-    app.add_api_route("/api/v1/forgotten", forgotten)
+    app.router.routes.insert(0, APIRoute("/api/v1/forgotten", forgotten, dependencies=[Depends(authorise)]))
 
     answer = await api.get("forgotten")
 

@@ -1,0 +1,145 @@
+// Asking the REST API: JSON in and out, problems as errors with a code, lists page by page, and resources that stay fresh.
+import { signal, useEffect, useMemo } from "./html.js";
+import { onPatch } from "./live.js";
+
+const root = new URL("api/v1/", document.baseURI);
+
+/** An answer that is an error: `code` is stable, `message` is for people. */
+export class Problem extends Error {
+  constructor(body, status) {
+    super(body.detail || body.title || `The server answered ${status}.`);
+    this.code = body.code || "unknown";
+    this.status = status;
+    this.fields = body.fields || [];
+  }
+}
+
+/** Set when the server wants a login: the shell shows it instead of the page. */
+export const loginNeeded = signal(false);
+
+function address(path, params) {
+  const url = new URL(path.replace(/^\//, ""), root);
+  for (const [name, value] of Object.entries(params || {})) {
+    if (value === null || value === undefined || value === "") continue;
+    for (const one of [value].flat()) url.searchParams.append(name, one);
+  }
+  return url;
+}
+
+/** The address of a resource for links and downloads. */
+export const apiUrl = (path, params) => address(path, params).href;
+
+export async function call(method, path, { params, body, headers, raw = false, signal: abort } = {}) {
+  let answer;
+  try {
+    answer = await fetch(address(path, params), {
+      method,
+      signal: abort,
+      credentials: "same-origin",
+      headers: { Accept: "application/json", ...(body !== undefined && { "Content-Type": "application/json" }), ...headers },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem({ code: "unreachable", detail: "The server cannot be reached. Is `aiosched serve` still running?" }, 0);
+  }
+  if (!answer.ok) {
+    const told = await answer.json().catch(() => ({}));
+    if (answer.status === 401 && path !== "login") loginNeeded.value = true;
+    throw new Problem(told, answer.status);
+  }
+  if (raw) return answer;
+  return answer.status === 204 ? null : { ...(await answer.json()), ...(answer.status === 202 && { accepted: true }) };
+}
+
+export const get = (path, params, options) => call("GET", path, { params, ...options });
+export const post = (path, body = {}, options) => call("POST", path, { body, ...options });
+export const put = (path, body, options) => call("PUT", path, { body, ...options });
+export const patch = (path, body, options) => call("PATCH", path, { body, ...options });
+export const remove = (path, options) => call("DELETE", path, options);
+
+/** A path of the API from parts, each encoded. */
+export const at = (...parts) => parts.map(encodeURIComponent).join("/");
+
+/**
+ * A resource, read when the page shows it and again when news of one of `kinds` comes.
+ * Gives signals `{data, error, loading}` and `reload()`. `path` null: nothing yet. `onNews(data, patch)` may apply
+ * a patch itself and return the new data; undefined means: read again.
+ */
+export function useResource(path, params = {}, { kinds = [], concerns = () => true, onNews } = {}) {
+  const key = path === null ? null : address(path, params).href;
+  const state = useMemo(() => ({ data: signal(null), error: signal(null), loading: signal(true), reload: () => {} }), [key]);
+  useEffect(() => {
+    if (key === null) return undefined;
+    const abort = new AbortController();
+    let running = false, again = false;
+    const read = async () => {
+      if (running) { again = true; return; }
+      running = true;
+      do {
+        again = false;
+        try {
+          state.data.value = await get(path, params, { signal: abort.signal });
+          state.error.value = null;
+        } catch (error) {
+          if (error.name === "AbortError") return;
+          state.error.value = error;
+        }
+        state.loading.value = false;
+      } while (again && !abort.signal.aborted);
+      running = false;
+    };
+    state.reload = read;
+    read();
+    const off = onPatch((patch) => {
+      if (patch.kind === "reset") return void read(); // the stream could not be resumed: everything may have changed
+      if (!kinds.includes(patch.kind) || !concerns(patch)) return;
+      const next = onNews && state.data.value ? onNews(state.data.value, patch) : undefined;
+      if (next === undefined) read(); else state.data.value = next;
+    });
+    return () => { abort.abort(); off(); };
+  }, [key]);
+  return state;
+}
+
+/** A paged list: signals `{items, error, loading, more}`, `next()` reads the next page, `reload()` begins again. */
+export function useList(path, params = {}, { kinds = [], concerns = () => true, limit = 100 } = {}) {
+  const key = path === null ? null : address(path, params).href;
+  const state = useMemo(() => ({
+    items: signal([]), error: signal(null), loading: signal(true), more: signal(null), next: () => {}, reload: () => {},
+  }), [key]);
+  useEffect(() => {
+    if (key === null) return undefined;
+    const abort = new AbortController();
+    let pages = 1;
+    const read = async (count) => {
+      state.loading.value = true;
+      try {
+        let items = [], cursor = null;
+        for (let page = 0; page < count; page++) {
+          const answer = await get(path, { ...params, limit, cursor }, { signal: abort.signal });
+          items = items.concat(answer.items);
+          cursor = answer.next_cursor ?? null;
+          if (!cursor) break;
+        }
+        state.items.value = items;
+        state.more.value = cursor;
+        state.error.value = null;
+      } catch (error) {
+        if (error.name === "AbortError") return;
+        state.error.value = error;
+      }
+      state.loading.value = false;
+    };
+    state.reload = () => read(pages);
+    state.next = () => read(++pages);
+    read(1);
+    let due = null;
+    const off = onPatch((patch) => {
+      if (patch.kind !== "reset" && (!kinds.includes(patch.kind) || !concerns(patch))) return;
+      due ??= setTimeout(() => { due = null; state.reload(); }, 300); // news come in flocks
+    });
+    return () => { abort.abort(); off(); clearTimeout(due); };
+  }, [key]);
+  return state;
+}

@@ -1,0 +1,11 @@
+// The one door to the vendored libraries: `html` templates, hooks and signals.
+import { h, render, Fragment, createContext } from "../vendor/preact.js";
+import htm from "../vendor/htm.js";
+
+export { h, render, Fragment, createContext };
+export { useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback, useContext } from "../vendor/hooks.js";
+export { signal, computed, effect, batch, useSignal, useComputed, useSignalEffect } from "../vendor/signals.js";
+export const html = htm.bind(h);
+
+/** Class names, those that hold. */
+export const classes = (...names) => names.filter(Boolean).join(" ");

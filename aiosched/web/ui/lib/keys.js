@@ -1,0 +1,34 @@
+// Keyboard: every shortcut is registered with words, so that "?" can list them.
+import { signal, useEffect } from "./html.js";
+
+/** What "?" lists: `[keys, words]`, in order of registration. */
+export const shortcuts = signal([]);
+const bound = [];
+let pending = "";
+let forget = null;
+
+const typing = (target) => target.closest?.("input, textarea, select, [contenteditable]");
+
+addEventListener("keydown", (event) => {
+  if (event.metaKey || event.ctrlKey || event.altKey) return;
+  if (typing(event.target)) { if (event.key === "Escape") event.target.blur(); return; }
+  pending = (pending + " " + event.key).trim();
+  clearTimeout(forget);
+  const found = [...bound].reverse().find((entry) => entry.keys === pending || entry.keys === event.key);
+  if (found) { pending = ""; event.preventDefault(); found.act(event); return; }
+  if (!bound.some((entry) => entry.keys.startsWith(pending + " "))) pending = "";
+  forget = setTimeout(() => { pending = ""; }, 900);
+});
+
+/** Bind `keys` ("g d", "t", "?") as long as the component lives. */
+export function useKey(keys, words, act) {
+  useEffect(() => {
+    const entry = { keys, words, act };
+    bound.push(entry);
+    shortcuts.value = bound.map((one) => [one.keys, one.words]);
+    return () => {
+      bound.splice(bound.indexOf(entry), 1);
+      shortcuts.value = bound.map((one) => [one.keys, one.words]);
+    };
+  }, [keys]);
+}

@@ -1,0 +1,63 @@
+// Addresses and pages: the path says which page, the query string holds selection, filters and tabs.
+import { signal, computed } from "./html.js";
+
+const base = new URL(document.baseURI).pathname; // ends with "/", the prefix that we are mounted under
+
+const read = () => ({
+  path: "/" + location.pathname.slice(base.length),
+  query: new URLSearchParams(location.search),
+});
+
+/** Where we are: `{path, query}`; the path is without the prefix. */
+export const here = signal(read());
+/** The query string's values, by name. */
+export const query = computed(() => Object.fromEntries(here.value.query));
+
+addEventListener("popstate", () => { here.value = read(); });
+
+/** The full address of a path inside the UI, such as `/dags/sales?tab=grid`. */
+export const href = (path) => base + path.replace(/^\//, "");
+
+/** A path from its parts, each encoded: `path("dags", "a b")` is `/dags/a%20b`. */
+export const path = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
+
+export function go(to, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](null, "", href(to));
+  here.value = read();
+  if (!replace) scrollTo(0, 0);
+}
+
+/** Change values of the query string; null, "" and false remove one. Does not add to the history unless asked. */
+export function setQuery(changes, { push = false } = {}) {
+  const next = new URLSearchParams(here.value.query);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "" || value === false) next.delete(name);
+    else next.set(name, value);
+  }
+  const text = next.toString();
+  go(here.value.path + (text ? "?" + text : ""), { replace: !push });
+}
+
+// Links inside the UI do not load the page anew.
+document.addEventListener("click", (event) => {
+  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const link = event.target.closest?.("a[href]");
+  if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+  if (!link.pathname.startsWith(base) || link.dataset.external !== undefined) return;
+  event.preventDefault();
+  go("/" + link.pathname.slice(base.length) + link.search);
+});
+
+/** The page for a path: `routes` are `[pattern, page]` with `:name` parts; `{page, params}`. */
+export function match(routes, path) {
+  const parts = path.replace(/\/+$/, "").split("/").slice(1);
+  for (const [pattern, page] of routes) {
+    const wanted = pattern === "/" ? [] : pattern.split("/").slice(1);
+    if (wanted.length !== parts.length) continue;
+    const params = {};
+    if (wanted.every((word, i) => word.startsWith(":") ? ((params[word.slice(1)] = decodeURIComponent(parts[i])), true) : word === parts[i])) {
+      return { page, params };
+    }
+  }
+  return null;
+}

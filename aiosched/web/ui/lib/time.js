@@ -1,0 +1,49 @@
+// Instants and durations for people. One key switches all of them between UTC and the browser's zone.
+import { signal } from "./html.js";
+
+/** "utc" or "local", kept between visits. */
+export const zone = signal(localStorage.getItem("aiosched.zone") === "local" ? "local" : "utc");
+export function switchZone() {
+  zone.value = zone.value === "utc" ? "local" : "utc";
+  localStorage.setItem("aiosched.zone", zone.value);
+}
+
+/** The time now, moved once a second, for "3 m ago" and countdowns. */
+export const now = signal(Date.now());
+setInterval(() => { if (!document.hidden) now.value = Date.now(); }, 1000);
+
+const pad = (n, width = 2) => String(n).padStart(width, "0");
+
+/** `2026-11-20 12:00:05`, in the chosen zone; "" for null. Milliseconds on request. */
+export function instant(value, { ms = false } = {}) {
+  if (!value) return "";
+  const d = new Date(value), utc = zone.value === "utc";
+  const part = (name) => d[(utc ? "getUTC" : "get") + name]();
+  const text = `${part("FullYear")}-${pad(part("Month") + 1)}-${pad(part("Date"))} ${pad(part("Hours"))}:${pad(part("Minutes"))}:${pad(part("Seconds"))}`;
+  return ms ? `${text}.${pad(part("Milliseconds"), 3)}` : text;
+}
+
+/** The name of the chosen zone. */
+export const zoneName = () => zone.value === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** `4 m 12 s`, `310 ms`, `2 d 3 h`; "" for null. */
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "";
+  const s = Math.abs(seconds), sign = seconds < 0 ? "-" : "";
+  if (s < 0.9995) return `${sign}${Math.round(s * 1000)} ms`;
+  if (s < 60) return `${sign}${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+  if (s < 3600) return `${sign}${Math.floor(s / 60)} m ${Math.floor(s % 60)} s`;
+  if (s < 86400) return `${sign}${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} m`;
+  return `${sign}${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+/** Seconds between two instants; the second defaults to now. */
+export const secondsBetween = (from, to) => from ? ((to ? Date.parse(to) : now.value) - Date.parse(from)) / 1000 : null;
+
+/** `3 m ago`, `in 12 s`. */
+export function relative(value) {
+  if (!value) return "";
+  const seconds = (Date.parse(value) - now.value) / 1000;
+  const text = duration(Math.max(Math.abs(Math.round(seconds)), 1));
+  return seconds > 0 ? `in ${text}` : `${text} ago`;
+}
