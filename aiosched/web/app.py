@@ -17,6 +17,7 @@ from aiosched.web import problems, ui_files
 from aiosched.web.access import Authenticator, Loopback, authorise
 from aiosched.web.api import ROUTERS
 from aiosched.web.gateway import Gateway
+from aiosched.web.live import Hub
 
 API: Final = "/api/v1"
 
@@ -38,6 +39,7 @@ def make_app(gateway: Gateway, *, authenticator: Authenticator | None = None) ->
         responses=problems.RESPONSES,
     )
     app.state.gateway = gateway
+    app.state.hub = Hub(gateway.db)
     app.state.authenticator = authenticator or Loopback()
     problems.install(app)
     for router in ROUTERS:
@@ -52,4 +54,5 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        app.state.hub.close()
         await gateway.stop()

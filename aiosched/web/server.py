@@ -8,9 +8,10 @@ import errno
 import ipaddress
 import socket
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
+from fastapi import FastAPI
 
 from aiosched.errors import ConfigError
 
@@ -66,7 +67,7 @@ class _QuietServer(uvicorn.Server):
         yield
 
 
-async def run(app: Any, sock: socket.socket, stop: asyncio.Event) -> None:
+async def run(app: FastAPI, sock: socket.socket, stop: asyncio.Event) -> None:
     """Serve `app` on `sock` until `stop` is set."""
     config = uvicorn.Config(
         app,
@@ -82,6 +83,7 @@ async def run(app: Any, sock: socket.socket, stop: asyncio.Event) -> None:
     try:
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
     finally:
+        app.state.hub.close()  # its streams never end by themselves
         server.should_exit = True
         stopping.cancel()
         await serving

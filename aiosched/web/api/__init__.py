@@ -6,6 +6,6 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from aiosched.web.api import dags, document
+from aiosched.web.api import dags, document, stream
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (dags.router, document.router)
+ROUTERS: Final[tuple[APIRouter, ...]] = (dags.router, document.router, stream.router)

@@ -1,0 +1,196 @@
+"""News for open pages: patches from rows, resumed by number, ended when the server stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from aiosched.db import changes, inbox
+from aiosched.db.engine import Database
+from aiosched.web import live
+from aiosched.web.live import Hub
+from tests.cli.records import add_dag, add_run, add_task
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_FLOCK_SECONDS", 0.0)
+
+
+@pytest.fixture
+async def hub(db: Database) -> AsyncIterator[Hub]:
+    hub = Hub(db)
+    yield hub
+    hub.close()
+
+
+class Page:
+    """A browser page: reads its stream message by message."""
+
+    def __init__(self, hub: Hub, *runs: int, last: str | None = None) -> None:
+        self.stream = hub.stream(frozenset(runs), last)
+        self.last = last
+
+    async def message(self) -> dict[str, Any]:
+        """The next patch, `{"event": "reset"}` for a reset; heartbeats are passed over."""
+        while True:
+            text = (await anext(self.stream)).decode()
+            fields = dict(line.split(": ", 1) for line in text.strip().splitlines() if not line.startswith(":"))
+            if "data" in fields:
+                self.last = fields["id"]
+                return {"event": fields["event"]} if "event" in fields else dict(json.loads(fields["data"]))
+
+    async def until(self, kind: str) -> dict[str, Any]:
+        """The next patch of a kind."""
+        while (message := await self.message()).get("kind") != kind:
+            pass
+        return message
+
+
+async def opened(hub: Hub, *runs: int, last: str | None = None) -> Page:
+    """A page whose hub listens already."""
+    page = Page(hub, *runs, last=last)
+    assert await anext(page.stream) == b"retry: 2000\n\n"
+    await hub.listening.wait()
+    return page
+
+
+async def changed(db: Database, *runs: int) -> None:
+    async with db.acquire() as conn:
+        await changes.publish_runs(conn, runs)
+
+
+async def test_a_changed_run_is_told_with_its_new_columns(db: Database, hub: Hub) -> None:
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "r1", state="success")
+    page = await opened(hub)
+
+    await changed(db, run)
+
+    patch = await page.until("run")
+    assert (patch["key"], patch["dag_id"], patch["run_id"], patch["state"]) == (run, "sales", "r1", "success")
+
+
+async def test_instances_are_told_to_those_who_watch_their_run_and_only_what_changed(db: Database, hub: Hub) -> None:
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "r1")
+    await add_task(db, run, 0, "success")
+    await add_task(db, run, 1, "running")
+    page, other = await opened(hub, run), await opened(hub)
+
+    await changed(db, run)
+    first = await page.until("task")
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE task_instance SET state = 'failed' WHERE task_index = 1")
+    await changed(db, run)
+    second = await page.until("task")
+    async with db.acquire() as conn:
+        await inbox.notify(conn, "pools", ())
+    heard = [(await other.message())["kind"] for _ in range(3)]
+
+    assert [task["state"] for task in first["tasks"]] == ["success", "running"]
+    assert [(task["task_index"], task["state"]) for task in second["tasks"]] == [(1, "failed")]
+    assert heard == ["run", "run", "pool"]
+
+
+async def test_more_changes_than_a_patch_should_hold_are_told_as_many(
+    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_MOST_PATCHED", 1)
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "r1")
+    await add_task(db, run, 0, "success")
+    await add_task(db, run, 1, "running")
+    page = await opened(hub, run)
+
+    await changed(db, run)
+
+    assert await page.until("task") == {"kind": "task", "run": run, "many": True}
+
+
+@pytest.mark.parametrize(("news", "kind"), [("dags", "dag"), ("pools", "pool"), ("assets", "asset")])
+async def test_news_to_schedulers_are_told_to_browsers(db: Database, hub: Hub, news: str, kind: str) -> None:
+    page = await opened(hub)
+
+    async with db.acquire() as conn:
+        await inbox.notify(conn, news, (1,))
+
+    assert (await page.until(kind)) == {"kind": kind}
+
+
+async def test_an_answered_request_is_told_with_its_dag(db: Database, hub: Hub) -> None:
+    page = await opened(hub)
+    async with db.acquire() as conn:
+        number = await inbox.add_command(conn, verb="pause", dag_id="sales", args={}, requested_by="test")
+        await inbox.announce_applied(conn, [number])
+
+    patch = await page.until("command")
+
+    assert (patch["id"], patch["dag_id"], patch["verb"]) == (number, "sales", "pause")
+
+
+async def test_a_page_that_was_away_goes_on_behind_the_number_it_has(db: Database, hub: Hub) -> None:
+    version = await add_dag(db, "sales")
+    first, second = [await add_run(db, "sales", version, run_id) for run_id in ("r1", "r2")]
+    page, stays = await opened(hub), await opened(hub)
+    await changed(db, first)
+    await page.until("run")
+    await page.stream.aclose()
+    await changed(db, second)
+    await stays.until("run")
+    await stays.until("run")
+
+    again = await opened(hub, last=page.last)
+
+    assert (await again.until("run"))["key"] == second
+
+
+@pytest.mark.parametrize("last", ["other-1", "nonsense", "-"])
+async def test_a_number_of_another_server_means_begin_again(db: Database, hub: Hub, last: str) -> None:
+    page = await opened(hub, last=last)
+
+    assert await page.message() == {"event": "reset"}
+
+
+async def test_a_page_that_is_too_slow_begins_again(db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_QUEUED", 2)
+    page = await opened(hub)
+
+    for _ in range(3):
+        hub._tell({"kind": "dag"})
+
+    assert await page.message() == {"event": "reset"}
+
+
+async def test_schedulers_are_asked_to_tell_while_somebody_looks(db: Database, hub: Hub) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    conn = await db.connect()
+    await conn.add_listener(inbox.NEWS_CHANNEL, lambda *args: heard.put_nowait(args[-1]))
+
+    await opened(hub)
+
+    assert inbox.read_news(await heard.get()) == ("watch", frozenset())
+    await conn.close()
+
+
+async def test_streams_end_when_the_hub_is_closed(db: Database, hub: Hub) -> None:
+    page = await opened(hub)
+
+    hub.close()
+
+    assert [message async for message in page.stream] == []
+
+
+async def test_a_lost_connection_is_made_anew_and_pages_begin_again(
+    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_AGAIN_SECONDS", 0.0)
+    page = await opened(hub)
+    conn = await db.connect()
+    await conn.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'aiosched live news'"
+    )
+    await conn.close()
+
+    assert (await page.until("reset")) == {"kind": "reset"}
