@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from sqlalchemy import func, select
 
 from aiosched.db.engine import Database
@@ -38,6 +39,7 @@ class ParsingSummary:
     errors: int
     dags: int
     parsed_at: datetime | None
+    seconds: float  # the last parse of every file, added up
 
 
 async def list_import_errors(db: Database, *, after: str | None = None, limit: int = 100) -> list[ImportErrorRow]:
@@ -69,6 +71,7 @@ async def parsing_summary(db: Database) -> ParsingSummary:
         func.count(dag_file.c.error).label("errors"),
         dags.label("dags"),
         func.max(dag_file.c.parsed_at).label("parsed_at"),
+        func.coalesce(func.sum(dag_file.c.parse_seconds), 0.0).label("seconds"),
     )
     (row,) = await fetch(db, query)
     return ParsingSummary(**row._mapping)
@@ -96,6 +99,7 @@ class SchedulerRow:
     lease_age: float
     partitions: int
     started_at: datetime
+    figures: dict[str, Any] | None  # of aiosched.scheduler.figures, as of the last renewal
 
     @property
     def status(self) -> str:
@@ -106,7 +110,7 @@ class SchedulerRow:
 
 
 SCHEDULERS: Final = """
-    SELECT incarnation, name, hostname, pid, version, executor, slots, draining, started_at,
+    SELECT incarnation, name, hostname, pid, version, executor, slots, draining, started_at, figures,
            extract(epoch FROM clock_timestamp() - renewed_at)::float8 AS lease_age
       FROM scheduler ORDER BY incarnation
 """
@@ -120,6 +124,10 @@ async def list_schedulers(db: Database) -> list[SchedulerRow]:
     dead = {peer.incarnation for peer in view.peers if peer.dead}
     held = Counter(view.leases.values())
     return [
-        SchedulerRow(**dict(row), alive=row["incarnation"] not in dead, partitions=held[row["incarnation"]])
+        SchedulerRow(
+            **{**dict(row), "figures": msgspec.json.decode(row["figures"]) if row["figures"] else None},
+            alive=row["incarnation"] not in dead,
+            partitions=held[row["incarnation"]],
+        )
         for row in rows
     ]

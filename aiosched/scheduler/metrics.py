@@ -10,27 +10,37 @@ import bisect
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
-_BOUNDS: Final = tuple(0.0001 * 2**i for i in range(20))  # 0.1 ms to 52 s
+_SECONDS: Final = tuple(0.0001 * 2**i for i in range(20))  # 0.1 ms to 52 s
+_SIZES: Final = tuple(float(2**i) for i in range(15))  # 1 to 16,384
 
 
 @dataclass(slots=True)
 class Histogram:
-    """How often a duration fell below each of a row of bounds."""
+    """How often a value fell below each of a row of bounds; seconds unless said otherwise."""
 
+    bounds: tuple[float, ...] = _SECONDS
     count: int = 0
     total: float = 0.0
     largest: float = 0.0
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(_BOUNDS) + 1))
+    buckets: list[int] = field(default_factory=list)  # up to each bound, and beyond the last
+
+    def __post_init__(self) -> None:
+        self.buckets = [0] * (len(self.bounds) + 1)
 
     def observe(self, value: float) -> None:
         self.count += 1
         self.total += value
         self.largest = max(self.largest, value)
-        self.buckets[bisect.bisect_left(_BOUNDS, value)] += 1
+        self.buckets[bisect.bisect_left(self.bounds, value)] += 1
+
+    def observe_all(self, values: Iterable[float]) -> None:
+        for value in values:
+            self.observe(value)
 
     @contextlib.contextmanager
     def time(self) -> Iterator[None]:
@@ -49,11 +59,24 @@ class Metrics:
     """One scheduler's figures since it started."""
 
     journal_commit: Histogram = field(default_factory=Histogram)
-    journal_batch: Histogram = field(default_factory=Histogram)  # rows a commit
+    journal_batch: Histogram = field(default_factory=lambda: Histogram(_SIZES))  # rows a commit
     critical_section: Histogram = field(default_factory=Histogram)
+    task_lag: Histogram = field(default_factory=Histogram)  # from ready to handed to the executor
+    schedule_delay: Histogram = field(default_factory=Histogram)  # from a run's run_after to its start
+    loop_lag: Histogram = field(default_factory=Histogram)  # how late the event loop comes to a call
     finished: Counter[str] = field(default_factory=Counter)  # attempts by outcome
     stale_reports: int = 0
     lost_attempts: int = 0
     takeovers: int = 0
     recoveries: int = 0
     runs_created: int = 0
+
+    def claimed(self, ready_at: Iterable[datetime | None], now: datetime) -> None:
+        """Task instances that were ready at these instants are handed to the executor."""
+        lags = [(now - at).total_seconds() for at in ready_at if at is not None]
+        self.task_lag.observe_all(lags)
+
+    def run_started(self, run_after: datetime | None, start: datetime | None) -> None:
+        """A run that might start at `run_after` has started."""
+        if run_after is not None and start is not None:
+            self.schedule_delay.observe(max((start - run_after).total_seconds(), 0.0))

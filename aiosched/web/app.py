@@ -13,7 +13,7 @@ from typing import Final
 from fastapi import Depends, FastAPI
 
 import aiosched
-from aiosched.web import problems, ui_files
+from aiosched.web import probes, problems, ui_files
 from aiosched.web.access import Authenticator, Loopback, authorise
 from aiosched.web.api import ROUTERS
 from aiosched.web.gateway import Gateway
@@ -44,7 +44,8 @@ def make_app(gateway: Gateway, *, authenticator: Authenticator | None = None) ->
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router, prefix=API)
-    app.include_router(ui_files.router)
+    app.include_router(probes.router)
+    app.include_router(ui_files.router)  # last: it answers every other address
     return app
 
 

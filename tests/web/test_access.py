@@ -6,7 +6,7 @@ import httpx2
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
-from aiosched.web import ui_files
+from aiosched.web import probes, ui_files
 from aiosched.web.access import authorise, needed_role
 from aiosched.web.api import ROUTERS
 from aiosched.web.app import API
@@ -14,7 +14,7 @@ from aiosched.web.app import API
 
 def routes(app: FastAPI) -> list[APIRoute]:
     """Every route: those of the resources and those that the application has itself."""
-    of_resources = [route for router in (*ROUTERS, ui_files.router) for route in router.routes]
+    of_resources = [route for router in (*ROUTERS, probes.router, ui_files.router) for route in router.routes]
     return [route for route in (*of_resources, *app.routes) if isinstance(route, APIRoute)]
 
 
@@ -22,7 +22,7 @@ def test_every_route_says_which_role_it_needs(app: FastAPI) -> None:
     unsaid = [f"{route.methods} {route.path}" for route in routes(app) if needed_role(route.endpoint) is None]
 
     assert unsaid == []
-    assert set(app.openapi()["paths"]) <= {f"{API}{route.path}" for route in routes(app)}
+    assert set(app.openapi()["paths"]) <= {prefix + route.path for route in routes(app) for prefix in (API, "")}
 
 
 async def test_a_route_that_says_nothing_is_closed_to_everybody(app: FastAPI, api: httpx2.AsyncClient) -> None:

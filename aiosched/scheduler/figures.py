@@ -1,0 +1,57 @@
+"""The figures of one scheduler as JSON: what its row tells the fleet, and `/metrics` exports.
+
+    {"counters": {name: number}, "histograms": {name: {count, sum, bounds, buckets}}, "tasks": {state: number},
+     "finished": {outcome: number}, "executor": {name: {open, open_async}}, "parallelism": n, "in_flight": n,
+     "runs": n, "waiting": {pool: n}, "parsing": {files, dags, errors, seconds} or null}
+
+Instants and durations are in seconds. `waiting` are the task instances that are ready and have no slot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from aiosched.core.states import TaskState
+from aiosched.executors.team import members_of
+from aiosched.parsing import ParserStats
+from aiosched.scheduler.metrics import Histogram, Metrics
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.vitals import histogram_figures
+
+
+def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats | None) -> dict[str, Any]:
+    """A snapshot; call it on the scheduler's event loop. Costs microseconds, however much is held."""
+    found: dict[str, Any] = {"counters": {}, "histograms": {}, "finished": dict(metrics.finished)}
+    for each in dataclasses.fields(metrics):
+        value = getattr(metrics, each.name)
+        if isinstance(value, Histogram):
+            found["histograms"][each.name] = histogram_figures(value)
+        elif isinstance(value, int):
+            found["counters"][each.name] = value
+    found["parsing"] = None if parsing is None else dataclasses.asdict(parsing)
+    if session is not None:
+        found |= _of_session(session)
+    return found
+
+
+def _of_session(session: Session) -> dict[str, Any]:
+    attempts, holdings = session.attempts, session.holdings
+    under_way = [found[1].state for key in attempts.in_flight if (found := holdings.find(key)) is not None]
+    running = sum(state is TaskState.RUNNING for state in under_way)
+    return {
+        "tasks": {
+            "scheduled": len(holdings.waiting),
+            "queued": len(under_way) - running,
+            "running": running,
+            "deferred": len(attempts.triggers),
+        },
+        "executor": {
+            name: {"open": member.open_slots, "open_async": member.open_async_slots}
+            for name, member in members_of(session.executor).items()
+        },
+        "parallelism": session.parallelism,
+        "in_flight": len(attempts.in_flight),
+        "runs": len(holdings.boards),
+        "waiting": holdings.waiting.by_pool(),
+    }

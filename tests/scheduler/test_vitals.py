@@ -1,0 +1,79 @@
+"""Signs of life: how late the loop comes, what blocks it, and the figures in the scheduler's row."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+
+import pytest
+
+from aiosched.authoring import DAG, task
+from aiosched.db.engine import Database
+from aiosched.db.status import list_schedulers
+from aiosched.scheduler import Scheduler
+from aiosched.scheduler.metrics import Histogram
+from aiosched.scheduler.vitals import Vitals
+
+
+async def on_thread(vitals: Vitals) -> None:
+    await asyncio.to_thread(vitals.look)
+    await asyncio.sleep(0)
+
+
+async def test_a_look_measures_how_late_the_loop_comes_and_takes_the_figures() -> None:
+    lag = Histogram()
+    vitals = Vitals(lambda: {"runs": 3}, lag)
+
+    await on_thread(vitals)
+
+    assert lag.count == 1
+    assert json.loads(vitals.snapshot or "") == {"runs": 3}
+
+
+async def test_what_blocks_the_loop_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("aiosched.scheduler.vitals._STALL_SECONDS", 0.0)
+    vitals = Vitals(dict, Histogram())
+    looked = threading.Event()
+
+    def look_three_times() -> None:
+        for _ in range(3):
+            vitals.look()
+        looked.set()
+
+    def user_code_that_blocks() -> None:
+        threading.Thread(target=look_three_times).start()
+        looked.wait()
+
+    with caplog.at_level(logging.WARNING):
+        user_code_that_blocks()
+        await asyncio.sleep(0)
+
+    (told,) = caplog.messages
+    assert "the event loop is blocked" in told
+    assert "user_code_that_blocks (" in told
+    assert "test_vitals.py" in told
+
+
+async def test_the_row_of_a_scheduler_shows_its_figures(db: Database, dsn: str) -> None:
+    @task
+    async def ping() -> None: ...
+
+    with DAG("pinging", schedule=None) as dag:
+        ping()
+
+    async with Scheduler(dsn=dsn, dags=[dag]) as scheduler:
+        run = await scheduler.trigger("pinging")
+        await run.wait()
+        figures = scheduler._figures()
+        (row,) = await list_schedulers(db)
+
+    assert figures["finished"] == {"success": 1}
+    assert figures["tasks"] == {"scheduled": 0, "queued": 0, "running": 0, "deferred": 0}
+    assert figures["histograms"]["task_lag"]["count"] == 1
+    assert figures["counters"]["runs_created"] == 1
+    assert set(figures["executor"]) == {"inline"}
+    assert row.alive
