@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         TimeSensor,
     )
     from aiosched.authoring.setup_teardown import setup, teardown
+    from aiosched.authoring.start_trigger import StartTriggerArgs
     from aiosched.authoring.taskflow import task
     from aiosched.authoring.triggers import (
         BaseTrigger,
@@ -64,6 +65,9 @@ if TYPE_CHECKING:
         ExternalTaskTrigger,
         FileTrigger,
         HttpTrigger,
+        TaskFailedEvent,
+        TaskSkippedEvent,
+        TaskSuccessEvent,
         TimeDeltaTrigger,
         TriggerEvent,
     )
@@ -136,6 +140,10 @@ _HOMES = {
     "TimeDeltaTrigger": "authoring.triggers",
     "TimeSensor": "authoring.sensors",
     "TriggerDagRunOperator": "authoring.operators",
+    "StartTriggerArgs": "authoring.start_trigger",
+    "TaskFailedEvent": "authoring.triggers",
+    "TaskSkippedEvent": "authoring.triggers",
+    "TaskSuccessEvent": "authoring.triggers",
     "TriggerEvent": "authoring.triggers",
     "Variable": "authoring.variables",
     "WebhookNotifier": "authoring.notifiers",
@@ -222,8 +230,12 @@ __all__ = [
     "ShortCircuitOperator",
     "SkipTask",
     "SmtpNotifier",
+    "StartTriggerArgs",
     "TaskDeferred",
+    "TaskFailedEvent",
     "TaskGroup",
+    "TaskSkippedEvent",
+    "TaskSuccessEvent",
     "TaskTimeout",
     "TimeDeltaSensor",
     "TimeDeltaTrigger",

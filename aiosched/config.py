@@ -49,6 +49,27 @@ def _regex(pattern: str) -> str:
     return pattern
 
 
+EXECUTORS: Final = ("local", "inline")
+EXECUTOR_PLUGINS: Final = "aiosched.executors"  # the group of entry points by which packages add others
+
+
+def _joined(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _executors(kinds: str) -> str:
+    names = [kind.strip() for kind in kinds.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError("must be an executor, or several different ones with commas between them")
+    if any(name not in EXECUTORS for name in names):
+        from importlib.metadata import entry_points
+
+        known = (*EXECUTORS, *sorted(entry_points(group=EXECUTOR_PLUGINS).names))
+        if strange := [name for name in names if name not in known]:
+            raise ValueError(f"{strange[0]!r} is not an executor that is installed here: these are {', '.join(known)}")
+    return ",".join(names)
+
+
 LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 WeightRule = Literal["downstream", "upstream", "absolute"]
 
@@ -74,7 +95,7 @@ class CoreSettings(_Section):
         default=0, ge=0, description="failed runs in a row that pause a DAG that says nothing itself; 0: never"
     )
     dags_are_paused_at_creation: bool = Field(default=False, description="new DAGs wait for an unpause")
-    default_task_retries: int = Field(default=0, ge=0, description="retries of a task that says nothing itself")
+    default_task_retries: int = Field(default=0, ge=0, le=30_000, description="retries of a task that says nothing itself")
     default_task_retry_delay: float = Field(default=300.0, ge=0, description="seconds between two tries")
     max_task_retry_delay: float = Field(default=86400.0, ge=0, description="seconds; a growing retry delay stops here")
     default_task_weight_rule: WeightRule = Field(default="downstream", description="how priority weights add up")
@@ -86,6 +107,7 @@ class CoreSettings(_Section):
     )
     dag_discovery_safe_mode: bool = Field(default=True, description="skip files that do not mention aiosched and dag")
     killed_task_cleanup_time: float = Field(default=60.0, ge=0, description="seconds between TERM and KILL of a task")
+    check_slas: bool = Field(default=True, description="whether missed SLAs of tasks are recorded and told of")
     max_map_length: int = Field(
         default=1024, ge=1, description="longest value that a task may return when others are mapped over it"
     )
@@ -97,7 +119,10 @@ class DatabaseSettings(_Section):
     dsn: str | None = Field(default=None, description="postgresql://user:password@host:port/database; unset: embedded")
     pool_size: int = Field(default=8, ge=2, description="connections that one process keeps at most")
     connect_timeout: float = Field(default=10.0, gt=0, description="seconds to wait for the database at start")
-    pgbouncer: bool = Field(default=False, description="the address is a pgbouncer in transaction mode")
+    pgbouncer: bool = Field(default=False, description="dsn leads to a pgbouncer in transaction mode")
+    direct_dsn: str | None = Field(
+        default=None, description="the same database without the pgbouncer; schedulers and `db` commands need it"
+    )
 
 
 class SchedulerSettings(_Section):
@@ -108,19 +133,35 @@ class SchedulerSettings(_Section):
     allowed_run_id_pattern: Annotated[str, AfterValidator(_regex)] = Field(
         default=r"^[A-Za-z0-9_.~:+-]+$", description="what the run ids that people give may look like"
     )
+    max_triggers: int = Field(default=10_000, ge=1, description="triggers that one scheduler lets wait at a time")
     grace: float = Field(default=30.0, ge=0, description="seconds that Ctrl-C or TERM waits for running tasks")
+    task_queued_timeout: float = Field(
+        default=600.0, gt=0, description="seconds after which an attempt that its executor has not begun is revoked"
+    )
+    num_stuck_in_queued_retries: int = Field(
+        default=2, ge=0, description="times that such an attempt is queued again before it fails"
+    )
+    passed_over_limit: float = Field(
+        default=600.0, gt=0, description="seconds after which a DAG's first waiting task goes before any other priority"
+    )
     retention_days: float = Field(
         default=0.0, ge=0, description="days after which finished runs are removed, as by `db clean`; 0: never"
     )
 
 
 class ExecutorSettings(_Section):
-    kind: Literal["local", "inline"] = Field(
-        default="local", description="local: worker processes; inline: this process"
+    kind: Annotated[str, BeforeValidator(_joined), AfterValidator(_executors)] = Field(
+        default="local",
+        description="local: worker processes; inline: this process; several with commas: tasks choose by executor=…, "
+        "the first is the default",
     )
     slots: int | None = Field(default=None, ge=1, description="plain functions at a time; unset: four for each core")
     async_slots: int = Field(default=1000, ge=1, description="async tasks at a time")
     isolation: Literal["warm", "fresh"] = Field(default="warm", description="fresh: a new process for each attempt")
+    missing_dag_retries: int = Field(
+        default=3, ge=0, description="times that a task whose DAG a worker cannot load is called again before it fails"
+    )
+    missing_dag_retry_delay: float = Field(default=60.0, ge=0, description="seconds between these calls")
 
 
 class ParsingSettings(_Section):
@@ -161,6 +202,18 @@ class LogSettings(_Section):
 class WebSettings(_Section):
     host: str = Field(default="127.0.0.1", description="address that the web server listens on")
     port: int = Field(default=8484, ge=0, le=65535, description="a taken port is replaced by the next free one")
+    auth: Literal["none", "password"] | None = Field(
+        default=None,
+        description="how people log in; unset: no login, which only an address of this machine allows",
+    )
+    admin_password: str | None = Field(
+        default=None, description="makes the first user, `admin`, while there is none; for containers"
+    )
+    allowed_hosts: str = Field(
+        default="",
+        description="names that the server answers to, comma separated; unset: without login those of this machine",
+    )
+    session_hours: float = Field(default=12.0, gt=0, le=8760, description="how long a login lasts")
 
 
 class Settings(_Section):
@@ -174,6 +227,11 @@ class Settings(_Section):
     secrets: SecretsSettings = Field(default_factory=SecretsSettings)
     logs: LogSettings = Field(default_factory=LogSettings)
     web: WebSettings = Field(default_factory=WebSettings)
+
+    @property
+    def logs_folder(self) -> Path:
+        """Where the logs of task attempts lie, absolute."""
+        return (self.logs.folder or self.core.home / "logs").absolute()
 
 
 # ---- where values come from ----
@@ -198,7 +256,8 @@ FLAGS: Final = MappingProxyType(
         "web.port": "--port",
     }
 )
-SECRET_KEYS: Final = frozenset({"database.dsn", "secrets.fernet_keys"})
+_ADDRESSES: Final = frozenset({"database.dsn", "database.direct_dsn"})
+SECRET_KEYS: Final = _ADDRESSES | {"secrets.fernet_keys", "web.admin_password"}
 
 _LONG_PREFIX: Final = "AIOSCHED__"
 _SHORT_PREFIX: Final = "AIOSCHED_"
@@ -398,7 +457,7 @@ def _near(name: str, possible: Iterable[str]) -> str:
 def shown(key: str, value: Any) -> Any:
     """`value` as it may be shown to people: paths as text, the password of a DSN and keys hidden."""
     if key in SECRET_KEYS and isinstance(value, str):
-        return hide_password(value) if key == "database.dsn" else "***"
+        return hide_password(value) if key in _ADDRESSES else "***"
     return str(value) if isinstance(value, Path) else value
 
 

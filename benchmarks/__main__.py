@@ -1,8 +1,10 @@
-"""`python -m benchmarks SHAPE [--executor local|inline] [--callable async|sync] [-o table|json|markdown]`.
+"""`python -m benchmarks NAME [--size N] [--executor local|inline] [--callable async|sync] [-o FORMAT]`.
 
-`python -m benchmarks simulate-year` needs no database: see simulate_year.py.
+NAME is a shape (shapes.py), a scenario (catalogue.py), `airflow-table`, or `simulate-year`, which needs no database.
+`--all` runs everything, each in a process of its own; `--list` names it.
 
-Exit codes: 0 measured and verified, 1 the verification failed or it took too long, 2 wrong usage.
+Exit codes: 0 measured and verified (whether or not a budget is reached), 1 the verification failed or it took too
+long, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -10,33 +12,54 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections.abc import Coroutine
+from typing import Any
 
 import uvloop
 
-from benchmarks import simulate_year
-from benchmarks.report import MARKDOWN_HEAD, as_json, as_markdown, as_table
-from benchmarks.run import TooSlow, run
-from benchmarks.shapes import SHAPES, Shape
+from benchmarks import airflow_table, everything, figures, simulate_year
+from benchmarks.catalogue import SCENARIOS
+from benchmarks.figures import Finding
+from benchmarks.report import MARKDOWN_HEAD, Result, as_json, as_markdown, as_table, finding_of
+from benchmarks.run import run
+from benchmarks.shapes import SHAPES
+from benchmarks.stage import TooSlow
 
 
 def main(argv: list[str] | None = None) -> int:
-    if (sys.argv[1:] if argv is None else argv)[:1] == ["simulate-year"]:
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == ["simulate-year"]:
         return simulate_year.main()
-    options = _parser().parse_args(argv)
-    shape = SHAPES[options.shape]
+    options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    measured = run(
+    if options.all:
+        return everything.main(options.output)
+    if options.list or options.name is None:
+        print(_list())
+        return 0
+    try:
+        if options.name == "airflow-table":
+            return airflow_table.main(options.size)
+        return _scenario(options) if options.name in SCENARIOS else _shape(options)
+    except TooSlow as error:
+        print(f"{options.name}: {error}", file=sys.stderr)
+        return 1
+
+
+def _shape(options: argparse.Namespace) -> int:
+    shape = SHAPES[options.name]
+    if options.size is not None:
+        shape = shape.resized(options.size)
+    how: Coroutine[Any, Any, Result] = run(
         shape,
         executor=options.executor,
         kind=options.callable,
-        lead=options.lead if options.lead is not None else _default_lead(shape),
-        timeout=options.timeout,
+        lead=options.lead,
+        timeout=300.0 if options.seconds is None else options.seconds,
     )
-    try:
-        result = uvloop.run(measured)
-    except TooSlow as error:
-        print(f"{shape.name}: {error}", file=sys.stderr)
-        return 1
+    result = uvloop.run(how)
+    if options.output == "finding":
+        return _show(finding_of(result), "json")
     if options.output == "markdown":
         if result.problems:
             print(*result.problems, sep="\n", file=sys.stderr)
@@ -47,24 +70,53 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if result.problems else 0
 
 
+def _scenario(options: argparse.Namespace) -> int:
+    scenario = SCENARIOS[options.name]
+    size = scenario.size if options.size is None else options.size
+    seconds = scenario.seconds if options.seconds is None else options.seconds
+
+    async def measured() -> Finding:
+        return await scenario.measure(size, seconds)
+
+    return _show(uvloop.run(measured()), "json" if options.output == "finding" else options.output, head=options.head)
+
+
+def _show(finding: Finding, output: str, *, head: bool = False) -> int:
+    if output == "json":
+        print(figures.as_json(finding))
+    elif output == "table" or finding.problems:
+        print(figures.as_table(finding))
+    else:
+        print(f"{figures.MARKDOWN_HEAD}\n{figures.as_markdown(finding)}" if head else figures.as_markdown(finding))
+    return 1 if finding.problems else 0
+
+
+def _list() -> str:
+    shapes = [f"  {name:<18}{shape.dags:,} DAGs of {shape.tasks:,} tasks" for name, shape in SHAPES.items()]
+    others = [f"  {name:<18}{it.about}; size: {it.size:,} {it.unit}" for name, it in SCENARIOS.items()]
+    more = ["  airflow-table     Airflow's published figures, with ours beside them", "  simulate-year"]
+    return "\n".join(["shapes", *shapes, "scenarios", *others, "others", *more])
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Run one shape through the real service on an embedded, durable PostgreSQL, verify it, measure it.",
+        description="Run one benchmark through the real service on a durable PostgreSQL, verify it, measure it.",
     )
-    parser.add_argument("shape", choices=SHAPES, metavar="SHAPE", help=", ".join(SHAPES))
-    parser.add_argument("--executor", choices=("local", "inline"), default="inline", help="default: inline")
-    parser.add_argument("--callable", choices=("async", "sync"), default="async", help="default: async")
-    parser.add_argument("-o", "--output", choices=("table", "json", "markdown"), default="table", help="default: table")
-    parser.add_argument("--head", action="store_true", help="with -o markdown: the table's head above the row")
-    parser.add_argument("--lead", type=float, metavar="S", help="seconds for reading the DAGs before they are due")
-    parser.add_argument("--timeout", type=float, metavar="S", default=300.0, help="seconds it may take; default: 300")
+    names = [*SHAPES, *SCENARIOS, "airflow-table"]
+    add = parser.add_argument
+    add("name", nargs="?", choices=names, metavar="NAME", help="see --list")
+    add("--all", action="store_true", help="run everything, each in a process of its own (about 40 minutes)")
+    add("--list", action="store_true", help="name the benchmarks")
+    add("--size", type=int, metavar="N", help="another size: DAGs of a shape; what --list says of a scenario")
+    add("--seconds", type=float, metavar="S", help="how long it is measured or may take; default: 300 for a shape")
+    add("--executor", choices=("local", "inline"), default="inline", help="of a shape; default: inline")
+    add("--callable", choices=("async", "sync"), default="async", help="of a shape; default: async")
+    formats = ("table", "json", "markdown", "finding")
+    add("-o", "--output", choices=formats, default="table", help="default: table; finding: JSON as --all reads it")
+    add("--head", action="store_true", help="with -o markdown: the table's head above the rows")
+    add("--lead", type=float, metavar="S", help="seconds for reading a shape's DAGs before they are due")
     return parser
-
-
-def _default_lead(shape: Shape) -> float:
-    """Generous: what is left of it is waited out and is in no figure."""
-    return 8.0 + shape.total / 1500
 
 
 if __name__ == "__main__":

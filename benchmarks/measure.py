@@ -6,10 +6,11 @@ does not change what is measured; every figure is a difference of two readings o
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -70,6 +71,48 @@ async def durable_commits(conn: asyncpg.Connection, *, times: int = 200) -> list
         took.append(time.perf_counter() - before)
     await conn.execute("DROP TABLE benchmark_commit")
     return took
+
+
+@dataclass(frozen=True)
+class TableUse:
+    """What happened to the tables since they were made."""
+
+    updates: int  # of task instances
+    hot_updates: int  # those of them that touched no index
+    scans: dict[str, int]  # sequential scans, by table
+    dead: int  # rows of task instances that wait for vacuum
+    live: int
+
+    def hot_share_since(self, before: TableUse) -> float:
+        """The share of heap-only updates; 1 without any update."""
+        updates = self.updates - before.updates
+        return (self.hot_updates - before.hot_updates) / updates if updates else 1.0
+
+
+_LARGE = ("task_instance", "dag_run", "task_try", "xcom")
+
+
+async def table_use(conn: asyncpg.Connection) -> TableUse:
+    """Read it when nobody else is connected: a session tells its counts when it ends, at the latest."""
+    rows = await conn.fetch(
+        "SELECT relname, n_tup_upd, n_tup_hot_upd, seq_scan, n_dead_tup, n_live_tup FROM pg_stat_user_tables "
+        "WHERE relname = ANY($1::text[])",
+        list(_LARGE),
+    )
+    found = {row["relname"]: row for row in rows}
+    instances = found["task_instance"]
+    scans = {name: found[name]["seq_scan"] for name in _LARGE}
+    return TableUse(
+        instances["n_tup_upd"], instances["n_tup_hot_upd"], scans, instances["n_dead_tup"], instances["n_live_tup"]
+    )
+
+
+async def wait_alone(conn: asyncpg.Connection, timeout: float = 10.0) -> None:
+    """Wait until no other client is connected to this database. Raises TimeoutError."""
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    async with asyncio.timeout(timeout):
+        while await conn.fetchval(f"{others} AND backend_type = 'client backend'"):  # noqa: ASYNC110  # PostgreSQL's
+            await asyncio.sleep(0.02)
 
 
 async def durability(conn: asyncpg.Connection) -> str:
@@ -136,6 +179,78 @@ def _peak_resident(pid: int) -> int:
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return 0  # a process that is ending has given its memory back already
+
+
+def reset_peak() -> None:
+    """Let this process's high-water mark of memory begin anew."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak() -> int:
+    """This process's high-water mark, in bytes."""
+    return _peak_resident(os.getpid())
+
+
+def resident() -> int:
+    """What this process has in memory now, in bytes."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def processor_seconds(pid: int) -> float:
+    """User and system time of one process up to now; 0 for one that has gone."""
+    with suppress(psutil.NoSuchProcess):
+        times = psutil.Process(pid).cpu_times()
+        return float(times.user + times.system)
+    return 0.0
+
+
+def descendants(pid: int, *, without: Collection[str] = ("postgres",)) -> list[psutil.Process]:
+    """A process and all that it started, apart from programs of the names `without` and what those started."""
+    found = []
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        if process.name() not in without:
+            found.append(process)
+            for child in process.children():
+                found += descendants(child.pid, without=without)
+    return found
+
+
+def proportional(processes: Collection[psutil.Process]) -> int:
+    """The memory of some processes in bytes, in which a page that several share counts once in all."""
+    total = 0
+    for process in processes:
+        with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, PermissionError):
+            for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    total += int(line.split()[1]) * 1024
+    return total
+
+
+@dataclass
+class Stall:
+    """The longest time for which the event loop did not turn, in seconds."""
+
+    longest: float = 0.0
+
+
+@asynccontextmanager
+async def watch_loop(every: float = 0.01) -> AsyncIterator[Stall]:
+    """Measure by a coroutine that wakes `every` so many seconds how late it comes."""
+    stall = Stall()
+
+    async def tick() -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(every)
+            stall.longest = max(stall.longest, loop.time() - before - every)
+
+    task = asyncio.create_task(tick(), name="watch the loop")
+    try:
+        yield stall
+    finally:
+        task.cancel()
 
 
 def machine() -> str:

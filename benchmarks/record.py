@@ -30,3 +30,13 @@ def parse(lines: Iterable[str]) -> list[Record]:
 def read(folder: Path) -> list[Record]:
     """All records of all processes, in no particular order."""
     return [record for file in sorted(folder.iterdir()) for record in parse(file.read_text().splitlines())]
+
+
+def most_at_once(records: Iterable[Record]) -> int:
+    """How many bodies ran at one instant, at most. One that starts when another ends does not overlap it."""
+    edges = sorted([(r.end, -1) for r in records] + [(r.start, 1) for r in records])
+    running = most = 0
+    for _, step in edges:
+        running += step
+        most = max(most, running)
+    return most

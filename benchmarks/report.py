@@ -1,10 +1,12 @@
-"""A benchmark's result for people (table), for machines (json) and for docs/benchmarks.md (markdown)."""
+"""A shape's result for people (table), for machines (json) and for docs/benchmarks.md (markdown), and its figures."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from benchmarks.figures import Figure, Finding
 from benchmarks.lag import Lag
 from benchmarks.measure import Usages
 
@@ -21,10 +23,15 @@ class Result:
     postgres: str
     tasks: int
     makespan: float  # from the creation of the first run to the end of the last body
+    creation: float  # from the creation of the first run to that of the last one
     lag: Lag
     commit_p50: float  # of durable commits of one row, before and after the shape
     statements: int
     wal_bytes: int
+    hot_share: float  # of the updates of task instances, those that touched no index
+    scans: Mapping[str, int]  # sequential scans of large tables, starting the service included
+    most_at_once: int  # bodies at one instant
+    stall: float  # the longest time for which the event loop did not turn
     usage: Usages
     problems: tuple[str, ...]
 
@@ -41,6 +48,11 @@ class Result:
         return self.wal_bytes / self.tasks
 
     @property
+    def scheduler_microseconds(self) -> float:
+        """Processor time of the scheduler's process for each task."""
+        return self.usage.scheduler.cpu_seconds / self.tasks * 1e6
+
+    @property
     def lag_p50_in_commits(self) -> float:
         return self.lag.p50 / self.commit_p50
 
@@ -54,6 +66,7 @@ def as_json(result: Result) -> str:
         "tasks_per_second",
         "statements_per_task",
         "wal_bytes_per_task",
+        "scheduler_microseconds",
         "lag_p50_in_commits",
         "lag_p99_in_commits",
     )
@@ -76,12 +89,51 @@ def as_table(result: Result) -> str:
         ("lag in commits", f"p50 {result.lag_p50_in_commits:.1f}, p99 {result.lag_p99_in_commits:.1f}"),
         ("statements", f"{result.statements:,}, {result.statements_per_task:.3f} a task"),
         ("WAL", f"{result.wal_bytes:,} bytes, {result.wal_bytes_per_task:,.0f} a task"),
+        ("heap-only updates", f"{result.hot_share:.1%}"),
         ("processor time", f"scheduler {cpu[0]}, workers {cpu[1]}, PostgreSQL {cpu[2]}"),
+        (
+            "",
+            f"scheduler {result.scheduler_microseconds:,.0f} us a task; longest stall of its loop {_ms(result.stall)}",
+        ),
         ("peak memory", f"scheduler {_mib(usage.scheduler.peak_bytes)}, workers {_mib(usage.workers.peak_bytes)}"),
         ("verification", "passed" if not result.problems else "FAILED"),
     ]
-    text = "\n".join(f"{what:<20}{value}" for what, value in lines)
+    judged = [
+        (figure.what, f"{figure.shown}, budget {figure.budget}: {figure.told}")
+        for figure in figures_of(result)
+        if figure.verdict
+    ]
+    text = "\n".join(f"{what:<20}{value}" for what, value in [*lines[:-1], *judged, lines[-1]])
     return "\n".join([text, *(f"  {problem}" for problem in result.problems)])
+
+
+def figures_of(result: Result) -> list[Figure]:
+    """What is compared and judged. The budgets are those of the design, section 11, for the shapes that it names."""
+    how = result.executor, result.callable
+    chain = result.shape.startswith("chain-") and how == ("inline", "async")
+    load = result.shape.startswith("parallel-")
+    least = {("inline", "async"): 15_000, ("local", "sync"): 5_000}.get(how) if load else None
+    figures = [
+        Figure("throughput", result.tasks_per_second, "tasks/s", least=least),
+        Figure("task lag p50", result.lag_p50_in_commits, "commits", most=3 if chain else None),
+        Figure("task lag p99", result.lag_p99_in_commits, "commits", most=10 if chain else None),
+        Figure("statements a task", result.statements_per_task, "", most=0.1 if load else None),
+        Figure("WAL a task", result.wal_bytes_per_task, "bytes", most=700 if load else None),
+        Figure("heap-only updates", result.hot_share * 100, "%"),
+        Figure("scheduler's processor time a task", result.scheduler_microseconds, "us"),
+        Figure("longest stall of the loop", result.stall * 1000, "ms"),
+    ]
+    if result.shape.startswith("pool-"):
+        figures.insert(0, Figure("tasks at one instant", result.most_at_once, "", most=int(result.shape[5:])))
+    if result.shape.startswith("herd-"):
+        figures.insert(0, Figure("all runs created within", result.creation, "s"))
+    return figures
+
+
+def finding_of(result: Result) -> Finding:
+    """The result as one of many benchmarks has it."""
+    about = f"{result.tasks:,} tasks, {result.executor} executor, {result.callable} callables, {result.postgres}"
+    return Finding(result.shape, about, result.machine, figures_of(result), result.problems)
 
 
 _COLUMNS = (

@@ -1,4 +1,4 @@
-"""One benchmark: an empty database, the real service, the shape, the verification, the figures.
+"""One shape: an empty database (or one with a history), the real service, the verification, the figures.
 
 The DAGs are read first and are all due at one instant a little later, so that the figures are about
 scheduling and not about parsing. That lead is no part of any figure.
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
+import math
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -21,46 +20,16 @@ import asyncpg
 
 from aiosched import DAG, Scheduler
 from aiosched.authoring.loader import load_file
-from aiosched.config import Settings
-from aiosched.db.embedded import EmbeddedPostgres
-from aiosched.db.migrate import migrate
 from aiosched.scheduler import SchedulerEvent
 from benchmarks import measure, record
 from benchmarks.lag import lags, percentile, summarise
 from benchmarks.report import Result
 from benchmarks.shapes import CallableKind, Shape, dag_files
+from benchmarks.stage import Folders, Stage, TooSlow, stage, unlimited
 from benchmarks.verify import Row, verify
 
 Executor = Literal["inline", "local"]
-
-NO_LIMIT = 1_000_000
-
-
-class TooSlow(Exception):
-    """The shape was not finished in the time allowed."""
-
-
-@dataclass(frozen=True)
-class Folders:
-    """Everything that one benchmark leaves on disk, in one temporary folder."""
-
-    root: Path
-
-    @property
-    def dags(self) -> Path:
-        return self.root / "dags"
-
-    @property
-    def records(self) -> Path:
-        return self.root / "records"
-
-    @property
-    def home(self) -> Path:
-        return self.root / "home"
-
-    def create(self) -> None:
-        for folder in (self.dags, self.records, self.home):
-            folder.mkdir()
+Seed = Callable[[asyncpg.Connection, Shape], Awaitable[None]]
 
 
 class Finish:
@@ -85,101 +54,119 @@ class Finish:
         return self._all.is_set()
 
 
-async def run(shape: Shape, *, executor: Executor, kind: CallableKind, lead: float, timeout: float) -> Result:
+def default_lead(shape: Shape) -> float:
+    """Seconds for reading the DAGs. Generous: what is left of it is waited out and is in no figure."""
+    return 8.0 + shape.total / 1500 + shape.dags / 200
+
+
+async def run(
+    shape: Shape,
+    *,
+    executor: Executor,
+    kind: CallableKind,
+    lead: float | None = None,
+    timeout: float = 300.0,
+    seed: Seed | None = None,
+) -> Result:
     """Run `shape` once; `lead` and `timeout` are seconds for reading the DAGs and for running them.
 
-    Raises TooSlow naming what was still missing.
+    `seed` fills the database before the service starts. Raises TooSlow naming what was still missing.
     """
-    with tempfile.TemporaryDirectory(prefix="aiosched-benchmark-") as root:
-        folders = Folders(Path(root))
-        folders.create()
-        async with EmbeddedPostgres(folders.home / "pg") as dsn:
-            await migrate(dsn)
-            conn = await asyncpg.connect(dsn)
-            try:
-                return await _measured(shape, executor, kind, folders, dsn, conn, lead, timeout)
-            finally:
-                await conn.close()
+    async with stage() as at:
+        if seed is not None:
+            await seed(at.conn, shape)
+        return await _measured(shape, executor, kind, at, default_lead(shape) if lead is None else lead, timeout)
 
 
 async def _measured(
-    shape: Shape,
-    executor: Executor,
-    kind: CallableKind,
-    folders: Folders,
-    dsn: str,
-    conn: asyncpg.Connection,
-    lead: float,
-    timeout: float,
+    shape: Shape, executor: Executor, kind: CallableKind, at: Stage, lead: float, timeout: float
 ) -> Result:
+    conn = at.conn
     commits = await measure.durable_commits(conn)
     finish = Finish(shape.dags)
-    start = datetime.now(UTC) + timedelta(seconds=lead)
-    for name, text in dag_files(shape, kind=kind, start=start, records=str(folders.records)):
-        (folders.dags / name).write_text(text)
+    start = write_dags(at, shape, kind=kind, lead=lead)
+    await make_pool(conn, shape)
+    use_before = await measure.table_use(conn)
     with measure.count_statements() as counter:
-        async with _service(executor, folders, dsn, finish) as scheduler:
-            problems = await _unread(conn, shape, start)
+        async with _service(executor, at.folders, at.dsn, finish) as scheduler, measure.watch_loop() as stall:
+            problems = await unread(conn, shape, start)
             before, wal_before, statements_before = await _readings(conn, counter)
             await asyncio.sleep((start - datetime.now(UTC)).total_seconds())
+            stall.longest = 0.0
             if not await finish.wait(scheduler, timeout):
-                raise TooSlow(f"{await _unfinished(conn, shape)} after {timeout:.0f} s")
+                raise TooSlow(f"{await unfinished(conn, shape)} after {timeout:.0f} s")
             after, wal_after, statements_after = await _readings(conn, counter)
+    await measure.wait_alone(conn)
+    use = await measure.table_use(conn)
     commits += await measure.durable_commits(conn)
-    records = record.read(folders.records)
-    created = await _creations(conn)
-    problems += verify(shape, records, await _rows(conn))
+    records = record.read(at.folders.records)
+    created = await creations(conn, shape)
+    problems += verify(shape, records, await stored_rows(conn, shape))
     return Result(
         shape=shape.name,
         executor=executor,
         callable=kind,
         at=start.isoformat(timespec="seconds"),
         machine=measure.machine(),
-        postgres=f"PostgreSQL {await conn.fetchval('SHOW server_version')}, {await measure.durability(conn)}",
+        postgres=await postgres(conn),
         tasks=shape.total,
         makespan=max(r.end for r in records) - min(created.values()),
+        creation=max(created.values()) - min(created.values()),
         lag=summarise(lags(shape, records, created)),
         commit_p50=percentile(commits, 50),
         statements=statements_after - statements_before,
         wal_bytes=wal_after - wal_before,
+        hot_share=use.hot_share_since(use_before),
+        scans={name: count - use_before.scans[name] for name, count in use.scans.items()},
+        most_at_once=record.most_at_once(records),
+        stall=stall.longest,
         usage=after.since(before),
         problems=tuple(problems),
     )
 
 
+def write_dags(at: Stage, shape: Shape, *, kind: CallableKind, lead: float) -> datetime:
+    """Write the shape's DAG files, due `lead` seconds from now; returns that instant."""
+    start = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=math.ceil(lead) + 1)
+    for name, text in dag_files(shape, kind=kind, start=start, records=str(at.folders.records)):
+        (at.folders.dags / name).write_text(text)
+    return start
+
+
+async def make_pool(conn: asyncpg.Connection, shape: Shape) -> None:
+    """The pool that the shape's tasks share, if it has one."""
+    if shape.pool_slots is not None:
+        await conn.execute("INSERT INTO pool (name, slots) VALUES ($1, $2)", shape.pool, shape.pool_slots)
+
+
 @asynccontextmanager
 async def _service(executor: Executor, folders: Folders, dsn: str, finish: Finish) -> AsyncIterator[Scheduler]:
-    """The service with every limit raised, so that the machine is the limit."""
-    settings = Settings()
-    settings.core.home = folders.home
-    settings.core.dags_folder = folders.dags
-    settings.core.parallelism = NO_LIMIT
-    settings.core.default_pool_task_slot_count = NO_LIMIT
-    settings.executor.async_slots = NO_LIMIT
-    settings.scheduler.max_dagruns_to_create_per_loop = 10_000
+    settings = unlimited(folders)
     if executor == "inline":
-        scheduler = Scheduler(dsn=dsn, dags=_load(folders.dags), executor="inline", settings=settings, listener=finish)
+        dags = load_dags(folders.dags)
+        scheduler = Scheduler(dsn=dsn, dags=dags, executor="inline", settings=settings, listener=finish)
     else:
         scheduler = Scheduler(dsn=dsn, dags_folder=folders.dags, executor="local", settings=settings, listener=finish)
     async with scheduler:
         yield scheduler
 
 
-def _load(folder: Path) -> list[DAG]:
+def load_dags(folder: Path) -> list[DAG]:
     """The DAGs of the generated files, as an application that embeds a scheduler would have them."""
     return [dag for file in sorted(folder.iterdir()) for dag in load_file(file, root=folder).dags]
 
 
-async def _unread(conn: asyncpg.Connection, shape: Shape, start: datetime) -> list[str]:
+async def unread(conn: asyncpg.Connection, shape: Shape, start: datetime) -> list[str]:
     """Wait until every DAG has been read, but not beyond `start`; a problem when some had not."""
-    while (known := await conn.fetchval("SELECT count(*) FROM dag WHERE version_id IS NOT NULL")) < shape.dags:
+    known = "SELECT count(*) FROM dag WHERE next_dagrun_create_after = $1"
+    while (there := await conn.fetchval(known, start)) < shape.dags:
         if datetime.now(UTC) > start:
-            return [f"{shape.dags - known} DAGs were read after the start: give more time with --lead"]
+            return [f"{shape.dags - there} DAGs were read after the start: give more time with --lead"]
         await asyncio.sleep(0.05)
     return []
 
 
-async def _unfinished(conn: asyncpg.Connection, shape: Shape) -> str:
+async def unfinished(conn: asyncpg.Connection, shape: Shape) -> str:
     states = await conn.fetch(
         "SELECT coalesce(state, 'none') AS state, count(*) FROM task_instance GROUP BY 1 ORDER BY 1"
     )
@@ -187,23 +174,36 @@ async def _unfinished(conn: asyncpg.Connection, shape: Shape) -> str:
     return f"{shape.total} tasks expected, found {counts or 'none'}"
 
 
+async def postgres(conn: asyncpg.Connection) -> str:
+    """The server in one line."""
+    return f"PostgreSQL {await conn.fetchval('SHOW server_version')}, {await measure.durability(conn)}"
+
+
 async def _readings(conn: asyncpg.Connection, counter: measure.StatementCounter) -> tuple[measure.Usages, int, int]:
     usages, wal = await measure.usages(conn), await measure.wal_position(conn)
     return usages, wal, counter.count
 
 
-async def _creations(conn: asyncpg.Connection) -> Mapping[str, float]:
+async def creations(conn: asyncpg.Connection, shape: Shape) -> Mapping[str, float]:
     """When each DAG's run was created, by the monotonic clock (the server runs on this machine)."""
     ahead = time.time() - time.monotonic()
-    rows = await conn.fetch("SELECT dag_id, extract(epoch FROM created_at)::float8 AS at FROM dag_run")
+    rows = await conn.fetch(
+        f"SELECT dag_id, extract(epoch FROM created_at)::float8 AS at FROM dag_run WHERE {_MEASURED}", shape.dag_ids()
+    )
     return {row["dag_id"]: row["at"] - ahead for row in rows}
 
 
-async def _rows(conn: asyncpg.Connection) -> list[Row]:
-    versions = await conn.fetch("SELECT id, spec::text AS spec FROM dag_version")
-    names = {row["id"]: [task["task_id"] for task in json.loads(row["spec"])["tasks"]] for row in versions}
+async def stored_rows(conn: asyncpg.Connection, shape: Shape) -> list[Row]:
+    """The task instances that were to run, as they ended."""
     rows = await conn.fetch(
         "SELECT r.dag_id, r.version_id, ti.task_index, coalesce(ti.state, 'none') AS state, ti.try_number "
-        "FROM task_instance ti JOIN dag_run r ON r.id = ti.run_id"
+        f"FROM task_instance ti JOIN dag_run r ON r.id = ti.run_id WHERE {_MEASURED}",
+        shape.dag_ids(),
     )
+    used = list({row["version_id"] for row in rows})
+    versions = await conn.fetch("SELECT id, spec::text AS spec FROM dag_version WHERE id = ANY($1::bigint[])", used)
+    names = {row["id"]: [task["task_id"] for task in json.loads(row["spec"])["tasks"]] for row in versions}
     return [Row(r["dag_id"], names[r["version_id"]][r["task_index"]], r["state"], r["try_number"]) for r in rows]
+
+
+_MEASURED = "dag_id = ANY($1::text[]) AND run_type <> 'manual'"  # the runs of a history are manual ones

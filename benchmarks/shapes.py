@@ -6,8 +6,8 @@ Names follow the pattern KIND-DAGSxTASKS where there are several DAGs, and KIND-
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 CallableKind = Literal["async", "sync"]
@@ -23,6 +23,17 @@ class Shape:
     dags: int
     tasks: int
     edges: tuple[tuple[int, int], ...]
+    pool_slots: int | None = None  # all tasks share a pool of so many slots; None: the default pool, unlimited
+    cron: bool = False  # due by a daily cron schedule, not `@once`
+    body_seconds: float = 0.0  # what a body awaits (or sleeps) between its two readings of the clock
+
+    def resized(self, dags: int) -> Shape:
+        """The same with another number of DAGs."""
+        return replace(self, dags=dags)
+
+    @property
+    def pool(self) -> str:
+        return "default_pool" if self.pool_slots is None else "narrow"
 
     @property
     def total(self) -> int:
@@ -70,6 +81,8 @@ SHAPES: Final = {
         Shape("fan-1000", 1, 1002, fan(1000)),
         Shape("chain-200", 1, 200, linear(200)),
         Shape("chain-1000", 1, 1000, linear(1000)),
+        Shape("pool-5", 100, 100, (), pool_slots=5, body_seconds=0.002),
+        Shape("herd-20000", 20_000, 1, (), cron=True),
     )
 }
 
@@ -85,9 +98,10 @@ def task_id(position: int) -> str:
 def dag_files(shape: Shape, *, kind: CallableKind, start: datetime, records: str) -> Iterator[tuple[str, str]]:
     """The (file name, text) pairs that define the shape's DAGs.
 
-    Every DAG is `@once` and due at `start` (aware), so that all runs begin together after all files
-    were read. The bodies append one line each to a file of their process in the folder `records`;
-    the files import nothing of this package, because worker processes need not have it on their path.
+    Every DAG is `@once` (or has a daily cron schedule) and due at `start` (aware; a whole second), so that
+    all runs begin together after all files were read. The bodies append one line each to a file of their
+    process in the folder `records`; the files import nothing of this package, because worker processes
+    need not have it on their path.
     """
     per_file = -(-shape.dags // MAX_FILES)
     for count, first in enumerate(range(0, shape.dags, per_file)):
@@ -97,16 +111,27 @@ def dag_files(shape: Shape, *, kind: CallableKind, start: datetime, records: str
             ids=[dag_id(shape, number) for number in numbers],
             tasks=shape.task_ids(),
             edges=list(shape.edges),
-            start=start.isoformat(),
+            start=(start - timedelta(days=1) if shape.cron else start).isoformat(),
+            schedule=f"{start.minute} {start.hour} * * * {start.second}" if shape.cron else "@once",
+            pool=shape.pool,
             records=records,
             define="async def" if kind == "async" else "def",
+            rest=_rest(shape.body_seconds, kind),
         )
         yield f"{shape.name.replace('-', '_')}_{count:03d}.py", text
+
+
+def _rest(seconds: float, kind: CallableKind) -> str:
+    """The line of a body that takes so long; none for 0."""
+    if not seconds:
+        return ""
+    return f"\n    await asyncio.sleep({seconds})" if kind == "async" else f"\n    time.sleep({seconds})"
 
 
 _FILE: Final = '''\
 """A DAG file of the benchmark {name} for aiosched; generated."""
 
+import asyncio
 import os
 import time
 from datetime import datetime
@@ -128,15 +153,16 @@ def record(ti, start):
     os.write(files[pid], line.encode())
 
 
-@task
+@task(pool={pool!r})
 {define} body(ti=None):
-    record(ti, time.monotonic())
+    start = time.monotonic(){rest}
+    record(ti, start)
 
 
 for dag_id in {ids!r}:
     with DAG(
         dag_id,
-        schedule="@once",
+        schedule={schedule!r},
         start_date=datetime.fromisoformat({start!r}),
         catchup=False,
         max_active_runs=1,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from benchmarks.record import Record
+from benchmarks.record import Record, most_at_once
 from benchmarks.shapes import Shape
 
 SHOWN = 5  # examples named for each kind of problem
@@ -37,6 +37,7 @@ def verify(shape: Shape, records: Sequence[Record], rows: Sequence[Row]) -> list
                 "task instances are not a success of the first try in the database",
                 {row for row in rows if (row.state, row.try_number) != ("success", 1)},
             ),
+            _too_many(shape, records),
         )
         if problem
     ]
@@ -56,6 +57,13 @@ def _too_early(shape: Shape, records: Iterable[Record]) -> list[tuple[str, str, 
         for upstream in upstreams.get(r.task_id, ())
         if (before := by_task.get((r.dag_id, upstream))) is not None and r.start < before.end
     ]
+
+
+def _too_many(shape: Shape, records: Sequence[Record]) -> str | None:
+    most = most_at_once(records) if shape.pool_slots is not None else 0
+    if shape.pool_slots is None or most <= shape.pool_slots:
+        return None
+    return f"{most} tasks ran at one instant in a pool of {shape.pool_slots} slots"
 
 
 def _say(problem: str, cases: Iterable[tuple[object, ...]]) -> str | None:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from hypothesis import HealthCheck, settings
 
 from aiosched.clock import FakeClock
 from aiosched.db.dsn import with_database
@@ -33,6 +34,17 @@ from aiosched.errors import DatabaseError
 PREFIX = "aiosched-test-"
 TEMPLATE = "aiosched"  # the database that the embedded server makes; nobody may stay connected to it
 
+NIGHTLY = os.environ.get("AIOSCHED_NIGHTLY") == "1"  # every property tries 20,000 examples, and has the time for it
+NIGHTLY_TIMEOUT = 7_200
+
+settings.register_profile(
+    "aiosched",
+    max_examples=20_000 if NIGHTLY else 500,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("aiosched")
+
 POSTGRES_15 = Path(os.environ.get("AIOSCHED_TEST_POSTGRES_15", "/usr/lib/postgresql/15/bin"))  # as Debian installs it
 POSTGRES_16 = binaries().parent.with_name("pginstall") / "bin"  # comes with the wheel
 OLDER_SERVERS = {v: path for v, path in ((15, POSTGRES_15), (16, POSTGRES_16)) if (path / "postgres").exists()}
@@ -42,6 +54,13 @@ def pytest_report_header() -> str:
     versions = ", ".join(map(str, (*OLDER_SERVERS, 18)))
     missing = "" if 15 in OLDER_SERVERS else f"; not on 15, because {POSTGRES_15}/postgres does not exist"
     return f"postgresql: schema and statements are tested on {versions}{missing}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if NIGHTLY:
+        for item in items:
+            if isinstance(item, pytest.Function) and getattr(item.obj, "is_hypothesis_test", False):
+                item.add_marker(pytest.mark.timeout(NIGHTLY_TIMEOUT))
 
 
 @dataclass

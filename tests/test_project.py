@@ -25,7 +25,20 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CODE = ("aiosched", "tests", "examples", "benchmarks")
 MOST_LINES = 500
 MOST_DISTRIBUTIONS = 40
-GROUPS = ("assets", "backfill", "connections", "dags", "db", "pools", "runs", "schedulers", "tasks", "variables")
+GROUPS = (
+    "assets",
+    "backfill",
+    "connections",
+    "dags",
+    "db",
+    "pools",
+    "runs",
+    "schedulers",
+    "tasks",
+    "tokens",
+    "users",
+    "variables",
+)
 
 
 def files(*suffixes: str) -> Iterator[Path]:

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     )
     from aiosched.authoring.settings import AuthoringDefaults, use_defaults
     from aiosched.authoring.setup_teardown import setup, teardown
+    from aiosched.authoring.start_trigger import StartTriggerArgs
     from aiosched.authoring.task_instance import TaskInstance
     from aiosched.authoring.taskflow import task
     from aiosched.authoring.triggers import (
@@ -85,6 +86,9 @@ if TYPE_CHECKING:
         ExternalTaskTrigger,
         FileTrigger,
         HttpTrigger,
+        TaskFailedEvent,
+        TaskSkippedEvent,
+        TaskSuccessEvent,
         TimeDeltaTrigger,
         TriggerEvent,
     )
@@ -147,6 +151,10 @@ _HOMES = {
     "TimeDeltaTrigger": "triggers",
     "TimeSensor": "sensors",
     "TriggerDagRunOperator": "operators",
+    "StartTriggerArgs": "start_trigger",
+    "TaskFailedEvent": "triggers",
+    "TaskSkippedEvent": "triggers",
+    "TaskSuccessEvent": "triggers",
     "TriggerEvent": "triggers",
     "Variable": "variables",
     "WebhookNotifier": "notifiers",
@@ -232,8 +240,12 @@ __all__ = [
     "SQLExecuteQueryOperator",
     "ShortCircuitOperator",
     "SmtpNotifier",
+    "StartTriggerArgs",
+    "TaskFailedEvent",
     "TaskGroup",
     "TaskInstance",
+    "TaskSkippedEvent",
+    "TaskSuccessEvent",
     "TimeDeltaSensor",
     "TimeDeltaTrigger",
     "TimeSensor",

@@ -30,9 +30,6 @@ IGNORED: Final = {  # name -> why it has no effect; without a reason nothing is 
     "default_view": "the web UI decides what it shows",
     "orientation": "the web UI decides what it shows",
     "access_control": "there are no roles per DAG",
-    "sla": "there are no SLAs of tasks, use DAG(deadline=DeadlineAlert(…))",
-    "sla_miss_callback": "there are no SLAs of tasks, use DAG(deadline=DeadlineAlert(…))",
-    "email": "mails are sent by callbacks, use on_failure_callback=send_email(to=…)",
     "email_on_failure": "mails are sent by callbacks, use on_failure_callback=send_email(to=…)",
     "email_on_retry": "mails are sent by callbacks, use on_retry_callback=send_email(to=…)",
     "run_as_user": "tasks run as the user of their worker",
@@ -164,6 +161,17 @@ def callbacks(name: str, value: object, where: Location | None = None) -> list[C
     if len(functions) != len(listed):
         raise fail(f"{name}={value!r} is wrong: give a function, or a list of functions.", where)
     return functions
+
+
+def mail_addresses(name: str, value: object, where: Location | None = None) -> str | list[str]:
+    """Mail addresses as they were given: one text, with commas or semicolons, or several; None is none."""
+    if isinstance(value, str):
+        return value
+    listed: list[object] = list(value) if isinstance(value, Iterable) else [] if value is None else [value]
+    found = [one for one in listed if isinstance(one, str)]
+    if len(found) == len(listed):
+        return found
+    raise fail(f"{name}={value!r:.80} is wrong: give an address, or a list of addresses.", where)
 
 
 def optional_callable(name: str, value: Any, where: Location | None = None) -> Any:

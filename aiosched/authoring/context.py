@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from aiosched.authoring.previous_run import PREVIOUS_RUN, read_previous_run
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Context(dict[str, Any]):
     """A dict whose dearer values are worked out when they are first asked for.
 
     A run without a logical date has no `logical_date`, `ds`, `ts` and their kin: a template that names
-    them fails and says so.
+    them fails and says so. Of the run before (previous_run.py) the scheduler is asked: iterating leaves that out.
     """
 
     __slots__ = ("_lazy", "_run")
@@ -45,15 +46,16 @@ class Context(dict[str, Any]):
         return self._run
 
     def __missing__(self, key: str) -> Any:
-        try:
-            work_out = self._lazy[key]
-        except KeyError:
-            raise KeyError(key) from None
+        work_out = self._lazy.get(key)
+        if work_out is None:
+            if self._run is None or key not in PREVIOUS_RUN:
+                raise KeyError(key)
+            return read_previous_run(self, key)
         self[key] = value = work_out(self)
         return value
 
     def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or key in self._lazy
+        return super().__contains__(key) or key in self._lazy or (self._run is not None and key in PREVIOUS_RUN)
 
     def get(self, key: str, default: Any = None) -> Any:
         try:
@@ -96,23 +98,23 @@ class DagRun:
 
     @property
     def logical_date(self) -> DateTime | None:
-        return _moment(self._run.logical_date)
+        return moment(self._run.logical_date)
 
     @property
     def run_after(self) -> DateTime | None:
-        return _moment(self._run.run_after)
+        return moment(self._run.run_after)
 
     @property
     def data_interval_start(self) -> DateTime | None:
-        return _moment(self._run.interval_start)
+        return moment(self._run.interval_start)
 
     @property
     def data_interval_end(self) -> DateTime | None:
-        return _moment(self._run.interval_end)
+        return moment(self._run.interval_end)
 
     @property
     def start_date(self) -> DateTime | None:
-        return _moment(self._run.start_date)
+        return moment(self._run.start_date)
 
     @property
     def is_backfill(self) -> bool:
@@ -187,7 +189,8 @@ class current_context:
         _current.reset(self._token)
 
 
-def _moment(value: datetime | None) -> DateTime | None:
+def moment(value: datetime | None) -> DateTime | None:
+    """An instant as the context shows it: pendulum, in UTC."""
     if value is None:
         return None
     import pendulum
@@ -258,11 +261,11 @@ _UNDATED: Final[Mapping[str, Callable[[Context], Any]]] = {
 }
 _DATED: Final[Mapping[str, Callable[[Context], Any]]] = {
     **_UNDATED,
-    "data_interval_end": lambda context: _moment(context.run.interval_end),
-    "data_interval_start": lambda context: _moment(context.run.interval_start),
+    "data_interval_end": lambda context: moment(context.run.interval_end),
+    "data_interval_start": lambda context: moment(context.run.interval_start),
     "ds": lambda context: context["logical_date"].strftime("%Y-%m-%d"),
     "ds_nodash": lambda context: context["logical_date"].strftime("%Y%m%d"),
-    "logical_date": lambda context: _moment(context.run.logical_date),
+    "logical_date": lambda context: moment(context.run.logical_date),
     "task_instance_key_str": _key,
     "ts": lambda context: context["logical_date"].isoformat(),
     "ts_nodash": _ts_nodash,
@@ -272,6 +275,6 @@ _DATED: Final[Mapping[str, Callable[[Context], Any]]] = {
 CONTEXT_KEYS: Final = frozenset(
     {
         "conf", "dag", "exception", "inlets", "outlets", "reason", "run_id", "task", "task_instance", "test_mode", "ti",
-        "try_number", "templates_dict", *_DATED,
+        "try_number", "templates_dict", *_DATED, *PREVIOUS_RUN,
     }
 )  # fmt: skip

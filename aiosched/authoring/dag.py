@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +62,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         deadline: DeadlineAlert | Sequence[DeadlineAlert] | None = None,
         on_success_callback: Callbacks = None,
         on_failure_callback: Callbacks = None,
+        sla_miss_callback: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
         is_paused_upon_creation: bool | None = None,
         render_template_as_native_obj: bool = False,
         user_defined_macros: Mapping[str, Any] | None = None,
@@ -104,6 +105,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         self.deadlines = deadlines_of(deadline, where)
         self.on_success_callback = checks.callbacks("on_success_callback", on_success_callback, where)
         self.on_failure_callback = checks.callbacks("on_failure_callback", on_failure_callback, where)
+        self.sla_miss_callback = checks.callbacks("sla_miss_callback", sla_miss_callback, where)
         self.is_paused_upon_creation = is_paused_upon_creation
         self.render_template_as_native_obj = render_template_as_native_obj
         self.user_defined_macros = dict(user_defined_macros or {})

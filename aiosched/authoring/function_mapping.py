@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from aiosched.authoring import checks
 from aiosched.authoring.expansion import ExpandInput, MappedArguments, MappedKwargs, mapped_arguments, mapped_kwargs
-from aiosched.authoring.location import author_location
-from aiosched.authoring.mapped import mapped_operator, wrong_arguments
+from aiosched.authoring.location import Location, author_location
+from aiosched.authoring.mapped import OPTIONS, mapped_operator, wrong_arguments
 from aiosched.authoring.xcom_arg import Output, XComArg
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def checked_arguments(
     if (problem := wrong_arguments(mapped, partial, frozenset())) is not None:
         raise checks.fail(f"{name}.expand(): {problem}", where)
     inputs = mapped_arguments(name, mapped, where)
+    _refuse_options(f"{name}.expand()", name, signature, mapped, where)
     try:
         signature.bind(**partial, **mapped)
     except TypeError as error:
@@ -85,6 +86,7 @@ def checked_kwargs(
     inputs = mapped_kwargs(name, dicts, where, taken=partial, refused=())
     for number, one in enumerate([] if isinstance(dicts, Output) else dicts):
         if isinstance(one, Mapping):
+            _refuse_options(f"{name}.expand_kwargs(…), element {number}", name, signature, one, where)
             try:
                 signature.bind(**{**partial, **one})
             except TypeError as error:
@@ -98,6 +100,7 @@ def known_arguments(
     called: str, function: Callable[..., Any], signature: inspect.Signature, given: Mapping[str, Any]
 ) -> None:
     """Raise DagError for an argument that `function` does not have."""
+    _refuse_options(called, function.__name__, signature, given, None)
     parameters = signature.parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
@@ -105,6 +108,21 @@ def known_arguments(
     for name in given:
         if name not in known:
             raise checks.fail(f"{called}: {function.__name__} has no parameter {name!r}. {_hint(name, known)}")
+
+
+def _refuse_options(
+    called: str, name: str, signature: inspect.Signature, given: Mapping[str, Any], where: Location | None
+) -> None:
+    """Raise DagError for an option of the task among the arguments of its function."""
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+        return
+    for option in given:
+        if option in OPTIONS and option not in signature.parameters:
+            raise checks.fail(
+                f"{called}: {option!r} is an option of the task, which cannot be mapped. "
+                f"Write {name}.override({option}=…), the same for all instances.",
+                where,
+            )
 
 
 def _hint(name: str, known: list[str]) -> str:

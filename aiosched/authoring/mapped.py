@@ -19,6 +19,7 @@ from aiosched.authoring.location import author_location
 from aiosched.authoring.nesting import mapped_groups
 from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.rendering import render_task
+from aiosched.authoring.start_trigger import StartTriggerArgs, shared_by_instances
 from aiosched.core.messages import Resume, XComRef
 from aiosched.core.trigger_rules import TriggerRule
 from aiosched.errors import AioschedError
@@ -85,6 +86,12 @@ class MappedOperator(BaseOperator):
             return bool(probe.is_async)
         except AttributeError:  # it depends on an argument that is mapped: the runner asks each operator
             return False
+
+    def begins_in(self) -> StartTriggerArgs | None:
+        kind, shared = self.operator_class, self.partial_kwargs
+        if not shared.get("start_from_trigger", kind.start_from_trigger):
+            return None
+        return shared_by_instances(self, kind.start_trigger_args, shared, self.expand_input.shown())
 
     def resumes_async(self, resume: Resume) -> bool:
         return resume.error is None and inspect.iscoroutinefunction(

@@ -20,6 +20,7 @@ from aiosched.authoring.nesting import measured_by
 from aiosched.authoring.rendering import render_task, template_references
 from aiosched.authoring.settings import defaults
 from aiosched.authoring.setup_scopes import close_scope, join_scope, open_scope
+from aiosched.authoring.start_trigger import StartTriggerArgs, declared
 from aiosched.authoring.xcom_arg import RETURN_VALUE, XComArg, iter_outputs
 from aiosched.core.messages import Resume, XComRef
 from aiosched.core.spec import DEFAULT_POOL
@@ -51,8 +52,9 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
     """A task of a DAG. Subclasses implement `execute`.
 
     All parameters are given by name and mean what they mean in Airflow; durations are timedeltas or
-    seconds. `execute` may be a plain function or a coroutine function (or return a coroutine, with
-    `is_async` saying so): coroutine functions share a process and hold no slot of it while they wait.
+    seconds. `email` is told of missed SLAs (slas.py); of failures callbacks tell. `execute` may be a plain
+    function or a coroutine function (or return a coroutine, with `is_async` saying so): coroutine functions
+    share a process and hold no slot of it while they wait.
 
     Each attempt runs on a shallow copy of the task, so `execute` may keep what `on_kill` needs on `self`.
     """
@@ -63,6 +65,9 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
     ui_color: ClassVar[str] = "#fff"
     can_skip_downstream: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True  # False: execute leaves self alone, attempts may share it; not inherited
+
+    start_from_trigger: bool = False  # begin in the trigger of start_trigger_args, without a worker
+    start_trigger_args: StartTriggerArgs | None = None
 
     expand_input: ExpandInput | None = None  # what a mapped task is mapped over
     _origin: Location | None
@@ -79,6 +84,8 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         max_retry_delay: Seconds | None = None,
         retry_policy: RetryPolicy | None = None,
         execution_timeout: Seconds | None = None,
+        sla: Seconds | None = None,
+        email: str | Collection[str] | None = None,
         start_date: datetime | str | None = None,
         end_date: datetime | str | None = None,
         depends_on_past: bool = False,
@@ -133,6 +140,8 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         self.max_retry_delay = checks.optional_duration("max_retry_delay", max_retry_delay, where)
         self.retry_policy = checks.optional_callable("retry_policy", retry_policy, where)
         self.execution_timeout = checks.optional_duration("execution_timeout", execution_timeout, where)
+        self.sla = checks.optional_duration("sla", sla, where)
+        self.email = checks.mail_addresses("email", email, where)
 
         self.start_date = optional_aware("start_date", start_date, where)
         self.end_date = optional_aware("end_date", end_date, where)
@@ -176,6 +185,9 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         self.is_setup = False
         self.is_teardown = False
         self.on_failure_fail_dagrun = False
+
+        if self.start_trigger_args is not None:
+            self.start_trigger_args = self.start_trigger_args.copy()
 
         self._params = dict(params or {})
         self.dag: DAG | None = None
@@ -238,6 +250,10 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         `kwargs` (plain data, instants, durations). It may defer again. Raises TaskDeferred.
         """
         raise TaskDeferred(trigger=trigger, method_name=method_name, kwargs=kwargs, timeout=timeout)
+
+    def begins_in(self) -> StartTriggerArgs | None:
+        """What the task waits for before its first worker; None: `execute` is called first. Raises DagError."""
+        return declared(self, self.start_trigger_args) if self.start_from_trigger else None
 
     def resumes_async(self, resume: Resume) -> bool:
         """Whether `resume_execution` gives a coroutine."""

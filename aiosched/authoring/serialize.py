@@ -14,6 +14,7 @@ from aiosched.authoring.assets import asset_refs
 from aiosched.authoring.checks import fail, warn
 from aiosched.authoring.mapped import check_rule
 from aiosched.authoring.plain_values import as_json, strict_json
+from aiosched.authoring.start_trigger import starts_deferred
 from aiosched.core.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
 from aiosched.core.trigger_rules import TriggerRule
 from aiosched.errors import DagCycleError, DagError, ParamError
@@ -52,6 +53,7 @@ def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
         doc_md=dag.doc_md,
         has_success_callback=bool(dag.on_success_callback),
         has_failure_callback=bool(dag.on_failure_callback),
+        tells_missed_slas=any(task.sla is not None and (dag.sla_miss_callback or task.email) for task in dag.tasks),
         tasks=tuple(task_spec(task) for task in dag.task_dict.values()),
         groups=tuple(
             GroupSpec(
@@ -74,6 +76,7 @@ def advise(dag: DAG) -> None:
     for partial in dag.partials:
         if not partial.expanded:
             warn(f"{partial.name}.partial() makes no task. Call .expand() or .expand_kwargs() on it.", partial.where)
+    _advise_on_slas(dag)
     for task in dag.task_dict.values():
         before = task.upstream_task_ids
         if task.is_teardown and not any(dag.task(task_id).is_setup for task_id in before):
@@ -83,6 +86,19 @@ def advise(dag: DAG) -> None:
                 "Name its setups: .as_teardown(setups=…).",
                 task._origin,
             )
+
+
+def _advise_on_slas(dag: DAG) -> None:
+    slas = [task for task in dag.tasks if task.sla is not None]
+    if slas and not dag.timetable.periodic:
+        warn(f"DAG {dag.dag_id!r} has no schedule dates, so no SLA of its tasks can be missed. Leave out sla=.",
+             slas[0]._origin)  # fmt: skip
+    if dag.sla_miss_callback and not slas:
+        warn(f"DAG {dag.dag_id!r} has an sla_miss_callback, and no task with an SLA. Give one sla=….", dag._origin)
+    for task in dag.tasks:
+        if task.email and task.sla is None and "email" not in task._defaults:
+            warn(f"Task {task.task_id!r}: 'email' is told of missed SLAs, and there is no sla=. For failures use "
+                 "on_failure_callback=send_email(to=…).", task._origin)  # fmt: skip
 
 
 def task_spec(task: BaseOperator) -> TaskSpec:
@@ -99,11 +115,15 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         can_skip_downstream=task.can_skip_downstream,
         has_retry_callback=bool(task.on_retry_callback),
         has_failure_callback=bool(task.on_failure_callback),
+        has_success_callback=bool(task.on_success_callback),
+        has_skipped_callback=bool(task.on_skipped_callback),
+        starts_deferred=starts_deferred(task),
         retries=task.retries,
         retry_delay=task.retry_delay.total_seconds(),
         retry_exponential_backoff=task.retry_exponential_backoff,
         max_retry_delay=_seconds(task.max_retry_delay),
         execution_timeout=_seconds(task.execution_timeout),
+        sla=_seconds(task.sla),
         pool=task.pool,
         pool_slots=task.pool_slots,
         priority_weight=task.priority_weight,

@@ -70,9 +70,9 @@ class TaskInstance:
     @property
     def logical_date(self) -> DateTime | None:
         """The run's logical date in UTC, None for a run without one."""
-        from aiosched.authoring.context import _moment
+        from aiosched.authoring.context import moment
 
-        return _moment(self.attempt.run.logical_date)
+        return moment(self.attempt.run.logical_date)
 
     @property
     def first_started(self) -> datetime:

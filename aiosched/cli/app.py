@@ -34,6 +34,8 @@ _VISIBLE: Final = {
     "pools": _entry("pools", "List, set and delete pools.", _OPERATE),
     "variables": _entry("variables", "List, set and delete variables of DAGs.", _OPERATE),
     "connections": _entry("connections", "List, add, test and delete connections.", _OPERATE),
+    "users": _entry("users", "List, add and change people who may log in.", _OPERATE),
+    "tokens": _entry("tokens", "List, make and revoke tokens of programs.", _OPERATE),
     "schedulers": _entry("schedulers", "List schedulers and check that they are alive.", _OPERATE),
     "db": _entry("db", "Migrate, check, back up and open the database.", _OPERATE),
     "config": _entry("config", "Show settings and where they come from.", _OPERATE),
@@ -49,7 +51,7 @@ def _hidden(name: str, *arguments: str) -> Entry:
 _ALIASES: Final = {
     **{
         name.removesuffix("s"): _hidden(name)
-        for name in ("dags", "runs", "tasks", "assets", "pools", "variables", "connections")
+        for name in ("dags", "runs", "tasks", "assets", "pools", "variables", "connections", "users", "tokens")
     },
     "backfills": _hidden("backfill"),
     "scheduler": _hidden("serve", "--no-web"),

@@ -12,7 +12,7 @@ import typer
 
 from aiosched.cli import backfill, dag_files, runs
 from aiosched.cli.options import Conf, DagId, Dsn, Limit, Output, Param, Yes, confirm, read_conf, read_instant
-from aiosched.cli.output import Columns, Format, chosen, report, show_data, show_list, show_one, talk, write
+from aiosched.cli.output import Columns, Format, chosen, instant, report, show_data, show_list, show_one, talk, write
 from aiosched.cli.session import ANSWER_SECONDS, ask, say_it_waits, with_database
 from aiosched.cli.watching import follow, run_fields
 from aiosched.errors import Refused, TimedOut
@@ -65,11 +65,14 @@ def list_(
 def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
     """Show a DAG: its settings, its tasks and what they depend on."""
     from aiosched.db.queries import get_dag, get_spec
+    from aiosched.db.slas import RecordedMiss, latest_misses
 
-    async def read(db: Database) -> tuple[DagRow, Any]:
-        return await get_dag(db, dag_id), await get_spec(db, dag_id)
+    async def read(db: Database) -> tuple[DagRow, Any, list[RecordedMiss]]:
+        row, spec = await get_dag(db, dag_id), await get_spec(db, dag_id)
+        async with db.acquire() as conn:
+            return row, spec, await latest_misses(conn, dag_id)
 
-    row, spec = with_database(dsn, read)
+    row, spec, missed = with_database(dsn, read)
     tasks = [
         {"task_id": t.task_id, "operator": t.operator, "upstream": list(t.upstream), "trigger_rule": t.trigger_rule}
         for t in spec.tasks
@@ -83,13 +86,14 @@ def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
         "next run after": row.next_run_after,
         "last run": f"{row.last_run_id} {row.last_run_state}" if row.last_run_id else None,
         "active runs": f"{row.active_runs} of {row.max_active_runs}",
+        "missed SLAs": [f"{miss.task_id} on {instant(miss.logical_date)}" for miss in missed] or None,
         "file": row.file,
         "version": row.version,
         "owner": row.owner,
         "tags": row.tags,
         "description": row.description,
     }
-    show_one(fields, output, data=asdict(row) | {"tasks": tasks})
+    show_one(fields, output, data=asdict(row) | {"tasks": tasks, "missed_slas": [m._asdict() for m in missed]})
     if chosen(output) in (Format.TABLE, Format.PLAIN):
         columns: Columns[dict[str, Any]] = {
             "TASK": lambda t: t["task_id"],

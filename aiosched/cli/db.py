@@ -6,9 +6,10 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -104,23 +105,33 @@ def clean(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Remove old history, a little at a time: finished runs with their tasks, tries and values, old requests.
+    """Remove old history, a little at a time: finished runs with their tasks, tries, values and logs, old requests.
 
-    Unfinished runs stay, and of each DAG the newest scheduled run. Schedulers may go on meanwhile.
+    Unfinished runs stay, and of each DAG the newest scheduled run and the newest version. Logs are those that lie
+    on this machine. Schedulers may go on meanwhile.
     """
     from aiosched.db import retention
+    from aiosched.executors.log_files import count_logs, remove_logs
+
+    logs = load(database__dsn=dsn).settings.logs_folder
+
+    async def of_runs(work: Callable[..., int], runs: Sequence[retention.RunName]) -> int:
+        return await asyncio.to_thread(lambda: sum(work(logs, dag_id=r.dag_id, run_id=r.run_id) for r in runs))
 
     limit = read_instant(before, "--before")
     if limit > datetime.now(UTC):
         raise UsageProblem(f"--before {before} is in the future; name a time that has passed.")
-    found = with_database(dsn, lambda db: retention.count_old(db, limit))
+    found = with_database(dsn, lambda db: retention.count_old(db, limit, count_logs=partial(of_runs, count_logs)))
     if found.total and not dry_run:
         confirm(f"Remove {counted(found.runs, 'run')} and what else ended before {limit.isoformat()}?", yes=yes)
         with console(stderr=True).status("removing") as status:
             found = with_database(
                 dsn,
                 lambda db: retention.clean(
-                    db, limit, progress=lambda gone: status.update(f"removed {counted(gone.runs, 'run')}")
+                    db,
+                    limit,
+                    progress=lambda gone: status.update(f"removed {counted(gone.runs, 'run')}"),
+                    remove_logs=partial(of_runs, remove_logs),
                 ),
             )
     show_one({name.replace("_", " "): number for name, number in asdict(found).items()}, output, data=found)
@@ -198,9 +209,11 @@ app.command("check-migrations", hidden=True)(check)
 
 
 def _with_address(settings: Settings, work: Callable[[str], Awaitable[T]], *, create: bool = False) -> T:
+    from aiosched.db.engine import address_of_sessions
+
     async def run() -> T:
         async with address(settings, create=create) as where:
-            return await work(where)
+            return await work(address_of_sessions(where, settings.database))
 
     return asyncio.run(run())
 

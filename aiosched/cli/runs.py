@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli import clearing
+from aiosched.cli import clearing, notes
 from aiosched.cli.options import DagId, Dsn, Limit, Output, RunRef
 from aiosched.cli.output import Columns, Format, chosen, duration, show_list, show_one, talk
 from aiosched.cli.session import ask, say_it_waits, with_database
@@ -23,6 +23,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=Fa
 
 app.command("clear")(clearing.clear_runs)
 app.command("mark")(clearing.mark_run)
+app.command("note")(notes.note_run)
 
 States = Annotated[
     list[RunState] | None, typer.Option("--state", "-s", help="Only runs in this state; may be repeated.")
@@ -79,15 +80,20 @@ def show(
 ) -> None:
     """Show a run and its task instances."""
     from aiosched.db.queries import count_tasks, find_run, list_run_tasks
+    from aiosched.db.slas import late_tasks
 
-    async def read(db: Database) -> tuple[RunRow, dict[str, int], list[TaskRow]]:
+    async def read(db: Database) -> tuple[RunRow, dict[str, int], list[TaskRow], list[str]]:
         found = await find_run(db, dag_id, run)
-        return found, await count_tasks(db, found), await list_run_tasks(db, found, limit=limit)
+        tasks = await list_run_tasks(db, found, limit=limit)
+        async with db.acquire() as conn:
+            return found, await count_tasks(db, found), tasks, await late_tasks(conn, dag_id, found.logical_date)
 
-    found, counts, tasks = with_database(dsn, read)
-    show_one(run_fields(found, counts), output, data=asdict(found) | {"counts": counts, "tasks": tasks})
+    found, counts, tasks, late = with_database(dsn, read)
+    fields = run_fields(found, counts) | {"missed SLAs": late or None}
+    show_one(fields, output, data=asdict(found) | {"missed_slas": late, "counts": counts, "tasks": tasks})
     if chosen(output) in (Format.TABLE, Format.PLAIN):
-        show_list(tasks, TASK_COLUMNS, output, empty="it has no task instances yet")
+        noted: Columns[TaskRow] = {"NOTE": lambda task: task.note} if any(task.note for task in tasks) else {}
+        show_list(tasks, {**TASK_COLUMNS, **noted}, output, empty="it has no task instances yet")
         if sum(counts.values()) > len(tasks):
             talk(f"{len(tasks)} of {sum(counts.values())} task instances; more with --limit")
 

@@ -92,9 +92,15 @@ def serve(
     )
     roles = read_roles(role) - ({"web"} if no_web else set())
     _check_folder(loaded.settings)
+    if "web" in roles:
+        from aiosched.web.ports import check_exposure
+
+        check_exposure(loaded.settings.web)
     _configure_logging(loaded)
     service = _Service(loaded.settings, roles, Screen(output), migrate, until_idle, run_duration)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    from aiosched.scheduler.garbage import rare_collections
+
+    with rare_collections(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(service.run())
     raise typer.Exit(code)
 
@@ -180,21 +186,23 @@ class _Service:
         if "web" not in self.roles:
             yield None
             return
-        from aiosched.web import server
+        from aiosched.web import ports
         from aiosched.web.process import WebProcess
 
         web = self.settings.web
-        sock = server.bind(web.host, web.port)
+        sock = ports.bind(web.host, web.port)
         process = WebProcess(self.settings, dsn, sock)
         await process.start()
         try:
-            yield server.url_of(sock, web.host)
+            yield ports.url_of(sock, web.host)
         finally:
             await process.stop()
 
     def _show_web(self, url: str | None) -> None:
         if url is not None:
-            self.screen.fact("web", f"{url}   no login on loopback", url=url)
+            auth = self.settings.web.auth
+            login = {None: "no login on loopback", "none": "no login", "password": "login by password"}[auth]
+            self.screen.fact("web", f"{url}   {login}", url=url)
 
     @contextlib.asynccontextmanager
     async def _scheduler(self) -> AsyncIterator[Scheduler | None]:
@@ -279,7 +287,7 @@ class _Service:
         """`--role web`: the web server for schedulers that run elsewhere."""
         from aiosched.db.engine import Database
         from aiosched.db.migrate import migrate
-        from aiosched.web import server
+        from aiosched.web import ports, server
         from aiosched.web.app import make_app
         from aiosched.web.gateway import Gateway
 
@@ -288,9 +296,9 @@ class _Service:
             if self.migrate or self.settings.database.dsn is None:
                 await migrate(dsn)
             async with await Database.open(dsn, settings=self.settings.database, application_name="aiosched web") as db:
-                sock = server.bind(web.host, web.port)
+                sock = ports.bind(web.host, web.port)
                 self.screen.fact("database", db.where)
-                self._show_web(server.url_of(sock, web.host))
+                self._show_web(ports.url_of(sock, web.host))
                 self.screen.ready(time.monotonic() - self.started)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.run_duration):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli import clearing, runs, trying
+from aiosched.cli import clearing, notes, runs, trying
 from aiosched.cli.options import DagId, Dsn, Output, RunRef, TaskId, UsageProblem
 from aiosched.cli.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
 from aiosched.cli.session import load, open_database, with_database
@@ -42,6 +42,7 @@ _AIRFLOW_OPTIONS: Final = {
 
 app.command("clear", cls=understanding(_AIRFLOW_OPTIONS))(clearing.clear_tasks)
 app.command("mark")(clearing.mark_task)
+app.command("note")(notes.note_task)
 app.command("test")(trying.try_task)
 app.command("render")(trying.render)
 
@@ -103,6 +104,7 @@ def show(
         "ended": task.end_date,
         "duration": duration(task.seconds),
         "next at": task.next_at,
+        "note": task.note,
     }
     show_one(fields, output, data=asdict(task) | {"tries": tries})
     if chosen(output) in (Format.TABLE, Format.PLAIN):
@@ -128,7 +130,7 @@ def logs(
 
     async def work() -> None:
         settings = load(database__dsn=dsn).settings
-        folder = settings.logs.folder or settings.core.home / "logs"
+        folder = settings.logs_folder
         async with open_database(settings) as db:
             await _show_log(db, folder, dag_id, run, task_id, map_index, number, follow, output)
 

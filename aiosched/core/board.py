@@ -22,7 +22,7 @@ import msgspec
 
 from aiosched.core.branching import skipped_by
 from aiosched.core.callbacks import dag_callback, task_callback
-from aiosched.core.deferral import is_trigger, trigger_key
+from aiosched.core.deferral import first_deferral, is_trigger, trigger_key
 from aiosched.core.expansion import Expansion
 from aiosched.core.instances import Effects, FinishedTry, Instance, Run, new_instances
 from aiosched.core.instants import later
@@ -31,7 +31,7 @@ from aiosched.core.mapping import RETURN_VALUE
 from aiosched.core.marks import CANCELLED, ENDING, INTENTIONS, Marks
 from aiosched.core.messages import Outcome, Report, XComValue
 from aiosched.core.past import Past
-from aiosched.core.retries import may_retry, retry_delay, retry_seed
+from aiosched.core.retries import MOST_TRIES, may_retry, retry_delay, retry_seed
 from aiosched.core.run_result import TASK_FAILURE, judge_run, waits_outside
 from aiosched.core.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskEvent, TaskState
 from aiosched.core.trigger_rules import Verdict
@@ -85,7 +85,7 @@ class Board(Marks, Expansion):
         self._pending.instances.update((i, None) for i in self if i.state in SCHEDULABLE)
 
     def recall(self, instance: Instance, skipped: Iterable[str]) -> None:
-        """Remember what a finished branch had decided (7.4): the ids of the direct downstreams that it skips.
+        """Remember what a finished branch had decided (7.4): the ids of the downstreams that it skips.
 
         For a run that is read back: the decision is stored as the branch's XCom
         `SKIPPED_DOWNSTREAM`, a JSON list. Call it before `evaluate`.
@@ -125,12 +125,28 @@ class Board(Marks, Expansion):
         if self.deferrals.overdue(self.effects, instance, self.key(instance), now):
             self._go_on(instance, now)
 
+    def lose_trigger(self, instance: Instance, now: datetime) -> None:
+        """What a deferred instance waits for is not stored any more: it goes on by failing."""
+        if self.deferrals.vanished(self.effects, instance, self.key(instance)):
+            self._go_on(instance, now)
+
     def grant(self, instance: Instance, now: datetime, incarnation: int) -> None:
         """The critical section gave `instance` a slot."""
         self._set(instance, TaskEvent.SLOT_GRANTED)
         instance.queued_at = now
         instance.queued_by = incarnation
         instance.reason = None
+
+    def begins_deferred(self, instance: Instance) -> bool:
+        """Whether `instance`, which is ready, begins in its trigger, and has not yet done so in this try (25.6)."""
+        return self.graph.tasks[instance.task].starts_deferred is not None and instance not in self.deferrals
+
+    def defer(self, instance: Instance, now: datetime) -> None:
+        """The critical section lets `instance` begin in its trigger, without a worker (25.6)."""
+        instance.start_date = instance.start_date or now
+        instance.queued_at = instance.queued_by = instance.reason = None
+        self.deferrals.begin(self.effects, instance, first_deferral(self.graph.tasks[instance.task]), now)
+        self._set(instance, TaskEvent.DEFERRED)
 
     def apply(self, report: Report, now: datetime) -> bool:
         """Apply a report; False when it is about an attempt that is over (stale: drop it)."""
@@ -157,6 +173,9 @@ class Board(Marks, Expansion):
         if outcome is Outcome.LOST:
             self._lose(instance, report, now)
             return True
+        if outcome is Outcome.STUCK:
+            self._requeue(instance, report, now)
+            return True
         skipped: frozenset[int] = frozenset()
         if outcome is Outcome.SUCCESS and report.skip is not None:
             try:
@@ -165,14 +184,12 @@ class Board(Marks, Expansion):
                 failed = {"outcome": Outcome.FAILED, "reason": str(error), "xcoms": (), "unattended": True}
                 report = msgspec.structs.replace(report, **failed)
                 outcome = Outcome.FAILED
-        instance.start_date = instance.start_date or report.started_at or report.at
-        instance.losses = 0
-        for value in report.xcoms:
-            self.effects.xcoms.append((instance, value))
-            if self._lengths is not None and value.key == RETURN_VALUE:
-                self._lengths.learn_value(instance, report.map_length, value.value)
+        began = instance.state is TaskState.RUNNING or not report.unattended
+        instance.start_date = instance.start_date or report.started_at or (report.at if began else None)
+        self._keep_values(instance, report)
         if outcome is Outcome.RESCHEDULED:
             instance.next_at = report.reschedule_at or now
+            instance.reason = report.reason
             self._set(instance, TaskEvent.RESCHEDULED)
             self.effects.timers.append((instance.next_at, instance))
             return True
@@ -180,16 +197,9 @@ class Board(Marks, Expansion):
             self.deferrals.begin(self.effects, instance, report.deferral, now)
             self._set(instance, TaskEvent.DEFERRED)
             return True
-        instance.end_date = report.at
-        instance.reason = report.reason
-        if outcome is Outcome.SUCCESS:
-            self._set(instance, TaskEvent.RETURNED)
-            if skipped:
-                self._skip_downstream(instance, skipped, now)
-        elif outcome is Outcome.SKIPPED:
-            self._set(instance, TaskEvent.SKIPPED_ITSELF)
-        else:
-            self._fail(instance, report, now)
+        self._end_try(instance, report, now)
+        if skipped:
+            self._skip_downstream(instance, skipped, now)
         return True
 
     def _apply_of_trigger(self, report: Report, now: datetime) -> bool:
@@ -198,7 +208,11 @@ class Board(Marks, Expansion):
             return False
         if report.key != trigger_key(self.key(instance)):
             return False
-        if report.outcome is not Outcome.STARTED and self.deferrals.answered(self.effects, instance, report):
+        if report.ends:  # it ends the task itself, without a worker (25.6)
+            report = msgspec.structs.replace(report, key=self.key(instance), unattended=True)
+            self._keep_values(instance, report)
+            self._end_try(instance, report, now)
+        elif report.outcome is not Outcome.STARTED and self.deferrals.answered(self.effects, instance, report):
             self._go_on(instance, now)
         return True
 
@@ -293,9 +307,9 @@ class Board(Marks, Expansion):
         return self.waits_for_past(task) is not None
 
     def _branch_against(self, instance: Instance) -> Instance | None:
-        """A finished direct upstream whose decision excludes `instance` (7.4, "not previously skipped")."""
-        for up in self.graph.upstream[instance.task]:
-            for branch in self._under_index_of(instance, up):
+        """A finished branch whose decision excludes `instance` (7.4, "not previously skipped")."""
+        for decider in self._decided[instance.task]:
+            for branch in self._under_index_of(instance, decider):
                 if instance.task in self._decisions.get(branch, ()) and branch.state in FINISHED:
                     return branch
         return None
@@ -361,23 +375,51 @@ class Board(Marks, Expansion):
         self._set(instance, TaskEvent.TRIGGERED)
         self.effects.ready.append(instance)
 
+    def _keep_values(self, instance: Instance, report: Report) -> None:
+        """An attempt has told something of itself: what it pushed counts."""
+        instance.losses = 0
+        for value in report.xcoms:
+            self.effects.xcoms.append((instance, value))
+            if self._lengths is not None and value.key == RETURN_VALUE:
+                self._lengths.learn_value(instance, report.map_length, value.value)
+
+    def _end_try(self, instance: Instance, report: Report, now: datetime) -> None:
+        """A try has ended: success, skipped or failed. Callbacks are asked for where no worker has run them."""
+        instance.end_date = report.at
+        instance.reason = report.reason
+        succeeded = report.outcome is Outcome.SUCCESS
+        if not succeeded and report.outcome is not Outcome.SKIPPED:
+            self._fail(instance, report, now)
+            return
+        if report.unattended:
+            kind = "task_success" if succeeded else "task_skipped"
+            self.effects.callbacks += task_callback(self.graph, instance, kind)
+        self._set(instance, TaskEvent.RETURNED if succeeded else TaskEvent.SKIPPED_ITSELF)
+
     def _skip_downstream(self, branch: Instance, skipped: frozenset[int], now: datetime) -> None:
-        """Carry out a decision and keep it (7.4); one of a mapped instance is about its own map index (36)."""
+        """Carry out a decision and keep it (7.4); one of a mapped instance is about its own map index (36).
+
+        It is kept for direct downstreams, and for others that have to wait for the past before they are skipped (6.4).
+        """
+        kept = set(skipped.intersection(self.graph.downstream[branch.task]))
         for task in sorted(skipped):
             for instance in tuple(self._under_index_of(branch, task)):
                 together = branch.map_index < 0 or instance.map_index >= 0
-                may_be = together and _can(instance, TaskEvent.SETTLED_SKIPPED)
-                if may_be and not self._held_by_past(instance, skips=True):
+                if not (together and _can(instance, TaskEvent.SETTLED_SKIPPED)):
+                    continue
+                if self._held_by_past(instance, skips=True):
+                    kept.add(task)
+                else:
                     self._skip(instance, branch, now)
-        direct = skipped.intersection(self.graph.downstream[branch.task])
-        if direct:
-            self._remember_decision(branch, direct)
-            names = msgspec.json.encode(sorted(self.graph.task_ids[task] for task in direct)).decode()
+        if kept:
+            self._remember_decision(branch, frozenset(kept))
+            names = msgspec.json.encode(sorted(self.graph.task_ids[task] for task in kept)).decode()
             self.effects.xcoms.append((branch, XComValue(SKIPPED_DOWNSTREAM, names)))
 
     def _remember_decision(self, branch: Instance, skipped: frozenset[int]) -> None:
         self._decisions[branch] = skipped
-        self._decided |= skipped
+        for task in skipped:
+            self._decided.setdefault(task, set()).add(branch.task)
 
     def _skip(self, instance: Instance, branch: Instance, now: datetime) -> None:
         instance.start_date = instance.end_date = now
@@ -389,7 +431,7 @@ class Board(Marks, Expansion):
             self._fail_finally(instance, report, now)
             return
         if report.unattended:
-            self.effects.callbacks += task_callback(self.graph, instance, retries=True)
+            self.effects.callbacks += task_callback(self.graph, instance, "task_retry")
         self._remember_try(instance, "failed", report)
         delay = report.retry_delay
         if delay is None:
@@ -406,7 +448,7 @@ class Board(Marks, Expansion):
 
     def _fail_finally(self, instance: Instance, report: Report, now: datetime) -> None:
         if report.unattended or report.outcome is Outcome.LOST:
-            self.effects.callbacks += task_callback(self.graph, instance, retries=False)
+            self.effects.callbacks += task_callback(self.graph, instance, "task_failure")
         self._remember_try(instance, "failed", report)
         self._set(instance, TaskEvent.FAILED_FINALLY)
         if self.graph.spec.fail_fast:
@@ -426,15 +468,25 @@ class Board(Marks, Expansion):
         """A lost attempt does not spend the user's retries; three in a row fail the task (decision 17)."""
         instance.losses += 1
         instance.reason = report.reason or "its worker died"
-        if instance.losses >= MAX_LOSSES:
+        if instance.losses >= MAX_LOSSES or instance.try_number >= MOST_TRIES:
             instance.end_date = now
             instance.reason = f"lost {instance.losses} times in a row: {instance.reason}"
             self._fail_finally(instance, report, now)
             return
         self._remember_try(instance, "lost", report)
-        instance.max_tries += 1
+        instance.max_tries = min(instance.max_tries + 1, MOST_TRIES)
         instance.queued_by = None
         self._set(instance, TaskEvent.LOST)
+
+    def _requeue(self, instance: Instance, report: Report, now: datetime) -> None:
+        """Its executor never began it (20.4): the same try waits for a slot again."""
+        if instance.state is not TaskState.QUEUED:
+            self._lose(instance, report, now)
+            return
+        instance.scheduled_at, instance.queued_at, instance.queued_by = now, None, None
+        instance.reason = report.reason
+        self._set(instance, TaskEvent.REQUEUED)
+        self.effects.ready.append(instance)
 
 
 def _can(instance: Instance, event: TaskEvent) -> bool:

@@ -15,6 +15,7 @@ from typing import Final
 
 from aiosched.core.graph import Graph
 from aiosched.core.instances import CallbackRequest, Instance
+from aiosched.core.spec import TaskSpec
 from aiosched.core.states import FINISHED, RunState, TaskState
 
 BY_A_USER: Final = frozenset(
@@ -41,13 +42,22 @@ def dag_callback(
     return (request,)
 
 
-def task_callback(graph: Graph, instance: Instance, *, retries: bool) -> Sequence[CallbackRequest]:
-    """The request for a try that failed without a worker that could run its callbacks; its reason is the instance's."""
-    task = graph.tasks[instance.task]
-    if not (task.has_retry_callback if retries else task.has_failure_callback):
+def task_callback(graph: Graph, instance: Instance, kind: str) -> Sequence[CallbackRequest]:
+    """The request for a try that ended without a worker that could run its callbacks; its reason is the instance's.
+
+    `kind` is how it ended: task_success, task_skipped, task_failure or task_retry.
+    """
+    if not _WANTED[kind](graph.tasks[instance.task]):
         return ()
-    kind = "task_retry" if retries else "task_failure"
     return (CallbackRequest(kind, instance.reason, instance.task, instance.map_index, instance.try_number),)
+
+
+_WANTED: Final[dict[str, Callable[[TaskSpec], bool]]] = {
+    "task_success": lambda task: task.has_success_callback,
+    "task_skipped": lambda task: task.has_skipped_callback,
+    "task_failure": lambda task: task.has_failure_callback,
+    "task_retry": lambda task: task.has_retry_callback,
+}
 
 
 def _latest_end(graph: Graph, instances: Sequence[Instance], failed: bool) -> Instance | None:

@@ -15,11 +15,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from aiosched.core.instances import Effects, Instance
 from aiosched.core.messages import AttemptKey, Deferral, Outcome, Report, Resume
+from aiosched.core.spec import TaskSpec
 from aiosched.core.states import TaskState
 
 MAX_TRIGGER_LOSSES: Final = 3  # how often in a row a trigger may die with its process
+NOT_STORED: Final = "what it waited for is not stored"
 _TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 
 
@@ -95,7 +99,10 @@ class Deferrals:
         waited = self._of.get(instance)
         if waited is None:
             waited = self._of[instance] = Deferred(Deferral(classpath="", kwargs="{}", next_method=""))
-            self._end(effects, instance, waited, Resume(next_method="", error="what it waited for is not stored"))
+            self._end(effects, instance, waited, Resume(next_method="", error=NOT_STORED))
+            return False
+        if waited.resume is not None:  # it was read back with a reason to go on
+            effects.deferrals[instance] = None
             return False
         effects.triggers.append(instance)
         if waited.timeout_at is not None:
@@ -120,6 +127,15 @@ class Deferrals:
             return False
         effects.cancelled.append(trigger_key(key))
         self._end(effects, instance, waited, waited.timed_out())
+        return True
+
+    def vanished(self, effects: Effects, instance: Instance, key: AttemptKey) -> bool:
+        """The row of a deferral is gone: its trigger is stopped, the task goes on by failing; whether it waited."""
+        waited = self._of.get(instance)
+        if instance.state is not TaskState.DEFERRED or waited is None or waited.resume is not None:
+            return False
+        effects.cancelled.append(trigger_key(key))
+        self._end(effects, instance, waited, Resume(next_method="", error=NOT_STORED))
         return True
 
     def moved(self, effects: Effects, instance: Instance, old: TaskState, key: AttemptKey) -> None:
@@ -148,6 +164,14 @@ def _timeout_at(deferral: Deferral, now: datetime) -> datetime | None:
         return None if deferral.timeout is None else now + timedelta(seconds=max(deferral.timeout, 0.0))
     except (OverflowError, ValueError):
         return None
+
+
+def first_deferral(task: TaskSpec) -> Deferral:
+    """What a task waits for that begins in its trigger: at most as long as its execution timeout (25.5)."""
+    deferral = task.starts_deferred
+    assert deferral is not None
+    limits = [seconds for seconds in (deferral.timeout, task.execution_timeout) if seconds is not None]
+    return msgspec.structs.replace(deferral, timeout=min(limits, default=None))
 
 
 def trigger_key(key: AttemptKey) -> AttemptKey:

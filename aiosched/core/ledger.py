@@ -50,8 +50,8 @@ class Ledger:
         self._tally = Tally(graph, instances)
         self._pending = Pending()  # what to look at
         self._verdicts: dict[int, Verdict] = {}  # with which all instances of a task were looked at last
-        self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> direct downstreams that it skips
-        self._decided: set[int] = set()  # tasks that some decision was about
+        self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> downstreams that it skips
+        self._decided: dict[int, set[int]] = {}  # tasks that some decision was about -> the branches
         self._past: Past | None = None  # None: not needed, or not known yet
         self._held_back: dict[int, str | None] = {}  # why the past keeps tasks waiting, as far as it was asked
         self._sizes: dict[int, tuple[int, ...]] = {}  # of mapped tasks whose instances are as these say

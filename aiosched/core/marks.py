@@ -14,7 +14,9 @@ from typing import Final
 from aiosched.core.instances import Instance
 from aiosched.core.ledger import TICK, Ledger
 from aiosched.core.messages import Outcome, Report
+from aiosched.core.retries import MOST_TRIES
 from aiosched.core.states import FAILURES, FINISHED, RunState, TaskEvent, TaskState
+from aiosched.errors import Refused
 
 CANCELLED: Final = "cancelled"
 MARKED: Final = "marked"
@@ -43,9 +45,11 @@ class Marks(Ledger):
 
         A running one becomes restarting until its attempt has ended, any other waits for its
         dependencies; of its last try a row of history remains. A finished run becomes queued,
-        an unfinished one goes on. Nothing given: nothing happens.
+        an unfinished one goes on. Nothing given: nothing happens. Raises Refused, before anything
+        is changed, for one that has had all the tries that there can be.
         """
         cleared = [instance for instance in instances if instance.state is not TaskState.RESTARTING]
+        self._refuse_too_many_tries(cleared)
         for instance in cleared:
             self._clear(instance, now)
         if cleared:
@@ -108,8 +112,16 @@ class Marks(Ledger):
         self._begin_anew(instance)
         self._set(instance, TaskEvent.CLEARED)
 
+    def _refuse_too_many_tries(self, instances: Iterable[Instance]) -> None:
+        for instance in instances:
+            if instance.try_number >= MOST_TRIES:
+                raise Refused(
+                    f"{self.graph.task_ids[instance.task]} of run {self.run.run_id!r} has had {instance.try_number:,} "
+                    "tries, as many as there can be: trigger a new run instead of clearing this one again."
+                )
+
     def _begin_anew(self, instance: Instance) -> None:
-        instance.max_tries = instance.try_number + self.graph.tasks[instance.task].retries
+        instance.max_tries = min(instance.try_number + self.graph.tasks[instance.task].retries, MOST_TRIES)
         instance.losses = 0
         instance.queued_by = instance.scheduled_at = instance.queued_at = None
         instance.start_date = instance.end_date = instance.next_at = instance.reason = None

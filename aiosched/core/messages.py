@@ -71,7 +71,7 @@ class CallbackCall(msgspec.Struct, frozen=True, kw_only=True):
     """A callback of a DAG or task that the scheduler decided on: to be run at least once, `id` is unique."""
 
     id: int
-    kind: str  # dag_success, dag_failure, task_failure, task_retry, deadline
+    kind: str  # dag_success, dag_failure, task_success, task_skipped, task_failure, task_retry, deadline, sla_miss
     reason: str | None = None
     task_id: str | None = None
     map_index: int = -1
@@ -91,8 +91,8 @@ class AssetTouch(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a runner needs to execute one try.
 
-    Besides a task's try it may be, without a slot: its `trigger` (the answer is TRIGGERED
-    or FAILED; its key is that of the try with the number negated), or a `callback` (the answer
+    Besides a task's try it may be, without a slot: its `trigger` (the answer is TRIGGERED,
+    FAILED, or how the task `ends`; its key is that of the try with the number negated), or a `callback` (the answer
     is SUCCESS or FAILED; its key has task index -1 and the callback's id as try number).
     """
 
@@ -121,6 +121,7 @@ class Outcome(StrEnum):
     DEFERRED = "deferred"  # waits for `deferral`
     TRIGGERED = "triggered"  # a trigger fired with `event`
     LOST = "lost"  # its worker died without a fault of the task's
+    STUCK = "stuck"  # its executor never began it: the same try is to be queued again
 
 
 class XComValue(NamedTuple):
@@ -154,16 +155,20 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     fail_now: bool = False
     retry_delay: float | None = None  # seconds until the next try, where a retry policy said so
     unattended: bool = False
+    dag_missing: bool = False  # a failure: the DAG or task cannot be loaded there, which may pass
     reschedule_at: datetime | None = None
     xcoms: tuple[XComValue, ...] = ()
     skip: SkipDecision | None = None
     deferral: Deferral | None = None
     event: str | None = None  # JSON, of a trigger
+    ends: bool = False  # of a trigger: the outcome is that of its task, which does not go on
     assets: tuple[AssetTouch, ...] = ()
     map_length: int | None = None  # of the return value, when a downstream task maps over it
     map_label: str | None = None  # rendered map_index_template
     hostname: str | None = None
     pid: int | None = None
+    inbox_id: int | None = None  # its row in `task_report`, when another scheduler sent it
+    ran_by: int | None = None  # the incarnation whose attempt it is about, for these
 
 
 class XComRef(NamedTuple):
@@ -225,6 +230,10 @@ class Executor(Protocol):
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         """Stop an attempt: cancel or TERM, after `grace` seconds KILL. It reports FAILED or LOST as usual."""
+        ...
+
+    def forget(self, triggers: Sequence[AttemptKey]) -> None:
+        """Stop triggers that wait elsewhere from now on: without a report, and without their `on_kill`."""
         ...
 
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:

@@ -9,6 +9,7 @@ import hashlib
 import math
 from typing import Final
 
+MOST_TRIES: Final = 32_000  # of one task instance, however often it is cleared: its row has 16 bits for their number
 MAX_TASK_RETRY_DELAY: Final = 86_400.0  # seconds: default of the setting core.max_task_retry_delay
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aiosched.core.messages import AttemptKey
+from aiosched.core.rivals import Place, Rival
 
 
 @dataclass(slots=True, eq=False)
@@ -66,8 +67,13 @@ class DagRoom:
     by_run: dict[int, int] = field(default_factory=dict)  # the same by run key; runs with none are absent
     tasks: dict[str, TaskRoom] = field(default_factory=dict)  # by task id
 
-    def refusal(self, run: int, task: TaskRoom | None) -> str | None:
-        """Why nothing (or not this task) may start in `run`; None if it may."""
+    def refusal(self, run: int, task: TaskRoom | None, *, defers: bool = False) -> str | None:
+        """Why nothing (or not this task) may start in `run`; None if it may.
+
+        One that begins deferred (`defers`) meets the limits of its task alone (25.1).
+        """
+        if defers:
+            return task.refusal(run) if task is not None else None
         if self.active >= self.limit:
             return f"DAG {self.dag_id!r}: {self.active} of {self.limit} tasks active (max_active_tasks)"
         if self.per_run is not None and self.by_run.get(run, 0) >= self.per_run:
@@ -77,21 +83,23 @@ class DagRoom:
             )
         return task.refusal(run) if task is not None else None
 
-    def occupy(self, run: int, task: TaskRoom | None = None) -> None:
-        """Count a task instance that becomes queued."""
-        self.active += 1
-        self.by_run[run] = self.by_run.get(run, 0) + 1
+    def occupy(self, run: int, task: TaskRoom | None = None, *, defers: bool = False) -> None:
+        """Count a task instance that becomes queued, or deferred at once (`defers`)."""
+        if not defers:
+            self.active += 1
+            self.by_run[run] = self.by_run.get(run, 0) + 1
         if task is not None:
             task.occupy(run)
 
-    def vacate(self, run: int, task: TaskRoom | None = None) -> None:
-        """Count a task instance that left queued and running.
+    def vacate(self, run: int, task: TaskRoom | None = None, *, defers: bool = False) -> None:
+        """Count a task instance that left queued and running (with `defers`: undo that `occupy`).
 
         One that becomes deferred stays active for the limits of its task: call without
         `task`, and `task.vacate(run)` when the deferral ends.
         """
-        self.active -= 1
-        _decrement(self.by_run, run)
+        if not defers:
+            self.active -= 1
+            _decrement(self.by_run, run)
         if task is not None:
             task.vacate(run)
 
@@ -102,10 +110,32 @@ class PoolRoom:
 
     total: int
     open: int
+    include_deferred: bool = False  # whether task instances that are deferred count
+    rivals: list[Rival] = field(default_factory=list)  # who else waits for its slots; first is who goes first
+    kept: int = 0  # slots that are open and left to those who go first
+    winners: list[int] = field(default_factory=list)  # the rivals that find all they need: to be told
 
     @property
     def full(self) -> bool:
         return self.total >= 0 and self.open <= 0
+
+    def make_way(self, place: Place | None) -> None:
+        """Leave open slots to the rivals that go before `place` (None: to all of them).
+
+        One that does not fit is passed over, unless it is overdue: for that, what is open is kept until it fits.
+        """
+        while self.rivals and (place is None or self.rivals[0].demand.place.precedes(place)):
+            rival = self.rivals.pop(0)
+            demand = rival.demand
+            if self.open > 0 and (demand.place.overdue or demand.need <= self.open):
+                if demand.need <= self.open:
+                    self.winners.append(rival.incarnation)
+                self.keep(min(demand.slots, self.open))
+
+    def keep(self, slots: int) -> None:
+        """Leave that many of the open slots to somebody who goes first."""
+        self.open -= slots
+        self.kept += slots
 
 
 @dataclass(slots=True, eq=False)
@@ -130,25 +160,40 @@ class Room:
     open: int
     parallelism: int
 
-    def refusal(self, pool_name: str, slots: int, executor_name: str | None, is_async: bool) -> str | None:
-        """Why nothing that needs this much of these fits; None if it does."""
-        if self.open <= 0:
+    def refusal(
+        self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, *, defers: bool = False
+    ) -> str | None:
+        """Why nothing that needs this much of these fits; None if it does.
+
+        What begins deferred (`defers`) needs room only in a pool that includes deferred tasks (25.1).
+        """
+        if self.open <= 0 and not defers:
             return f"parallelism: this scheduler runs {self.parallelism} attempts, as many as it may"
         pool = self.pools.get(pool_name)
         if pool is None:
             return f"pool {pool_name!r} does not exist: create it with `aiosched pools set {pool_name} {max(slots, 1)}`"
-        if slots > pool.open and pool.total >= 0:
+        if slots > pool.open and pool.total >= 0 and (pool.include_deferred or not defers):
             return _pool_refusal(pool_name, slots, pool)
+        if defers:
+            return None
         executor = self.executors.get(executor_name)
         if executor is None:
             known = ", ".join(sorted(name for name in self.executors if name is not None)) or "none"
-            return f"executor {executor_name!r} is not configured: known here is {known}"
+            return (
+                f"executor {executor_name!r} is not configured: known here is {known}. "
+                "Add it to executor.kind, or change the task's executor"
+            )
         if (executor.open_async if is_async else executor.open) <= 0:
             return f"executor {executor.name!r}: 0 slots open for {'async' if is_async else 'plain'} functions, needs 1"
         return None
 
-    def occupy(self, pool_name: str, slots: int, executor_name: str | None, is_async: bool) -> None:
+    def occupy(
+        self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, *, defers: bool = False
+    ) -> None:
         """Hand out what `refusal` had no objection to."""
+        if defers:
+            self.pools[pool_name].open -= slots if self.pools[pool_name].include_deferred else 0
+            return
         self.open -= 1
         self.pools[pool_name].open -= slots
         executor = self.executors[executor_name]
@@ -156,6 +201,13 @@ class Room:
             executor.open_async -= 1
         else:
             executor.open -= 1
+
+    def lacks_only_slots(self, pool_name: str, slots: int, executor_name: str | None, is_async: bool) -> int:
+        """How many candidates that need this much of these would fit, if only the pool were empty. 0: none."""
+        pool, executor = self.pools.get(pool_name), self.executors.get(executor_name)
+        if pool is None or executor is None or not pool.open < slots <= pool.total:
+            return 0
+        return max(0, min(self.open, executor.open_async if is_async else executor.open))
 
     def closed(self) -> str | None:
         """Why nothing at all can be taken any more; None while something might."""
@@ -171,7 +223,9 @@ class Room:
 class Candidate:
     """A task instance in state scheduled, with what it needs. Compared by identity."""
 
-    __slots__ = ("dag", "executor", "is_async", "key", "logical_at", "pool", "pool_slots", "rank", "task", "weight")
+    __slots__ = (
+        "dag", "defers", "executor", "is_async", "key", "logical_at", "pool", "pool_slots", "rank", "task", "weight",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -185,6 +239,7 @@ class Candidate:
         is_async: bool = False,
         executor: str | None = None,
         task: TaskRoom | None = None,
+        defers: bool = False,
     ) -> None:
         self.key = key
         self.dag = dag
@@ -195,6 +250,7 @@ class Candidate:
         self.is_async = is_async
         self.executor = executor  # None: the default one
         self.task = task  # None: the task has no limits of its own
+        self.defers = defers  # begins in its trigger: takes no slot of an executor
         self.rank: Rank | None = None  # given by the waiting queue, kept when it is put back
 
     def __repr__(self) -> str:
@@ -220,8 +276,8 @@ class Grant:
 def refusal(candidate: Candidate, room: Room) -> str | None:
     """Why `candidate` does not fit now, in one line; None if it does. Changes nothing."""
     return room.refusal(
-        candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async
-    ) or candidate.dag.refusal(candidate.key.run, candidate.task)
+        candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, defers=candidate.defers
+    ) or candidate.dag.refusal(candidate.key.run, candidate.task, defers=candidate.defers)
 
 
 def allocate(candidates: Iterable[Candidate], room: Room) -> Grant:
@@ -235,13 +291,15 @@ def allocate(candidates: Iterable[Candidate], room: Room) -> Grant:
     refused: list[tuple[Candidate, str]] = []
     closed = room.closed()
     for candidate in candidates:
-        if closed is not None:
+        if closed is not None and not candidate.defers:
             refused.append((candidate, closed))
         elif (reason := refusal(candidate, room)) is not None:
             refused.append((candidate, reason))
         else:
             occupy(candidate, room)
             taken.append(candidate)
+            if candidate.defers:
+                continue
             if room.open <= 0 or room.pools[candidate.pool].full or _executor_is_full(candidate, room):
                 closed = room.closed()
     return Grant(taken, refused)
@@ -249,8 +307,9 @@ def allocate(candidates: Iterable[Candidate], room: Room) -> Grant:
 
 def occupy(candidate: Candidate, room: Room) -> None:
     """Count `candidate` as taken under every limit."""
-    room.occupy(candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async)
-    candidate.dag.occupy(candidate.key.run, candidate.task)
+    defers = candidate.defers
+    room.occupy(candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, defers=defers)
+    candidate.dag.occupy(candidate.key.run, candidate.task, defers=defers)
 
 
 def _executor_is_full(candidate: Candidate, room: Room) -> bool:
@@ -264,7 +323,8 @@ def _pool_refusal(name: str, slots: int, pool: PoolRoom) -> str:
         return (
             f"{need}, has {pool.total} in all: enlarge it with `aiosched pools set {name} {slots}` or lower pool_slots"
         )
-    return f"{need}, {pool.open} of {pool.total} open"
+    kept = f", {pool.kept} kept for those that go first" if pool.kept else ""
+    return f"{need}, {pool.open} of {pool.total} open{kept}"
 
 
 def _decrement(counts: dict[int, int], key: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.core.assets import AssetReference, leaves, reference_of
+from aiosched.core.messages import Deferral
 from aiosched.core.timetables import AnyTimetable, NullTimetable, condition_of
 
 DEFAULT_POOL: Final = "default_pool"
@@ -90,12 +91,16 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     can_skip_downstream: bool = False  # branch, short circuit, latest only
     has_retry_callback: bool = False
     has_failure_callback: bool = False
+    has_success_callback: bool = False
+    has_skipped_callback: bool = False
+    starts_deferred: Deferral | None = None  # it begins in this trigger, without a worker
 
     retries: int = 0
     retry_delay: float = 300.0
     retry_exponential_backoff: float = 0.0  # multiplier; 0 and 1 mean constant
     max_retry_delay: float | None = None
     execution_timeout: float | None = None
+    sla: float | None = None
 
     pool: str = DEFAULT_POOL
     pool_slots: int = 1
@@ -170,6 +175,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     doc_md: str | None = None
     has_success_callback: bool = False
     has_failure_callback: bool = False
+    tells_missed_slas: bool = False  # by a callback or by mail
     tasks: tuple[TaskSpec, ...] = ()
     groups: tuple[GroupSpec, ...] = ()
     owner_links: dict[str, str] = {}  # owner -> URL

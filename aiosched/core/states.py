@@ -125,12 +125,13 @@ def _table() -> dict[tuple[TaskState, TaskEvent], TaskState]:
     rule({S.QUEUED}, E.REQUEUED, S.SCHEDULED)
     rule({S.QUEUED, S.RESTARTING}, E.STARTED, S.RUNNING)
     executing = {S.QUEUED, S.RUNNING}  # a short attempt reports its end before its start was stored
-    rule(executing, E.RETURNED, S.SUCCESS)
-    rule(executing, E.SKIPPED_ITSELF, S.SKIPPED)
-    rule(executing | {S.RESTARTING}, E.FAILED_RETRYABLE, S.UP_FOR_RETRY)
-    rule(executing | {S.SHUTDOWN}, E.FAILED_FINALLY, S.FAILED)
+    ending = executing | {S.DEFERRED}  # a trigger may end its task
+    rule(ending, E.RETURNED, S.SUCCESS)
+    rule(ending, E.SKIPPED_ITSELF, S.SKIPPED)
+    rule(ending | {S.RESTARTING}, E.FAILED_RETRYABLE, S.UP_FOR_RETRY)
+    rule(ending | {S.SHUTDOWN}, E.FAILED_FINALLY, S.FAILED)
     rule(executing, E.RESCHEDULED, S.UP_FOR_RESCHEDULE)
-    rule(executing | {S.NONE}, E.DEFERRED, S.DEFERRED)
+    rule(executing | {S.NONE, S.SCHEDULED}, E.DEFERRED, S.DEFERRED)
     rule(HOLDING_SLOT, E.LOST, S.NONE)
     rule(UNFINISHED, E.RUN_TIMED_OUT, S.SKIPPED)
     rule({S.RUNNING}, E.FAIL_FAST_RUNNING, S.FAILED)

@@ -220,10 +220,7 @@ class Tally:
         if graph.indirect_setups[task] and (by_setups := self._judge_setups(instance)).settles:
             return by_setups
         verdict = Verdict.RUN
-        counts, total, setups = self._counts[task] or _NOTHING_FINISHED, self.totals[task], self._setups.get(task, 0)
-        if task in self._own:
-            for share in self._shares(instance):
-                counts, total, setups = counts + share.counts, total + share.total, setups + share.setups
+        counts, total, setups = self._upstreams(instance)
         if total:
             verdict = judge(graph.rules[task], counts, total, setups, instance.map_index)
         if verdict is not Verdict.RUN:
@@ -233,6 +230,15 @@ class Tally:
                 return Verdict.WAIT
         return by_setups
 
+    def _upstreams(self, instance: Instance) -> tuple[Counts, int, int]:
+        """Of the direct upstream instances that `instance` depends on: who finished, how many, how many are setups."""
+        task = instance.task
+        counts, total, setups = self._counts[task] or _NOTHING_FINISHED, self.totals[task], self._setups.get(task, 0)
+        if task in self._own:
+            for share in self._shares(instance):
+                counts, total, setups = counts + share.counts, total + share.total, setups + share.setups
+        return counts, total, setups
+
     def why_settled(self, instance: Instance) -> str:
         """One line for people about a verdict that settles."""
         graph, task = self._graph, instance.task
@@ -240,7 +246,8 @@ class Tally:
             return "a setup that it needs did not succeed"
         if graph.mappings is not None and self._judge_producers(graph.mappings, instance).settles:
             return "a task that it maps over did not succeed"
-        return explain(graph.rules[task], self.counts(task), self.total(task))
+        counts, total, _ = self._upstreams(instance)
+        return explain(graph.rules[task], counts, total)
 
     def _judge_producers(self, mappings: Mappings, instance: Instance) -> Verdict:
         producers = mappings.producers[instance.task]

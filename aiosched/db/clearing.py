@@ -56,7 +56,15 @@ _LEAVE: Final = """
      WHERE t.run_id = ANY($1::bigint[]) AND t.task_index = m.old
 """
 _ARRIVE: Final = "UPDATE {table} SET task_index = -1 - task_index WHERE run_id = ANY($1::bigint[]) AND task_index < 0"
-_WITH_TASK_INDEX: Final = ("task_instance", "task_try", "xcom")
+_WITH_TASK_INDEX: Final = ("task_instance", "task_try", "xcom", "task_note")
+# Asset events outlive the tasks that made them: those of a task that is gone forget their place. It reads
+# all asset events: they have no index by their source, for the sake of those who write them.
+MOVE_EVENTS: Final = """
+    UPDATE asset_event AS e
+       SET source_task_index = m.new, source_map_index = CASE WHEN m.new IS NULL THEN NULL ELSE source_map_index END
+      FROM unnest($2::int[], $3::int[]) AS m (old, new)
+     WHERE e.source_run_id = ANY($1::bigint[]) AND e.source_task_index = m.old
+"""
 PIN_RUNS: Final = "UPDATE dag_run SET version_id = $2 WHERE id = ANY($1::bigint[])"
 
 
@@ -66,7 +74,7 @@ async def move_runs(
     """Pin runs (by key), all of one DAG version, to another `version`. None of them may be running.
 
     `moved` are the tasks that change their index, old to new; the rows of those in `gone`
-    are deleted with their history. Call it inside a transaction.
+    are deleted with their history, their asset events stay without a task. Call it inside a transaction.
     """
     for table in _WITH_TASK_INDEX:
         if gone:
@@ -74,4 +82,6 @@ async def move_runs(
         if moved:
             await conn.execute(_LEAVE.format(table=table), runs, list(moved), list(moved.values()))
             await conn.execute(_ARRIVE.format(table=table), runs)
+    if moved or gone:
+        await conn.execute(MOVE_EVENTS, runs, [*moved, *gone], [*moved.values(), *(None for _ in gone)])
     await conn.execute(PIN_RUNS, runs, version)

@@ -22,6 +22,7 @@ from aiosched.config import DatabaseSettings
 from aiosched.db.dsn import address_of, normalize
 from aiosched.db.failures import check_server_version, explained
 from aiosched.db.migrate import check_schema
+from aiosched.errors import ConfigError
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -102,11 +103,22 @@ class _PooledConnection(_CountedConnection):
         return ""
 
 
+def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
+    """Where sessions go when statements go to `dsn`. Raises ConfigError if that is a pgbouncer and there is no other."""
+    if settings.pgbouncer and settings.direct_dsn is None:
+        raise ConfigError(
+            f"This needs a session, and the pgbouncer at {address_of(dsn)} keeps none. Set [database] direct_dsn "
+            "(AIOSCHED_DATABASE__DIRECT_DSN) to an address that leads to PostgreSQL itself."
+        )
+    return settings.direct_dsn or dsn
+
+
 class Database:
     """One PostgreSQL database. Belongs to the event loop that opened it; make it with `Database.open`."""
 
     def __init__(self, dsn: str, settings: DatabaseSettings, application_name: str) -> None:
         self.dsn = normalize(dsn)
+        self.direct_dsn = None if settings.direct_dsn is None else normalize(settings.direct_dsn)
         self.settings = settings
         self.application_name = application_name
         self.statements: StatementCount | None = None
@@ -168,10 +180,18 @@ class Database:
     async def connect(self, *, application_name: str | None = None) -> Connection:
         """A connection of one's own, for LISTEN, session locks or another event loop. The caller closes it.
 
-        Behind pgbouncer in transaction mode such sessions need a DSN that leads to PostgreSQL itself.
+        It goes to `database.direct_dsn`, where there is one: a pgbouncer in transaction mode keeps no sessions.
         """
-        with explained(self.dsn):
-            conn = await asyncpg.connect(connection_class=_CountedConnection, **self._options(application_name))
+        return await self._connect(self.direct_dsn or self.dsn, application_name)
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether LISTEN, session locks and SET last on a connection of one's own."""
+        return self.direct_dsn is not None or not self.settings.pgbouncer
+
+    async def _connect(self, dsn: str, application_name: str | None) -> Connection:
+        with explained(dsn):
+            conn = await asyncpg.connect(connection_class=_CountedConnection, **self._options(dsn, application_name))
         self._count(conn)
         return cast("Connection", conn)
 
@@ -214,7 +234,7 @@ class Database:
                 max_size=self.settings.pool_size,
                 connection_class=_PooledConnection,
                 init=self._prepare,
-                **self._options(),
+                **self._options(self.dsn),
             )
 
     async def _prepare(self, conn: Any) -> None:
@@ -227,15 +247,16 @@ class Database:
             conn.add_query_logger(self.statements)
 
     async def _connect_for_engine(self, *_: Any, **__: Any) -> Any:
-        return await self.connect(application_name=f"{self.application_name} queries")
+        return await self._connect(self.dsn, f"{self.application_name} queries")
 
-    def _options(self, application_name: str | None = None) -> dict[str, Any]:
-        session = _POOLED_SESSION if self.settings.pgbouncer else _SESSION
+    def _options(self, dsn: str, application_name: str | None = None) -> dict[str, Any]:
+        pooled = self.settings.pgbouncer and dsn == self.dsn
+        session = _POOLED_SESSION if pooled else _SESSION
         options: dict[str, Any] = {
-            "dsn": self.dsn,
+            "dsn": dsn,
             "timeout": self.settings.connect_timeout,
             "server_settings": {**session, "application_name": application_name or self.application_name},
         }
-        if self.settings.pgbouncer:
+        if pooled:
             options["statement_cache_size"] = 0
         return options

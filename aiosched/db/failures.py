@@ -132,6 +132,11 @@ def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseErr
                 f"PostgreSQL at {where} has no database {where.database or where.user!r}. "
                 f"Create it (`createdb {where.database or where.user}`) or correct the name in the DSN."
             )
+        case asyncpg.ProtocolViolationError() if "startup parameter" in said:
+            return DatabaseError(
+                f"A pgbouncer answers at {where} ({said}). Set [database] pgbouncer = true "
+                "(AIOSCHED_DATABASE__PGBOUNCER=true), and direct_dsn to an address that leads to PostgreSQL itself."
+            )
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(
                 f"The user {where.user or 'of the DSN'!r} lacks a right on PostgreSQL at {where}: {said}. "

@@ -46,7 +46,10 @@ class CommandResult:
 
 
 async def notify(conn: Connection, kind: str, partitions: Iterable[int]) -> None:
-    """Wake the owners of `partitions` (everyone, when empty): kind is dags, commands, reports, assets or pools."""
+    """Wake the owners of `partitions` (everyone, when empty): kind is dags, commands, reports, attempts, assets or pools.
+
+    For kind slots the numbers are incarnations instead: there are slots for them in a pool.
+    """
     payload = f"{kind} {','.join(map(str, sorted(set(partitions))))}"
     await conn.execute("SELECT pg_notify($1, $2)", NEWS_CHANNEL, payload)
 
@@ -148,12 +151,13 @@ async def read_answer(conn: Connection, command_id: int) -> CommandResult | None
 async def wait_applied(db: Database, command_id: int, *, timeout: float) -> CommandResult | None:
     """The answer to a request, or None when nobody answered within `timeout` seconds.
 
-    Listens, and looks once a second in case the news was lost.
+    Listens (through a pooler that is no use), and looks once a second in case the news was lost.
     """
     conn = await db.connect()
     heard = asyncio.Event()
     try:
-        await conn.add_listener(APPLIED_CHANNEL, lambda *_: heard.set())
+        if db.keeps_sessions:
+            await conn.add_listener(APPLIED_CHANNEL, lambda *_: heard.set())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while True:

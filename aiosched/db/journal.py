@@ -24,6 +24,8 @@ class PoolRow(NamedTuple):
     slots: int
     used: int
     include_deferred: bool = False  # whether tasks that defer keep their slots
+    demands: str = "{}"  # under lock: what schedulers wait for (db/demands.py)
+    read_at: float = 0.0  # under lock: seconds since 1970 by PostgreSQL's clock
 
 
 class InstanceChange(NamedTuple):
@@ -95,7 +97,10 @@ async def begin(conn: Connection, incarnation: int) -> None:
 
 
 READ_POOLS: Final = "SELECT name, slots, used, include_deferred FROM pool WHERE name = ANY($1::text[]) ORDER BY name"
-LOCK_POOLS: Final = f"{READ_POOLS} FOR UPDATE"
+LOCK_POOLS: Final = """
+    SELECT name, slots, used, include_deferred, demands::text, extract(epoch FROM clock_timestamp())::float8
+      FROM pool WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE
+"""
 
 
 async def read_pools(conn: Connection, names: Iterable[str], *, lock: bool) -> dict[str, PoolRow]:

@@ -1,4 +1,4 @@
-"""The keys that encrypt variables and connections.
+"""The keys that encrypt variables, connections and the arguments of triggers.
 
 They come from the setting `secrets.fernet_keys`; without it the embedded database has a file
 of keys beside it (`fernet.key` in `core.home`, one a line, readable for its owner alone). The first
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -54,6 +55,11 @@ class Keyring:
         if self.file is not None and not self.file.exists():
             make_key_file(self.file)
         return self._cipher().encrypt(text.encode("utf-8", "surrogatepass")).decode("ascii")
+
+    def encrypt_all(self, texts: Iterable[str]) -> list[str]:
+        """The tokens of `texts`, in their order; raises Refused when there is no key."""
+        cipher = self._cipher()
+        return [cipher.encrypt(text.encode("utf-8", "surrogatepass")).decode("ascii") for text in texts]
 
     def decrypt(self, token: str, *, what: str) -> str:
         """The text of `token`; raises Refused naming `what` it is when no key fits."""

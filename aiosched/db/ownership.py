@@ -13,8 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from aiosched.db.demands import withdraw_demands
 from aiosched.db.engine import Connection
 
+# How schedulers of one fleet deal with each other. 2: a partition may move while its tasks run.
+PROTOCOL: Final = 2
 LOCK_CLASS: Final = 1_634_300_755  # "aios" in ASCII: the first key of our advisory locks
 
 
@@ -26,6 +29,7 @@ class Peer:
     draining: bool
     process_gone: bool  # its session lock fell
     expired: bool  # its lease ran out
+    protocol: int = PROTOCOL
 
     @property
     def dead(self) -> bool:
@@ -42,8 +46,8 @@ class View:
 
 
 REGISTER: Final = """
-    INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)
-    VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7)) RETURNING incarnation
+    INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at, protocol)
+    VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7), $8) RETURNING incarnation
 """
 
 
@@ -55,13 +59,13 @@ async def register(
     Row and lock appear together, so that no peer sees a living scheduler without its lock.
     """
     async with conn.transaction():
-        incarnation: int = await conn.fetchval(REGISTER, name, hostname, pid, version, executor, slots, lease)
+        incarnation: int = await conn.fetchval(REGISTER, name, hostname, pid, version, executor, slots, lease, PROTOCOL)
         await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, incarnation % 2**31)
     return incarnation
 
 
 RENEW: Final = """
-    UPDATE scheduler SET renewed_at = now(), lease_expires_at = now() + make_interval(secs => $2)
+    UPDATE scheduler SET renewed_at = now(), lease_expires_at = now() + make_interval(secs => $2), figures = $3::json
      WHERE incarnation = $1
 """
 
@@ -71,15 +75,15 @@ async def lock_again(conn: Connection, incarnation: int) -> None:
     await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, incarnation % 2**31)
 
 
-async def renew(conn: Connection, incarnation: int, lease: float) -> bool:
-    """Renew the lease; False when the row is gone: this scheduler was taken over."""
-    tag: str = await conn.execute(RENEW, incarnation, lease)
+async def renew(conn: Connection, incarnation: int, lease: float, *, figures: str | None = None) -> bool:
+    """Renew the lease, and show the scheduler's figures (JSON); False when the row is gone: it was taken over."""
+    tag: str = await conn.execute(RENEW, incarnation, lease, figures)
     return tag == "UPDATE 1"
 
 
 # A lock that fell with a restart of PostgreSQL says nothing until its holder had time to come back.
 LOOK: Final = """
-    SELECT s.incarnation, s.draining,
+    SELECT s.incarnation, s.draining, s.protocol,
            s.lease_expires_at < now() AS expired,
            s.renewed_at > pg_postmaster_start_time() AND NOT EXISTS (
                SELECT FROM pg_locks AS l
@@ -90,7 +94,7 @@ LOOK: Final = """
            array(SELECT partition FROM partition_lease AS p WHERE p.incarnation = s.incarnation) AS partitions
       FROM scheduler AS s
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, array(SELECT partition FROM partition_lease WHERE incarnation IS NULL)
+    SELECT NULL, NULL, NULL, NULL, NULL, array(SELECT partition FROM partition_lease WHERE incarnation IS NULL)
 """
 
 
@@ -102,7 +106,8 @@ async def look(conn: Connection) -> View:
     for row in await conn.fetch(LOOK, LOCK_CLASS):
         leases.update(dict.fromkeys(row["partitions"], row["incarnation"]))
         if row["incarnation"] is not None:
-            peers.append(Peer(row["incarnation"], row["draining"], row["process_gone"], row["expired"]))
+            gone, expired = row["process_gone"], row["expired"]
+            peers.append(Peer(row["incarnation"], row["draining"], gone, expired, row["protocol"]))
     return View(tuple(peers), leases, at)
 
 
@@ -129,6 +134,7 @@ async def take_over(conn: Connection, dead: int, *, process_gone: bool) -> bool:
         if await conn.fetchval(FENCE, dead, process_gone) is None:
             return False
         await conn.execute(FREE_PARTITIONS, dead)
+        await withdraw_demands(conn, dead)
         await conn.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
     return True
 
@@ -172,4 +178,5 @@ async def leave(conn: Connection, incarnation: int) -> None:
     async with conn.transaction():
         await conn.execute("SELECT 1 FROM scheduler WHERE incarnation = $1 FOR UPDATE", incarnation)
         await conn.execute(FREE_PARTITIONS, incarnation)
+        await withdraw_demands(conn, incarnation)
         await conn.execute("DELETE FROM scheduler WHERE incarnation = $1", incarnation)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Select, Text, cast, func, select, true, tuple_
+from sqlalchemy import Select, Text, and_, cast, func, select, true, tuple_
 
 from aiosched.core.spec import DagSpec, TaskSpec, decode_spec
 from aiosched.core.states import RunState, TaskState
 from aiosched.db.engine import Database
-from aiosched.db.schema import dag, dag_run, dag_version, task_instance, task_try
+from aiosched.db.schema import dag, dag_run, dag_version, task_instance, task_note, task_try
 from aiosched.errors import NotFound, did_you_mean
 
 # ---- DAGs ----
@@ -284,6 +284,7 @@ class TaskRow:
     next_at: datetime | None
     reason: str | None
     task_index: int
+    note: str | None = None
 
     @property
     def name(self) -> str:
@@ -346,7 +347,8 @@ async def list_run_tasks(
     """
     spec = await get_version_spec(db, run.version_key)
     query = (
-        select(task_instance)
+        select(task_instance, task_note.c.note)
+        .outerjoin(task_note, and_(*(task_note.c[key.name] == key for key in task_instance.primary_key)))
         .where(task_instance.c.run_id == run.key)
         .order_by(task_instance.c.task_index, task_instance.c.map_index)
         .limit(limit)
@@ -410,6 +412,7 @@ def _task_row(row: Any, task: TaskSpec) -> TaskRow:
         next_at=row.next_at,
         reason=row.reason,
         task_index=row.task_index,
+        note=row.note,
     )
 
 

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     SmallInteger,
     Table,
@@ -30,7 +31,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION
+from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
 
 from aiosched.core.ids import PARTITIONS
 from aiosched.core.states import RunState, RunType, TaskState
@@ -231,6 +232,7 @@ pool = Table(
     Column("used", Integer, nullable=False, server_default=text("0")),
     Column("include_deferred", Boolean, nullable=False, server_default=text("false")),
     Column("description", Text),
+    Column("demands", JSONB, nullable=False, server_default=text("'{}'")),  # by incarnation: what waits there
     CheckConstraint("slots >= -1", name="slots"),
     CheckConstraint("used >= 0", name="used"),
     postgresql_with={"fillfactor": "20"},
@@ -399,6 +401,7 @@ task_report = Table(
     Column("outcome", Text, nullable=False),
     Column("body", JSON, nullable=False),
     _created_at(),
+    Column("queued_by", BigInteger),  # the incarnation whose attempt it is about
     Index(None, "partition", "id"),
     Index(
         "uq_task_report_started",
@@ -426,6 +429,8 @@ scheduler = Table(
     _instant("started_at", nullable=False, server_default=func.now()),
     _instant("renewed_at", nullable=False, server_default=func.now()),
     _instant("lease_expires_at", nullable=False),
+    Column("protocol", SmallInteger, nullable=False, server_default=text("1")),  # see db/ownership.py
+    Column("figures", JSON),  # of scheduler/figures.py, with each renewal of the lease
     postgresql_with={"fillfactor": "20"},
 )
 
@@ -444,7 +449,7 @@ callback_outbox = Table(
     metadata,
     _identity(),
     _partition(),
-    Column("kind", Text, nullable=False),  # dag_success, dag_failure, task_failure, task_retry, deadline
+    Column("kind", Text, nullable=False),  # dag_success, dag_failure, task_failure, task_retry, deadline, sla_miss
     Column("dag_id", Text, nullable=False),
     Column("run_id", BigInteger, nullable=False),
     Column("task_id", Text),
@@ -471,4 +476,64 @@ deadline = Table(
     Column("missed", Boolean, nullable=False, server_default=text("false")),
     _created_at(),
     Index("ix_deadline_pending", "partition", postgresql_where=text("NOT missed")),
+)
+
+# Schedule dates of which a task was not done in time, as Airflow 1.10 knew them; each is recorded once.
+sla_miss = Table(
+    "sla_miss",
+    metadata,
+    _identity(),
+    _partition(),
+    Column("dag_id", Text, nullable=False),
+    Column("task_id", Text, nullable=False),
+    _instant("logical_date", nullable=False),
+    _instant("missed_at", nullable=False),  # when it was recorded
+    Column("callback_id", BigInteger),  # the callback_outbox row that tells of it; NULL: nobody was to be told
+    UniqueConstraint("dag_id", "task_id", "logical_date"),
+)
+
+# What people wrote about task instances; about runs they write into dag_run.note.
+task_note = Table(
+    "task_note",
+    metadata,
+    *_task_key(try_number=False),
+    Column("note", Text, nullable=False),
+)
+
+# People who may log in to the web server.
+web_user = Table(
+    "web_user",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("password", Text),  # scrypt, see aiosched.web.passwords; NULL: logs in elsewhere (OIDC)
+    Column("is_disabled", Boolean, nullable=False, server_default=text("false")),
+    Column("sessions_void", Integer, nullable=False, server_default=text("0")),  # grows when sessions are to end
+    _created_at(),
+    CheckConstraint(_one_of("role", ("viewer", "operator", "admin")), name="role"),
+)
+
+# Tokens of programs. Only their hashes are stored.
+api_token = Table(
+    "api_token",
+    metadata,
+    _identity(),
+    Column("owner", Text, ForeignKey("web_user.name", ondelete="CASCADE"), nullable=False),
+    Column("label", Text, nullable=False),
+    Column("token_hash", Text, nullable=False, unique=True),
+    Column("role", Text, nullable=False),  # at most what its owner has
+    _instant("expires_at"),
+    _instant("last_used_at"),
+    _created_at(),
+    CheckConstraint(_one_of("role", ("viewer", "operator", "admin")), name="role"),
+    Index(None, "owner"),
+)
+
+# The key that signs sessions, shared by all web servers: one row.
+web_key = Table(
+    "web_key",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary, nullable=False),
+    CheckConstraint("id = 1", name="id"),
 )

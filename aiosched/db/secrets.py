@@ -24,6 +24,8 @@ from aiosched.core.connections import ConnectionValue
 from aiosched.db.engine import Connection, Database
 from aiosched.db.keyring import Keyring
 from aiosched.db.pools import AUDIT
+from aiosched.db.sealing import ANY_SECRET
+from aiosched.db.triggers import renew_deferrals
 from aiosched.errors import NotFound, Refused, did_you_mean
 
 
@@ -90,7 +92,6 @@ UPSERT_CONNECTION: Final = """
 """
 DELETE_VARIABLE: Final = "DELETE FROM variable WHERE key = $1"
 DELETE_CONNECTION: Final = "DELETE FROM connection WHERE conn_id = $1"
-ANY_SECRET: Final = "SELECT EXISTS (SELECT FROM variable) OR EXISTS (SELECT FROM connection)"
 
 # Re-encrypting: rows are locked in the order of their names, so that writers wait and nothing is overwritten.
 ALL_VARIABLES: Final = "SELECT key, value FROM variable ORDER BY key FOR UPDATE"
@@ -251,10 +252,11 @@ class SecretStore:
             await conn.executemany(
                 RENEW_CONNECTION, [(name, renew(token, what=f"connection {name!r}")) for name, token in connections]
             )
+            triggers = await renew_deferrals(conn, self.keyring)
             if requested_by is not None:
-                counts = {"variables": len(variables), "connections": len(connections)}
+                counts = {"variables": len(variables), "connections": len(connections), "triggers": triggers}
                 await _log(conn, "rotate_keys", counts, requested_by)
-        return len(variables) + len(connections)
+        return len(variables) + len(connections) + triggers
 
     async def _check_keyring(self, conn: Connection) -> None:
         """A key file that got lost is not replaced in silence: what it encrypted could never be read again."""

@@ -96,6 +96,30 @@ async def newest_run(conn: Connection, dag_id: str) -> RunFacts | None:
     return None if row is None else RunFacts(*row)
 
 
+class EndedRun(NamedTuple):
+    """When a run was, and what it was about."""
+
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+
+
+# Index: uq_dag_run_dag_id_logical_date, backwards.
+PREVIOUS_SUCCESS: Final = """
+    SELECT before.data_interval_start, before.data_interval_end, before.start_date, before.end_date
+      FROM dag_run AS this
+      JOIN dag_run AS before ON before.dag_id = this.dag_id AND before.logical_date < this.logical_date
+     WHERE this.id = $1 AND before.state = 'success' ORDER BY before.logical_date DESC LIMIT 1
+"""
+
+
+async def previous_success(conn: Connection, run: int) -> EndedRun | None:
+    """The latest successful run of the DAG with an earlier logical date than the run with this key."""
+    row = await conn.fetchrow(PREVIOUS_SUCCESS, run)
+    return None if row is None else EndedRun(*row)
+
+
 # Task names stand in the version that the run is pinned to. Index: primary keys.
 TASK_STATES: Final = """
     SELECT v.spec -> 'tasks' -> ti.task_index::int ->> 'task_id' AS task_id, ti.map_index, ti.state

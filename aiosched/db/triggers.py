@@ -1,11 +1,15 @@
 """Statements on what deferred task instances wait for. No decisions live here.
 
 A row lives from the transaction that stores `deferred` to the one that stores the end of the
-try that went on. Source: the semantics reference, section 25.
+try that went on. The arguments of the trigger and of the method are encrypted where there is a
+key (sealing.py). Source: the semantics reference, section 25.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -14,10 +18,16 @@ from aiosched.core.deferral import Deferred
 from aiosched.core.instances import Instance
 from aiosched.core.messages import Deferral, Resume
 from aiosched.db.engine import Connection
+from aiosched.db.keyring import Keyring
+from aiosched.db.sealing import NOTHING, is_sealed, opened, sealed
+from aiosched.errors import ConfigError, Refused
 
 
 class DeferralRow(NamedTuple):
-    """A deferral to store. `kwargs`, `next_kwargs` and `event` are JSON texts; no `event` and no `error`: it waits."""
+    """A deferral to store. `kwargs`, `next_kwargs` and `event` are JSON texts; no `event` and no `error`: it waits.
+
+    A trigger that has fired needs no arguments any more: its row has none.
+    """
 
     run_id: int
     task_index: int
@@ -58,7 +68,7 @@ def deferral_row(run: int, instance: Instance, waited: Deferred) -> DeferralRow:
         instance.task,
         instance.map_index,
         deferral.classpath,
-        deferral.kwargs,
+        deferral.kwargs if resume is None else NOTHING,
         deferral.next_method,
         deferral.next_kwargs,
         waited.timeout_at,
@@ -86,9 +96,18 @@ STORE_DEFERRALS: Final = """
 """
 
 
-async def store_deferrals(conn: Connection, rows: Sequence[DeferralRow]) -> None:
-    """Store deferrals as they are now, in the transaction that stores the states of their instances."""
-    await conn.execute(STORE_DEFERRALS, *map(list, zip(*rows, strict=True)))
+async def store_deferrals(conn: Connection, rows: Iterable[DeferralRow], keyring: Keyring | None = None) -> None:
+    """Store deferrals as they are now, in the transaction that stores the states of their instances.
+
+    Their arguments are encrypted when `keyring` has a key.
+    """
+    rows = sorted(rows, key=_place)  # one order for all writers
+    texts = await sealed(conn, (text for row in rows for text in (row.kwargs, row.next_kwargs)), keyring)
+    stored = (
+        row._replace(kwargs=texts.get(row.kwargs, row.kwargs), next_kwargs=texts.get(row.next_kwargs, row.next_kwargs))
+        for row in rows
+    )
+    await conn.execute(STORE_DEFERRALS, *map(list, zip(*stored, strict=True)))
 
 
 DELETE_DEFERRALS: Final = """
@@ -110,7 +129,83 @@ LOAD_DEFERRALS: Final = """
 """
 
 
-async def load_deferrals(conn: Connection, runs: Iterable[int]) -> dict[tuple[int, int, int], tuple[Deferred, bool]]:
-    """The deferrals of runs by (run, task index, map index), each with whether it holds its pool's slots."""
-    rows = map(DeferralRow._make, await conn.fetch(LOAD_DEFERRALS, list(runs)))
-    return {(row.run_id, row.task_index, row.map_index): deferral_of(row) for row in rows}
+async def load_deferrals(
+    conn: Connection, runs: Iterable[int], keyring: Keyring | None = None
+) -> dict[tuple[int, int, int], tuple[Deferred, bool]]:
+    """The deferrals of runs by (run, task index, map index), each with whether it holds its pool's slots.
+
+    One whose arguments no key decrypts is over: its task goes on by failing, with that reason.
+    """
+    rows = [DeferralRow._make(row) for row in await conn.fetch(LOAD_DEFERRALS, list(runs))]
+    if any(is_sealed(row.kwargs) or is_sealed(row.next_kwargs) for row in rows):
+        rows = await asyncio.to_thread(lambda: [_opened(row, keyring) for row in rows])
+    return {_place(row): deferral_of(row) for row in rows}
+
+
+def _opened(row: DeferralRow, keyring: Keyring | None) -> DeferralRow:
+    try:
+        kwargs = opened(row.kwargs, keyring, what="the arguments of its trigger")
+        return row._replace(
+            kwargs=kwargs, next_kwargs=opened(row.next_kwargs, keyring, what="the arguments that it goes on with")
+        )
+    except (ConfigError, Refused) as error:
+        return row._replace(kwargs=NOTHING, next_kwargs=NOTHING, event=None, error=str(error))
+
+
+def _place(row: DeferralRow) -> tuple[int, int, int]:
+    return row.run_id, row.task_index, row.map_index
+
+
+# Index: primary keys. Guards: the sender owns the partition; the run's row may be gone altogether.
+DELETE_ORPHANS: Final = """
+    DELETE FROM deferred_trigger AS t
+     WHERE NOT EXISTS (SELECT FROM task_instance AS ti
+                        WHERE ti.run_id = t.run_id AND ti.task_index = t.task_index AND ti.map_index = t.map_index
+                          AND ti.state IN ('deferred', 'scheduled', 'queued', 'running', 'restarting', 'shutdown'))
+       AND NOT EXISTS (SELECT FROM dag_run AS r WHERE r.id = t.run_id AND NOT r.partition = ANY($1::smallint[]))
+       AND EXISTS (SELECT FROM scheduler WHERE incarnation = $2)
+"""
+
+
+async def delete_orphans(conn: Connection, partitions: Iterable[int], incarnation: int) -> int:
+    """Forget deferrals of `partitions`, and of no run at all, for which no task instance waits; how many that were."""
+    done: str = await conn.execute(DELETE_ORPHANS, list(partitions), incarnation)
+    return int(done.rpartition(" ")[2])
+
+
+WAITING_TRIGGERS: Final = """
+    SELECT run_id, task_index, map_index FROM deferred_trigger WHERE run_id = ANY($1::bigint[])
+"""
+
+
+async def waiting_triggers(conn: Connection, runs: Iterable[int]) -> set[tuple[int, int, int]]:
+    """The (run, task index, map index) of all deferrals of `runs`."""
+    return {tuple(row) for row in await conn.fetch(WAITING_TRIGGERS, list(runs))}
+
+
+SEALED_DEFERRALS: Final = """
+    SELECT run_id, task_index, map_index, kwargs, next_kwargs FROM deferred_trigger
+     WHERE json_typeof(kwargs) = 'string' OR json_typeof(next_kwargs) = 'string'
+     ORDER BY run_id, task_index, map_index FOR UPDATE
+"""
+RENEW_DEFERRAL: Final = """
+    UPDATE deferred_trigger SET kwargs = $4::json, next_kwargs = $5::json
+     WHERE run_id = $1 AND task_index = $2 AND map_index = $3
+"""
+
+
+async def renew_deferrals(conn: Connection, keyring: Keyring) -> int:
+    """Encrypt the arguments of what waits again, with the first key; how many rows that were.
+
+    Those that no key decrypts are left as they are: their tasks fail when somebody reads them.
+    """
+    renewed = []
+    for *place, kwargs, next_kwargs in await conn.fetch(SEALED_DEFERRALS):
+        with contextlib.suppress(Refused):
+            renewed.append((*place, _renewed(kwargs, keyring), _renewed(next_kwargs, keyring)))
+    await conn.executemany(RENEW_DEFERRAL, renewed)
+    return len(renewed)
+
+
+def _renewed(text: str, keyring: Keyring) -> str:
+    return json.dumps(keyring.renew(json.loads(text), what="it")) if is_sealed(text) else text

@@ -78,15 +78,21 @@ class FileDags:
             raise
         except BaseException as error:  # sys.exit() at import time is an import error too
             reason = f"{run.file} cannot be imported: {reason_of(error)}"
-            raise DagUnavailable(reason, details_of(error)) from None
+            raise DagUnavailable(reason, details_of(error), passing=True) from None
         contents = self._files.setdefault(run.file, {})
         contents[run.file_hash] = dags = {dag.dag_id: dag for dag in loaded.dags}
         while len(contents) > _KEPT:
             del contents[next(iter(contents))]
         if run.dag_id not in dags:
             found = ", ".join(sorted(dags)) or "no DAG"
-            raise DagUnavailable(f"{run.file} does not define the DAG {run.dag_id!r} any more; it defines {found}.")
+            self.forget(run)
+            reason = f"{run.file} does not define the DAG {run.dag_id!r} any more, it defines {found}"
+            raise DagUnavailable(reason, passing=True)
         return dags[run.dag_id]
+
+    def forget(self, run: RunInfo) -> None:
+        """Import the file of `run` anew the next time."""
+        self._files.get(run.file or "", {}).pop(run.file_hash, None)
 
 
 class InBackground:
@@ -116,7 +122,11 @@ class InBackground:
                 return dag
         except TimeoutError:
             reason = f"{run.file} cannot be imported: it took longer than {self._timeout:g} s"
-            raise DagUnavailable(f"{reason} (core.dagbag_import_timeout)") from None
+            raise DagUnavailable(f"{reason} (core.dagbag_import_timeout)", passing=True) from None
         finally:
             if not lock.locked():
                 self._loading.pop(place, None)
+
+    def forget(self, run: RunInfo) -> None:
+        """As the source's."""
+        self._source.forget(run)

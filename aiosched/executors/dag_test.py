@@ -197,6 +197,8 @@ class _Player:
     async def _act(self, effects: Effects) -> list[Report]:
         """Do what the board's decisions ask for; returns the reports of mocked tasks."""
         board = self._board
+        for instance in [i for i in effects.ready if board.begins_deferred(i) and self._task_id(i) not in self._mocks]:
+            board.defer(instance, self._now())
         board.effects = Effects()
         for instance in effects.forget_xcoms:
             self._memory.forget(self._task_id(instance), instance.map_index)

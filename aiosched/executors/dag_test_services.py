@@ -102,6 +102,9 @@ class Memory:
         """There have been no events."""
         return []
 
+    async def previous_success(self, args: Mapping[str, Any]) -> None:
+        """There is no run before."""
+
     def _is_ours(self, args: Mapping[str, Any]) -> bool:
         if args["dag_id"] == self._dag_id:
             return True
@@ -114,6 +117,7 @@ MEMORY_SERVICES: Mapping[str, MemoryService] = {
     "check_assets": Memory.check_assets,
     "clear_run": Memory.clear_run,
     "connection": Memory.connection,
+    "previous_success": Memory.previous_success,
     "run_state": Memory.run_state,
     "task_states": Memory.task_states,
     "trigger_dag": Memory.trigger_dag,

@@ -1,12 +1,17 @@
-"""An exception of user code, told to people: one line, and a traceback without our own frames."""
+"""What is said of a failure: one line and a traceback without our own frames, as text that can be stored."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import traceback
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from aiosched.core.masking import secrets
+from aiosched.core.messages import Outcome, Report, XComValue
 from aiosched.errors import TaskSignal
 
 _OURS: Final = str(Path(__file__).resolve().parent.parent)
@@ -38,6 +43,55 @@ def details_of(error: BaseException) -> str:
         return text
     half = _LONGEST_DETAILS // 2
     return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+
+
+def storable_report(report: Report) -> Report:
+    """The report as it can be stored, whoever wrote it: executors of other packages may report anything.
+
+    Texts lose what PostgreSQL cannot hold; with a value that is not JSON the attempt has failed.
+    """
+    texts = (report.reason, report.details, report.hostname, report.map_label)
+    xcoms = report.xcoms
+    if any(text is not None and not _is_storable(text) for text in texts):
+        names = ("reason", "details", "hostname", "map_label")
+        clean = {name: None if text is None else _storable(text) for name, text in zip(names, texts, strict=True)}
+        report = msgspec.structs.replace(report, **clean)
+    if xcoms and not all(map(_is_storable, itertools.chain.from_iterable(xcoms))):
+        xcoms = tuple(XComValue(_storable(key), _storable(value.replace("\0", "\\u0000"))) for key, value in xcoms)
+        report = msgspec.structs.replace(report, xcoms=xcoms)
+    for key, value in xcoms:
+        if (error := _json_error(value)) is not None:
+            reason = f"its executor reported a value for {key!r} that is not JSON: {error}"
+            return msgspec.structs.replace(report, outcome=Outcome.FAILED, reason=reason, xcoms=())
+    return report
+
+
+def _json_error(text: str) -> str | None:
+    """What is wrong with a JSON text; halves of surrogate pairs, which only Python writes, are not."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)  # looks at it and makes nothing
+    except msgspec.DecodeError:
+        try:
+            json.loads(text, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            return str(error)
+    return None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"JSON has no {name}")
+
+
+def _is_storable(text: str) -> bool:
+    if "\0" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _storable(text: str) -> str:

@@ -1,10 +1,11 @@
-"""The process that workers are forked from: `python -m aiosched.executors.forkserver FD`.
+"""The process that workers are forked from: `python -m aiosched.executors.forkserver FD TRUST`.
 
 It has imported what runners need and nothing else: no database connection, no socket of
 the scheduler's but the one it is spoken to on, no threads. So a worker starts in
 milliseconds and inherits nothing. It reports each worker's end the moment it happens, kills
 what is left of a worker's process group, and takes all workers along when the scheduler
-is gone (its socket closes) or when it is told to stop.
+is gone (its socket closes), when it has been silent for longer than its lease (trust.py)
+or when it is told to stop.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import select
 import signal
 import socket
 import sys
+import time
 from typing import Final
 
 from aiosched.executors.processes import die_with_parent, signal_group
 from aiosched.executors.protocol import Exited, Fork, Forked, FrameReader, FromForkserver, Setup, Signal, frame
 from aiosched.executors.protocol import WorkerConfig as Config
+from aiosched.executors.trust import TrustWindow
 
 _READ: Final = 65_536
 _MOST_FDS: Final = 64  # passed with one read
@@ -29,8 +32,8 @@ _OURS: Final = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})  # sig
 class Forkserver:
     """Forks workers on request. Single-threaded and blocking on purpose: forking stays safe."""
 
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
+    def __init__(self, control: socket.socket, trust: TrustWindow) -> None:
+        self._control, self._trust = control, trust
         self._config: Config | None = None
         self._workers: dict[int, int] = {}  # pid -> worker number
         self._wake_read, self._wake_write = os.pipe()
@@ -38,7 +41,7 @@ class Forkserver:
         os.set_blocking(self._wake_write, False)
 
     def serve(self) -> None:
-        """Work until the scheduler's side of the socket closes."""
+        """Work until the scheduler's side of the socket closes, or nobody can trust the scheduler to live."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         reader, sockets = FrameReader(), list[int]()
@@ -46,7 +49,9 @@ class Forkserver:
         poll.register(self._control, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poll.poll()}
+            ready = {fd for fd, _ in poll.poll(self._patience())}
+            if self._patience() == 0:
+                return
             if self._wake_read in ready:
                 os.read(self._wake_read, _READ)
                 self._reap()
@@ -74,6 +79,11 @@ class Forkserver:
             signal_group(pid, signal.SIGKILL)
         for pid in self._workers:
             os.waitpid(pid, 0)
+
+    def _patience(self) -> float | None:
+        """Milliseconds until the scheduler's attempts may be run by others; None while there is nothing to end."""
+        until = self._trust.until
+        return max(0.0, (until - time.monotonic()) * 1000) if until and self._workers else None
 
     def _fork(self, worker: int, is_async: bool, fd: int) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)  # the child must not run this process's handlers
@@ -104,6 +114,7 @@ class Forkserver:
             os.close(self._wake_read)
             os.close(self._wake_write)
             self._control.close()
+            self._trust.close()
             assert self._config is not None, "Setup comes first"
             if is_async:
                 from aiosched.executors.async_worker import run_worker
@@ -138,8 +149,8 @@ class Forkserver:
             return  # the scheduler is gone: the next read says so
 
 
-def main(fd: int) -> None:
-    """Serve on the inherited socket `fd`."""
+def main(fd: int, trust: int) -> None:
+    """Serve on the inherited socket `fd`, while the inherited file `trust` says that the scheduler lives."""
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -149,7 +160,7 @@ def main(fd: int) -> None:
 
     gc.collect()
     gc.freeze()
-    server = Forkserver(socket.socket(fileno=fd))
+    server = Forkserver(socket.socket(fileno=fd), TrustWindow(trust))
     try:
         server.serve()
     finally:
@@ -157,4 +168,4 @@ def main(fd: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

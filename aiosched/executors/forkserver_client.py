@@ -14,6 +14,7 @@ from typing import Protocol
 from aiosched.core.masking import KEY_VARIABLES
 from aiosched.executors.processes import describe_exit
 from aiosched.executors.protocol import Exited, Fork, Forked, FrameReader, Setup, Signal, WorkerConfig, frame
+from aiosched.executors.trust import TrustWindow
 
 _READ = 65_536
 
@@ -30,17 +31,18 @@ class ForkserverClient:
     """One forkserver process. It is started by exec, so the host process never forks itself, and
     its end is seen on its socket, so no signal handler is needed in the host."""
 
-    def __init__(self, config: WorkerConfig, listener: ForkserverListener) -> None:
+    def __init__(self, config: WorkerConfig, listener: ForkserverListener, trust: TrustWindow) -> None:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
         self._control, theirs = socket.socketpair()
+        passed = (theirs.fileno(), trust.descriptor)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "aiosched.executors.forkserver", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "aiosched.executors.forkserver", *map(str, passed)],
                 env={name: value for name, value in os.environ.items() if name not in KEY_VARIABLES},
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=passed,
                 start_new_session=True,
             )
         except BaseException:

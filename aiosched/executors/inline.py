@@ -159,6 +159,11 @@ class InlineExecutor:
         else:
             self._stop_attempt(attempt, grace, Outcome.FAILED, _ON_REQUEST)
 
+    def forget(self, triggers: Sequence[AttemptKey]) -> None:
+        """Stop triggers that wait elsewhere from now on."""
+        for key in triggers:
+            self._triggers.stop(key, kill=False)
+
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
         """None: they died with their process."""
         return []
@@ -330,6 +335,9 @@ class RegisteredDags:
             f"Process {os.getpid()} on {socket.gethostname()} does not know the DAG {run.dag_id!r}{known}: "
             "give every process with a scheduler on this database the same DAGs, or use the local executor."
         )
+
+    def forget(self, run: RunInfo) -> None:
+        """What this process was given stays as it is."""
 
 
 class BlockingServices:

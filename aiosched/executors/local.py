@@ -37,6 +37,7 @@ from aiosched.executors.protocol import Ask, Call, Ended, Fired, Reply, WorkerCo
 from aiosched.executors.runner import timeout_reason
 from aiosched.executors.start_notices import StartNotices
 from aiosched.executors.trigger_desk import TriggerDesk
+from aiosched.executors.trust import TrustWindow
 from aiosched.executors.worker_link import WorkerLink
 
 __all__ = ["LocalExecutor", "LocalOptions"]
@@ -76,6 +77,7 @@ class LocalExecutor:
         self._hostname = socket.gethostname()
         self._links: dict[int, WorkerLink] = {}  # every worker whose end has not been dealt with
         self._forkserver: ForkserverClient | None = None
+        self.trust = TrustWindow()  # whoever keeps a lease writes there until when it lasts
         self._idle: list[WorkerLink] = []  # plain workers without work, the last used one last
         self._backlog: deque[Attempt] = deque()  # accepted, not yet sent
         self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
@@ -120,7 +122,7 @@ class LocalExecutor:
         self._loop = asyncio.get_running_loop()
         self._report, self._services = report, services
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
-        self._forkserver = ForkserverClient(self._config, self)
+        self._forkserver = ForkserverClient(self._config, self, self.trust)
         self._triggers = TriggerDesk(lambda: self._spawn(is_async=True, watches=True), report, self._hostname)
         self._started = True
 
@@ -147,6 +149,10 @@ class LocalExecutor:
         """
         if not self._triggers.cancel(attempt, _ON_REQUEST):
             self._stop_attempt(attempt, grace, Outcome.FAILED, _ON_REQUEST)
+
+    def forget(self, triggers: Sequence[AttemptKey]) -> None:
+        """Stop triggers that wait elsewhere from now on."""
+        self._triggers.forget(triggers)
 
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
         """None: worker processes die with their scheduler."""
@@ -206,7 +212,7 @@ class LocalExecutor:
         self._links[link.number] = link
         try:
             if self._forkserver is None:
-                self._forkserver = ForkserverClient(self._config, self)
+                self._forkserver = ForkserverClient(self._config, self, self.trust)
             ours = self._forkserver.fork(link.number, is_async=is_async)
         except OSError as error:  # no file descriptors or processes left
             link.exit, link.retiring = str(error), True

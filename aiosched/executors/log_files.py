@@ -3,7 +3,7 @@
     <logs>/dag_id=sales/run_id=manual__2026-.../task_id=load[/map_index=3]/attempt=1.log
     <logs>/dag_id=sales/run_id=manual__2026-.../callback=dag_failure/attempt=<its id>.log
 
-Pure path arithmetic and reading; who writes the files is logs.py. An attempt that said
+Path arithmetic, reading and removing; who writes the files is logs.py. An attempt that said
 nothing has no file.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ _ATTEMPT: Final = re.compile(r"^attempt=([0-9]+)\.log$")
 
 def log_folder(logs: Path, *, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Path:
     """The folder with the logs of all tries of a task instance. `map_index` is -1 for one that is not mapped."""
-    folder = logs / _part("dag_id", dag_id) / _part("run_id", run_id) / _part("task_id", task_id)
+    folder = _run_folder(logs, dag_id, run_id) / _part("task_id", task_id)
     return folder / f"map_index={map_index}" if map_index >= 0 else folder
 
 
@@ -30,7 +31,7 @@ def log_path(logs: Path, attempt: Attempt) -> Path:
     """The log file of `attempt`, whether it exists or not."""
     run, key = attempt.run, attempt.key
     if attempt.callback is not None:
-        folder = logs / _part("dag_id", run.dag_id) / _part("run_id", run.run_id)
+        folder = _run_folder(logs, run.dag_id, run.run_id)
         return folder / _part("callback", attempt.callback.kind) / f"attempt={attempt.callback.id}.log"
     folder = log_folder(logs, dag_id=run.dag_id, run_id=run.run_id, task_id=attempt.task_id, map_index=key.map_index)
     return folder / f"attempt={abs(key.try_number)}.log"  # that of a trigger is negated
@@ -57,6 +58,22 @@ def read_log(folder: Path, try_number: int, *, offset: int = 0) -> tuple[str, in
         return "", offset
     whole = fresh[: fresh.rfind(b"\n") + 1]
     return whole.decode("utf-8", "replace"), offset + len(whole)
+
+
+def count_logs(logs: Path, *, dag_id: str, run_id: str) -> int:
+    """How many log files the attempts and callbacks of a run have here."""
+    return sum(1 for _ in _run_folder(logs, dag_id, run_id).rglob("attempt=*.log"))
+
+
+def remove_logs(logs: Path, *, dag_id: str, run_id: str) -> int:
+    """Remove the log files of a run; returns how many there were. What cannot be removed stays."""
+    number = count_logs(logs, dag_id=dag_id, run_id=run_id)
+    shutil.rmtree(_run_folder(logs, dag_id, run_id), ignore_errors=True)
+    return number - count_logs(logs, dag_id=dag_id, run_id=run_id) if number else 0
+
+
+def _run_folder(logs: Path, dag_id: str, run_id: str) -> Path:
+    return logs / _part("dag_id", dag_id) / _part("run_id", run_id)
 
 
 def _part(name: str, value: str) -> str:

@@ -38,7 +38,7 @@ class LocalOptions:
         core = settings.core
         return cls(
             dags_folder=core.dags_folder.absolute(),
-            logs_folder=(settings.logs.folder or core.home / "logs").absolute(),
+            logs_folder=settings.logs_folder,
             slots=settings.executor.slots,
             async_slots=settings.executor.async_slots,
             isolation=settings.executor.isolation,

@@ -26,6 +26,7 @@ from weakref import WeakKeyDictionary
 from aiosched.authoring.context import build_context, current_context
 from aiosched.authoring.nesting import is_mapped_over, map_length, mapped_groups
 from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.previous_run import load_previous_run, task_names_previous_run
 from aiosched.authoring.rendering import render_label
 from aiosched.authoring.settings import defaults
 from aiosched.authoring.task_instance import TaskInstance
@@ -68,11 +69,14 @@ TimeLimit = Callable[[float, str], AbstractContextManager[None]]
 
 
 class DagUnavailable(AioschedError):
-    """The DAG or task of an attempt cannot be had in this process; the message is the attempt's reason."""
+    """The DAG or task of an attempt cannot be had in this process; the message is the attempt's reason.
 
-    def __init__(self, message: str, details: str | None = None) -> None:
+    `passing`: it may be there when the attempt is called again, as a file that is being replaced.
+    """
+
+    def __init__(self, message: str, details: str | None = None, *, passing: bool = False) -> None:
         super().__init__(message)
-        self.details = details
+        self.details, self.passing = details, passing
 
 
 class DagSource(Protocol):
@@ -84,6 +88,10 @@ class DagSource(Protocol):
 
     async def load(self, run: RunInfo) -> DAG:
         """Fetch it; raises DagUnavailable."""
+        ...
+
+    def forget(self, run: RunInfo) -> None:
+        """What was fetched for `run` does not fit: fetch it anew the next time."""
         ...
 
 
@@ -178,7 +186,11 @@ class Execution:
         dag = dags.cached(attempt.run) or await dags.load(attempt.run)
         task = dag.task_dict.get(attempt.task_id)
         if task is None:
-            raise DagUnavailable(f"The DAG {dag.dag_id!r} has no task {attempt.task_id!r} any more: it was changed.")
+            dags.forget(attempt.run)
+            file = attempt.run.file
+            where = "the DAG" if file is None else f"{file}: the DAG"
+            reason = f"{where} {dag.dag_id!r} has no task {attempt.task_id!r} any more, it was changed"
+            raise DagUnavailable(reason, passing=file is not None)
         self.task = task
         plan = plan_of(task)
         self._ti = ti = TaskInstance(attempt, task, self._services, self._blocking)
@@ -187,6 +199,8 @@ class Execution:
             if plan.references:
                 indexed = plan.reads_own_index and ti.map_index >= 0
                 await ti.prefetch(task.xcom_references(ti.map_index) if indexed else plan.references)
+            if plan.names_previous_run and attempt.is_async:
+                await load_previous_run(context)
             self.operator = operator = await self._render(task, context)
             context["task"] = ti.task = operator
             self._label(operator, context)
@@ -260,7 +274,8 @@ class Execution:
         """The report of an attempt that ended with `error`; runs on_kill and the callbacks that it asks for."""
         if isinstance(error, DagUnavailable):
             self._log("ERROR", str(error) if error.details is None else f"{error}\n{error.details}")
-            return self._report(Outcome.FAILED, reason=str(error), details=error.details)
+            missing = error.passing
+            return self._report(Outcome.FAILED, reason=str(error), details=error.details, dag_missing=missing)
         if self.stop_requested or isinstance(error, AttemptStopped):
             await self.kill()
             reason = str(error) if isinstance(error, AttemptStopped) else "was told to stop"
@@ -403,6 +418,7 @@ class Plan:
     references: Sequence[XComRef]
     reads_own_index: bool  # in a mapped group: which values it reads depends on the map index
     is_mapped_over: bool
+    names_previous_run: bool  # in its code; a coroutine gets those dates fetched before
     is_async: bool
     has_assets: bool
     has_on_kill: bool
@@ -424,6 +440,7 @@ def plan_of(task: BaseOperator) -> Plan:
             references=tuple(task.xcom_references()),
             reads_own_index=bool(mapped_groups(task)),
             is_mapped_over=is_mapped_over(task),
+            names_previous_run=task_names_previous_run(task),
             is_async=task.is_async,
             has_assets=bool(task.inlets or task.outlets),
             has_on_kill=type(task).on_kill is not BaseOperator.on_kill,

@@ -8,7 +8,7 @@ attempt's key.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 import msgspec
@@ -41,6 +41,11 @@ class TriggerDesk:
             return False
         self._tell(key, Outcome.FAILED, reason)
         return True
+
+    def forget(self, keys: Iterable[AttemptKey]) -> None:
+        """Stop triggers that wait elsewhere from now on, without a report and without their `on_kill`."""
+        for key in keys:
+            self._forget(key, kill=False)
 
     def fired(self, link: WorkerLink, number: int, report: Report) -> None:
         """A worker says how a trigger ended; one that was cancelled meanwhile does not count."""

@@ -130,6 +130,16 @@ def pool_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str
     ]
 
 
+def executor_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str]:
+    """A sentence for each executor that the scheduler does not have."""
+    missing = sorted({(name, dag.dag_id) for dag in dags for name in dag.executors if name not in known})
+    return [
+        f"DAG {dag_id!r} uses the executor {name!r}, which is not configured here (known is {', '.join(known)}): "
+        "its tasks wait until the setting executor.kind has it."
+        for name, dag_id in missing
+    ]
+
+
 def asset_warnings(dags: Sequence[ParsedDag], clashes: Sequence[Clash]) -> list[str]:
     """A sentence for each asset of `dags` of which another DAG says that it lies somewhere else."""
     ours = {dag.dag_id for dag in dags}

@@ -46,10 +46,9 @@ class Ending:
     answer_too_long: bool = False
 
 
-def become_supervisor() -> None:
-    """Prepare this process: inherit orphans, die with the parent, leave nothing behind."""
+def become_supervisor(parent: int) -> None:
+    """Prepare this process: inherit orphans, die with process `parent` that started it, leave nothing behind."""
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    parent = os.getppid()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the scheduler's; it tells us
     die_with_parent(parent, signal.SIGTERM)

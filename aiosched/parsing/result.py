@@ -56,6 +56,7 @@ class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
     is_paused_upon_creation: bool | None
     pools: tuple[str, ...]  # sorted
     references: tuple[AssetReference, ...] = ()  # what it says about assets
+    executors: tuple[str, ...] = ()  # that its tasks name, sorted
 
     @property
     def spec(self) -> DagSpec:
@@ -100,6 +101,7 @@ def parsed_dag(document: bytes, spec: DagSpec) -> ParsedDag:
         is_paused_upon_creation=spec.is_paused_upon_creation,
         pools=tuple(sorted({task.pool for task in spec.tasks})),
         references=asset_references(spec),
+        executors=tuple(sorted({task.executor for task in spec.tasks if task.executor is not None})),
     )
 
 

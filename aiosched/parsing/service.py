@@ -82,8 +82,10 @@ class Parser:
         clock: Clock | None = None,
         owns: Callable[[int], bool] = lambda _: True,
         on_change: Callable[[frozenset[str]], None] = lambda _: None,
+        executors: Collection[str] | None = None,
     ) -> None:
         self._settings = settings
+        self._executors = executors  # those of its scheduler; None: not known
         self._db = db
         self._clock = clock or SystemClock()
         self._owns = owns
@@ -328,6 +330,7 @@ class Parser:
                 now=self._clock.now(),
                 paused_at_creation=self._settings.core.dags_are_paused_at_creation,
                 present=self._present,
+                executors=self._executors,
             )
 
         try:

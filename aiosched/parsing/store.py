@@ -18,7 +18,15 @@ from aiosched.db import assets
 from aiosched.db import dags as rows
 from aiosched.db.engine import Connection
 from aiosched.errors import DatabaseError
-from aiosched.parsing.claims import Claim, Conflict, asset_warnings, assign, file_row, pool_warnings
+from aiosched.parsing.claims import (
+    Claim,
+    Conflict,
+    asset_warnings,
+    assign,
+    executor_warnings,
+    file_row,
+    pool_warnings,
+)
 from aiosched.parsing.result import ParsedFile, parsed_dag
 
 
@@ -38,10 +46,12 @@ async def store_results(
     now: datetime,
     paused_at_creation: bool,
     present: Collection[str] | None = None,
+    executors: Collection[str] | None = None,
 ) -> Stored:
     """Store the outcomes of different files; call it in a transaction.
 
-    `present` are all files that exist now: a DAG whose file is gone may be taken by another.
+    `present` are all files that exist now: a DAG whose file is gone may be taken by another. `executors`
+    are those that the scheduler has; None: not known.
     The number of statements does not depend on the number of files.
     """
     before = await rows.read_files(conn, [r.name for r in results])
@@ -74,7 +84,11 @@ async def store_results(
                 kept=[dag_id for dag_id, claim in claims.kept.items() if claim.file == result.name],
                 conflicts=claims.conflicts.get(result.name, ()),
                 previous=before.get(result.name),
-                warnings=[*pool_warnings(result.dags, pools), *asset_warnings(result.dags, clashes)],
+                warnings=[
+                    *pool_warnings(result.dags, pools),
+                    *(executor_warnings(result.dags, executors) if executors is not None else ()),
+                    *asset_warnings(result.dags, clashes),
+                ],
             )
             for result in results
         ],

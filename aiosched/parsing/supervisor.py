@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import multiprocessing
 import os
 import pkgutil
 import time
@@ -51,7 +52,8 @@ def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     note_preloaded()
     _limits = limits
     use_defaults(defaults)
-    become_supervisor()
+    parent = multiprocessing.parent_process()  # not getppid(): it may have died while we imported
+    become_supervisor(parent.pid if parent is not None and parent.pid is not None else os.getppid())
     os.nice(5)  # deciding and running tasks comes first
     gc.collect()
     gc.freeze()  # children share these pages

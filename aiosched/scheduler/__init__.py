@@ -5,7 +5,9 @@ The service
     incarnation.py  a lease and its sessions               lease.py          the lease on its thread
     session.py      what the loops share                   ownership.py      who owns which partitions
     attempts.py     what the executor was given            pulse.py          how loops rest and wake; timers
+    beginnings.py   attempts that do not begin
     metrics.py      figures                                events.py         what listeners are told
+    garbage.py      Python's collector, told less often
     executor_choice.py  from the settings to an executor   retention.py      old history goes
 
 What is held in memory
@@ -14,7 +16,7 @@ What is held in memory
     past.py, followers.py  the run before, and its news    desk.py           what decisions need of a session
 
 The three loops, each a decision and its shell
-    due_runs.py, run_creation.py, new_runs.py  which runs exist
+    due_runs.py, run_creation.py, new_runs.py  which runs exist; queued_runs.py  and which wait
     evaluation.py                              what reports and timers mean
     claiming.py, enqueueing.py                 who gets a slot
     batch.py, journal.py                       the group commit

@@ -77,6 +77,13 @@ class Actions:
         """Set a run to success or failed with all that is unfinished in it, or queue it again (28.5)."""
         await self.request("mark_run", dag_id, {"run_id": run_id, "state": str(state)})
 
+    async def set_note(
+        self: _Asking, dag_id: str, run_id: str, note: str, *, task_id: str | None = None, map_index: int | None = None
+    ) -> None:
+        """Put a note of at most 1,000 characters on a run, or on one of its task instances; an empty one removes it."""
+        args = {"run_id": run_id, "note": note, "task_id": task_id, "map_index": map_index}
+        await self.request("set_note", dag_id, args)
+
     async def backfill(
         self: _Asking,
         dag_id: str,

@@ -53,7 +53,7 @@ async def create_asset_runs(session: Session, now: datetime) -> None:
         await _forget(session, left)
     ready = [dag for dag_id, dag in dags.items() if why_not_triggered(status_of(dag), queue[dag_id], aliases) is None]
     planned = [c for dag in ready if (c := run_by_assets(dag, now)) is not None]  # until the rows are locked
-    for chunk in chunks(planned):
+    for chunk in chunks(planned, session.settings.scheduler.max_dagruns_to_create_per_loop):
         await _create(session, [creation.dag for creation in chunk], now)
 
 
@@ -86,6 +86,7 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
             ],
         )
         await statements.drop_queue(conn, seen)
+    session.broadcast.runs(key for key in keys if key is not None)
     hold(session, creations, keys, now)
 
 

@@ -12,21 +12,24 @@ All runs of a backfill are created at once, queued, and start under its own limi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from aiosched.core.backfills import Fate, PlannedDate, plan_backfill, rerun_of
+from aiosched.core.backfills import Fate, PlannedDate, Rerun, plan_backfill, rerun_of
+from aiosched.core.board import Board
 from aiosched.core.params import resolve_params
 from aiosched.core.run_creation import automated_run, backfill_runs, tasks_of_run
-from aiosched.core.states import RunType
+from aiosched.core.states import RunState, RunType
+from aiosched.core.timetables.base import NextRun
 from aiosched.db import backfills as statements
 from aiosched.db.backfills import Backfill
 from aiosched.db.inbox import Command, CommandResult, answer_commands
 from aiosched.errors import NotFound, Refused
-from aiosched.scheduler.holdings import OwnedDag
+from aiosched.scheduler.holdings import Holdings, OwnedDag
 from aiosched.scheduler.new_runs import Creation, hold, store
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.stored_runs import clear_whole_runs, settle
@@ -36,53 +39,91 @@ DEFAULT_MAX_ACTIVE_RUNS: Final = 10
 
 async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any] | None:
     """Plan the dates; unless it is a dry run, store the backfill with all its runs and the answer at once."""
-    args, now, spec = command.args, session.clock.now(), dag.version.spec
-    first, final = _instant(args["from"]), _instant(args["to"])
-    backwards = bool(args.get("backwards"))
-    limit = int(args.get("max_active_runs", DEFAULT_MAX_ACTIVE_RUNS))
-    if limit < 1:
-        raise Refused(f"A backfill with max_active_runs={limit} would never run; give it 1 or more.")
-    conf = dict(args.get("conf") or {})
-    resolve_params(spec.params, conf)
-    rerun = rerun_of(str(args.get("rerun") or "missing"))
-    runs = backfill_runs(spec, first, final, now=now, backwards=backwards)
+    args, now = command.args, session.clock.now()
+    wish = wish_of(args)
+    runs = dates_of(dag, wish, now)
     async with session.db.acquire() as conn:
         existing = await statements.existing_runs(conn, dag.row.dag_id, [run.logical_date for run in runs])
-    past = any(task.depends_on_past for task in spec.tasks)
-    states = {date: run.state for date, run in existing.items()}
-    dates = plan_backfill(runs, states, rerun, depends_on_past=past)
-    shown = [{"logical_date": d.run.logical_date.isoformat(), "fate": d.fate} for d in dates]
+    dates = fates_of(dag, wish, runs, {date: run.state for date, run in existing.items()})
     if args.get("dry_run"):
-        return {"id": None, "dates": shown}
-    document = msgspec.json.encode(conf).decode()
+        return {"id": None, "dates": shown(dates)}
+    document = msgspec.json.encode(wish.conf).decode()
     async with session.writer.transaction() as transaction:
         conn = transaction.conn
         number = await statements.insert_backfill(
             conn,
             dag_id=dag.row.dag_id,
             partition=dag.row.partition,
-            first=first,
-            final=final,
-            max_active_runs=limit,
-            backwards=backwards,
-            rerun=rerun,
+            first=wish.first,
+            final=wish.final,
+            max_active_runs=wish.max_active_runs,
+            backwards=wish.backwards,
+            rerun=wish.rerun,
             conf=document,
         )
-        creations = [_creation(dag, date, number, conf) for date in dates if date.fate is Fate.CREATE]
+        creations = [creation_of(dag, date, number, wish.conf) for date in dates if date.fate is Fate.CREATE]
         keys = await store(session, conn, creations, now)
         again = [(existing[d.run.logical_date].id, d.order or 0) for d in dates if d.fate is Fate.RERUN]
         if again:
-            await statements.take_runs(conn, number, again, document if conf else None)
+            await statements.take_runs(conn, number, again, document if wish.conf else None)
         cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
-        answer = CommandResult("applied", {"id": number, "dates": shown})
+        answer = CommandResult("applied", {"id": number, "dates": shown(dates)})
         await answer_commands(conn, [(command.id, answer)], incarnation=session.incarnation)
-    dag.backfills[number] = Backfill(number, dag.row.dag_id, limit, is_paused=False)
+    dag.backfills[number] = Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False)
+    session.broadcast.runs(key for key in keys if key is not None)
     hold(session, creations, keys, now)
     settle(session, dag, cleared)
     return None
 
 
-def _creation(dag: OwnedDag, date: PlannedDate, backfill: int, conf: Mapping[str, Any]) -> Creation:
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a request for a backfill asks for."""
+
+    first: datetime
+    final: datetime
+    rerun: Rerun
+    max_active_runs: int
+    backwards: bool
+    conf: dict[str, Any]
+
+
+def wish_of(args: Mapping[str, Any]) -> Wish:
+    """Read the arguments of a request. Raises Refused for a limit under which nothing would run."""
+    limit = int(args.get("max_active_runs", DEFAULT_MAX_ACTIVE_RUNS))
+    if limit < 1:
+        raise Refused(f"A backfill with max_active_runs={limit} would never run; give it 1 or more.")
+    return Wish(
+        _instant(args["from"]),
+        _instant(args["to"]),
+        rerun_of(str(args.get("rerun") or "missing")),
+        limit,
+        bool(args.get("backwards")),
+        dict(args.get("conf") or {}),
+    )
+
+
+def dates_of(dag: OwnedDag, wish: Wish, now: datetime) -> list[NextRun]:
+    """The dates of a backfill in the order in which they run. Raises Refused, or ParamError for its conf."""
+    resolve_params(dag.version.spec.params, wish.conf)
+    return backfill_runs(dag.version.spec, wish.first, wish.final, now=now, backwards=wish.backwards)
+
+
+def fates_of(
+    dag: OwnedDag, wish: Wish, runs: Sequence[NextRun], existing: Mapping[datetime, RunState]
+) -> list[PlannedDate]:
+    """What happens at each date; `existing` are the states of the runs that are there. Raises Refused."""
+    past = any(task.depends_on_past for task in dag.version.spec.tasks)
+    return plan_backfill(runs, existing, wish.rerun, depends_on_past=past)
+
+
+def shown(dates: Iterable[PlannedDate]) -> list[dict[str, Any]]:
+    """The dates as the answer shows them."""
+    return [{"logical_date": date.run.logical_date.isoformat(), "fate": date.fate} for date in dates]
+
+
+def creation_of(dag: OwnedDag, date: PlannedDate, backfill: int, conf: Mapping[str, Any]) -> Creation:
+    """The run that a backfill makes at a date; it waits for its turn."""
     planned = automated_run(date.run, RunType.BACKFILL)
     tasks = tasks_of_run(dag.version.spec, planned)
     return Creation(dag, planned, tasks, "backfill", dict(conf), starts=False, backfill=(backfill, date.order or 0))
@@ -97,7 +138,7 @@ async def resume_backfill(session: Session, dag: OwnedDag, command: Command) -> 
 
 
 async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paused: bool) -> dict[str, Any]:
-    backfill = _find(dag, command)
+    backfill = find_backfill(dag, int(command.args["id"]))
     async with session.writer.transaction() as transaction:
         await statements.pause_backfill(transaction.conn, backfill.id, is_paused)
     backfill.is_paused = is_paused
@@ -107,7 +148,7 @@ async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paus
 
 async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
     """Its queued runs fail, running ones go on (29.1)."""
-    backfill = _find(dag, command)
+    backfill = find_backfill(dag, int(command.args["id"]))
     async with session.writer.transaction() as transaction:
         failed = set(await statements.cancel_backfill(transaction.conn, backfill.id, session.clock.now()))
     for run in [run for run in dag.queued if run.key in failed]:
@@ -119,10 +160,7 @@ async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> 
 
 async def complete_backfills(session: Session, now: datetime) -> None:
     """Note the end of backfills whose runs are all over. Call it with `session.books` held."""
-    over = [b for dag in session.holdings.dags.values() if dag.backfills for b in dag.finished_backfills()]
-    if over:  # not before the end of their last runs is stored
-        ending = {board.run.backfill_id for board in session.ending()}
-        over = [backfill for backfill in over if backfill.id not in ending]
+    over = over_now(session.holdings, session.ending())
     if not over:
         return
     async with session.writer.transaction() as transaction:
@@ -132,8 +170,17 @@ async def complete_backfills(session: Session, now: datetime) -> None:
         del session.holdings.dags[backfill.dag_id].backfills[backfill.id]
 
 
-def _find(dag: OwnedDag, command: Command) -> Backfill:
-    number = int(command.args["id"])
+def over_now(holdings: Holdings, ending: Iterable[Board]) -> list[Backfill]:
+    """The backfills whose runs are all over; `ending` are runs whose end is not stored yet."""
+    over = [b for dag in holdings.dags.values() if dag.backfills for b in dag.finished_backfills()]
+    if not over:
+        return over
+    unstored = {board.run.backfill_id for board in ending}
+    return [backfill for backfill in over if backfill.id not in unstored]
+
+
+def find_backfill(dag: OwnedDag, number: int) -> Backfill:
+    """An unfinished backfill of the DAG; raises NotFound."""
     found = dag.backfills.get(number)
     if found is None:
         raise NotFound(f"DAG {dag.row.dag_id!r} has no unfinished backfill {number}; see `aiosched backfill list`.")

@@ -36,6 +36,9 @@ class Batch:
     started: list[Board] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     answers: list[tuple[int, CommandResult]] = field(default_factory=list)  # to requests, by their id
+    demands: dict[str, str | None] = field(default_factory=dict)  # by pool, what it is to say of us (db/demands.py)
+    wake: set[int] = field(default_factory=set)  # incarnations that slots were left to
+    heard: list[int] = field(default_factory=list)  # rows of reports of other schedulers, done with
     asset_events: list[NewEvent] = field(default_factory=list)
     consumers: frozenset[int] = frozenset()  # partitions of the DAGs that these events were queued for
     deferrals: list[DeferralRow] = field(default_factory=list)
@@ -52,7 +55,7 @@ class Batch:
     def needs_transaction(self) -> bool:
         """Whether it takes more than the one hot statement."""
         rows = self.expanded or self.created or self.tries or self.xcoms or self.forget_xcoms
-        waits = self.deferrals or self.undeferred or self.deadlines or self.kept
+        waits = self.deferrals or self.undeferred or self.deadlines or self.kept or self.heard or self.demands
         return bool(rows or waits or self.callbacks or self.failing or self.answers or self.asset_events)
 
     @property

@@ -13,6 +13,7 @@ from datetime import datetime
 from aiosched.core.messages import Executor
 from aiosched.core.slots import ExecutorRoom, PoolRoom, Room
 from aiosched.db.journal import PoolRow
+from aiosched.executors.team import members_of
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.holdings import Holdings
 
@@ -24,14 +25,22 @@ def room_of(
 
     `open` is how many attempts this scheduler may still take of its `parallelism`.
     """
-    room = ExecutorRoom(executor.name, executor.open_slots, executor.open_async_slots)
+    executors: dict[str | None, ExecutorRoom] = {}
+    for name, member in members_of(executor).items():
+        room = ExecutorRoom(name, member.open_slots, member.open_async_slots)
+        executors.setdefault(None, room)
+        executors[name] = room
     return Room(
         pools={
-            name: PoolRoom(row.slots, row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0)
+            name: PoolRoom(
+                row.slots,
+                row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0,
+                row.include_deferred,
+            )
             for name, row in pools.items()
             if row is not None
         },
-        executors={None: room, executor.name: room},
+        executors=executors,
         open=open,
         parallelism=parallelism,
     )
@@ -46,8 +55,12 @@ def claim(
     """
     claimed = []
     if len(holdings.waiting):  # where nothing is open, too: those who wait learn why
-        for candidate in holdings.waiting.take(room).taken:
+        for candidate in holdings.waiting.take(room, now.timestamp()).taken:
             board, instance = holdings.get(candidate.key)
+            if candidate.defers:
+                board.defer(instance, now)
+                holdings.absorb(board)
+                continue
             board.grant(instance, now, incarnation)
             holdings.dirty[board] = None
             claimed.append((board, instance))

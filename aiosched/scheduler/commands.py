@@ -7,7 +7,7 @@
     delete_dag   {}                                               -> {}
     emit_asset   {name, extra}  (of no DAG)                       -> {name, at}
 
-    clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py
+    clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py; set_note: see notes.py
 
 A verb either does what it says, or is refused with {"error": …}. The answer is stored in the
 transaction that stores what the verb did (a verb that can be repeated without harm may be
@@ -37,6 +37,7 @@ from aiosched.scheduler.due_runs import asked_for
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.scheduler.loading import plan_next, set_paused
 from aiosched.scheduler.new_runs import create
+from aiosched.scheduler.notes import set_note
 from aiosched.scheduler.session import Session
 
 logger = logging.getLogger(__name__)
@@ -198,6 +199,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "clear": clearing.clear,
         "mark_tasks": clearing.mark_tasks,
         "mark_run": clearing.mark_run,
+        "set_note": set_note,
         "backfill_create": backfills.create_backfill,
         "backfill_pause": backfills.pause_backfill,
         "backfill_resume": backfills.resume_backfill,

@@ -10,7 +10,7 @@ Source: the semantics reference, sections 23.4 and 23.5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -37,21 +37,33 @@ async def plan_deadlines(
 ) -> None:
     """Write the deadlines of (run key, DAG, partition, logical date), in the transaction that creates these runs."""
     averages: dict[tuple[str, int], timedelta | None] = {}
-    rows = []
-    for key, spec, partition, logical_date in runs:
+    for spec in {spec.dag_id: spec for _, spec, _, _ in runs}.values():
         for index, deadline in enumerate(spec.deadlines):
-            average = None
             if deadline.reference == AVERAGE_RUNTIME:
-                if (spec.dag_id, index) not in averages:
-                    averages[spec.dag_id, index] = await statements.average_runtime(
-                        conn, spec.dag_id, max_runs=deadline.max_runs, min_runs=least_runs(deadline)
-                    )
-                average = averages[spec.dag_id, index]
-            at = deadline_time(deadline, now=now, logical_date=logical_date, queued_at=now, average=average)
-            if at is not None:
-                rows.append(DeadlineRow(key, index, partition, at))
+                averages[spec.dag_id, index] = await statements.average_runtime(
+                    conn, spec.dag_id, max_runs=deadline.max_runs, min_runs=least_runs(deadline)
+                )
+    rows = [row for run in runs for row in deadlines_of(*run, now, averages)]
     await statements.store_deadlines(conn, rows)
     watch_deadlines(session, rows)
+
+
+def deadlines_of(
+    key: int,
+    spec: DagSpec,
+    partition: int,
+    logical_date: datetime | None,
+    now: datetime,
+    averages: Mapping[tuple[str, int], timedelta | None],
+) -> list[DeadlineRow]:
+    """The deadlines of a run that is created now; `averages` are the DAG's usual durations by (DAG id, index)."""
+    rows = []
+    for index, deadline in enumerate(spec.deadlines):
+        average = averages.get((spec.dag_id, index))
+        at = deadline_time(deadline, now=now, logical_date=logical_date, queued_at=now, average=average)
+        if at is not None:
+            rows.append(DeadlineRow(key, index, partition, at))
+    return rows
 
 
 def moved_deadlines(run: Run, spec: DagSpec, partition: int) -> list[DeadlineRow]:
@@ -93,14 +105,16 @@ async def fire_deadlines(session: Session) -> float | None:
     if due:
         async with session.writer.transaction() as transaction:
             missed = await statements.mark_missed(transaction.conn, due, now)
-            requests = [
-                NewCallback(partition, "deadline", dag_id, run, deadline_index=index, reason="deadline_missed")
-                for run, index, partition, dag_id in missed
-            ]
+            requests = [missed_callback(partition, dag_id, run, index) for run, index, partition, dag_id in missed]
             stored = await insert_callbacks(transaction.conn, requests) if requests else {}
         session.outbox.waiting.update(stored)
     earliest = deadlines.earliest
     return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+
+
+def missed_callback(partition: int, dag_id: str, run: int, index: int) -> NewCallback:
+    """What is asked for when a deadline of a run (by its key) is missed."""
+    return NewCallback(partition, "deadline", dag_id, run, deadline_index=index, reason="deadline_missed")
 
 
 def _kept_but_not_stored(session: Session) -> set[int]:

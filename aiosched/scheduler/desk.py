@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from aiosched.clock import Clock
-from aiosched.core.board import Board, Instance
+from aiosched.core.board import Board, Instance, Run
 from aiosched.scheduler.holdings import Holdings
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.pulse import Pulse
@@ -28,8 +28,13 @@ class Desk(Protocol):
     holdings: Holdings
     creation: Pulse
     evaluation: Pulse
+    enqueueing: Pulse
     unsent: list[tuple[Board, Instance]]
 
     def absorb(self, board: Board) -> None:
         """Take over a board's effects."""
+        ...
+
+    def on_run_end(self, run: Run, /) -> None:
+        """A run has ended outside the journal."""
         ...

@@ -70,20 +70,26 @@ def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> li
         dag = holdings.dags.get(dag_id)
         if dag is None or not dag.queued:
             continue
+        limits, running = _limits(dag), Counter(run.backfill_id for run in dag.under_way())
+        first = [
+            run
+            for group in dag.queued.groups()
+            for run in dag.queued.first(group, max(limits[group] - running[group], 0), now)
+        ]
         decision = runs_to_start(
-            dag.queued,
+            first,
             now=now,
-            limits=_limits(dag),
-            running=Counter(run.backfill_id for run in dag.under_way()),
+            limits=limits,
+            running=running,
             blocked="the DAG is paused" if dag.row.is_paused else None,
             paused_backfills=[backfill.id for backfill in dag.backfills.values() if backfill.is_paused],
-            backfill_order={run.key: run.backfill_order or 0 for run in dag.queued if run.backfill_id is not None},
+            backfill_order={run.key: run.backfill_order or 0 for run in first if run.backfill_id is not None},
         )
         for run in decision.started:
             dag.queued.remove(run)
             dag.starting.add(run.key)
             starting.append(run)
-        for run in dag.queued:
+        for run in first:
             if run.run_after > now:
                 holdings.due_runs.add(run.run_after, dag_id)
     return starting
@@ -92,7 +98,7 @@ def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> li
 def _limits(dag: OwnedDag) -> dict[int | None, int]:
     """How many runs may run, by backfill (None: of none). Cleared runs of a backfill that is over go by the DAG's."""
     limit = active_runs_limit(dag.version.spec)
-    groups: dict[int | None, int] = dict.fromkeys((run.backfill_id for run in dag.queued), limit)
+    groups: dict[int | None, int] = dict.fromkeys(dag.queued.groups(), limit)
     return groups | {None: limit} | {backfill.id: backfill.max_active_runs for backfill in dag.backfills.values()}
 
 

@@ -21,7 +21,7 @@ _POOL_RETRY: Final = 0.5  # seconds until a pool that others may have left is lo
 async def enqueue(session: Session) -> float | None:
     """One pass; returns how long to rest before the next without news."""
     holdings = session.holdings
-    news = holdings.dirty or holdings.ended or holdings.answers or holdings.room_changed
+    news = holdings.dirty or holdings.ended or holdings.answers or holdings.heard or holdings.room_changed
     if not news and _rest(session) is None:
         return None
     started = time.perf_counter()
@@ -39,13 +39,7 @@ async def enqueue(session: Session) -> float | None:
 async def _decide(session: Session, transaction: Transaction) -> Batch:
     """Choose under lock and collect. No await stands between the choice and the collected batch."""
     holdings = session.holdings
-    while True:  # news that came during the lock may touch another pool
-        keeping = {name for name, pool in transaction.pools.items() if pool is not None and pool.include_deferred}
-        freed = holdings.slots_given_back(keeping)
-        unknown = (freed.keys() | set(holdings.waiting.pools())) - transaction.pools.keys()
-        if not unknown:
-            break
-        await transaction.look_at_pools(unknown)
+    keeping, freed = await look_at_pools(session, transaction, claims=True)
     room = room_of(
         transaction.pools,
         freed,
@@ -54,7 +48,35 @@ async def _decide(session: Session, transaction: Transaction) -> Batch:
         parallelism=session.parallelism,
     )
     now = session.clock.now()
-    return claim(holdings, room, now, incarnation=session.incarnation, include_deferred=keeping)
+    if not transaction.shared:
+        return claim(holdings, room, now, incarnation=session.incarnation, include_deferred=keeping)
+    courtesy, seconds = session.courtesy, now.timestamp()
+    rows = {name: row for name, row in transaction.pools.items() if row is not None}
+    rivals = {name: courtesy.rivals(name, row, seconds) for name, row in rows.items()}
+    for name, pool in room.pools.items():
+        pool.rivals = list(rivals[name])
+    batch = claim(holdings, room, now, incarnation=session.incarnation, include_deferred=keeping)
+    waiting = holdings.waiting
+    batch.demands = courtesy.changes(waiting.demands(room, seconds), rows, seconds, served=waiting.served)
+    batch.wake = courtesy.winners(room.pools, rivals, seconds)
+    return batch
+
+
+async def look_at_pools(session: Session, transaction: Transaction, *, claims: bool) -> tuple[set[str], dict[str, int]]:
+    """Know the pools that the next batch touches; those that include deferred tasks, and the slots that it gives back.
+
+    With `claims` those that tasks wait for, or have just waited for, too. No await stands between the
+    last look and the return.
+    """
+    holdings = session.holdings
+    while True:  # news that came during the lock may touch another pool
+        keeping = {name for name, pool in transaction.pools.items() if pool is not None and pool.include_deferred}
+        freed = holdings.slots_given_back(keeping)
+        wanted = {*holdings.waiting.pools(), *session.courtesy.told} if claims else set()
+        unknown = (freed.keys() | wanted) - transaction.pools.keys()
+        if not unknown:
+            return keeping, freed
+        await transaction.look_at_pools(unknown)
 
 
 def _rest(session: Session) -> float | None:

@@ -11,10 +11,12 @@ import logging
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.board import Board
 from aiosched.core.deferral import is_trigger
 from aiosched.core.messages import Outcome, Report
 from aiosched.core.states import RunState
 from aiosched.scheduler.asset_events import events_of
+from aiosched.scheduler.beginnings import look_at_queue
 from aiosched.scheduler.desk import Desk
 
 logger = logging.getLogger(__name__)
@@ -26,6 +28,7 @@ async def evaluate(session: Desk) -> float | None:
     """One pass; returns how long to rest: until the next timer, or 0 while reports wait."""
     now = session.clock.now()
     holdings = session.holdings
+    look_at_queue(session, now)
     _apply_reports(session, now)
     _wake_due(session, now)
     while holdings.to_evaluate:  # what happens in one run may concern the next one
@@ -35,8 +38,8 @@ async def evaluate(session: Desk) -> float | None:
             session.absorb(board)
     if session.attempts.reports:
         return 0.0
-    earliest = holdings.timers.earliest
-    return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+    instants = [i for i in (holdings.timers.earliest, session.attempts.beginnings.look_at) if i is not None]
+    return max((min(instants) - session.clock.now()).total_seconds(), 0.001) if instants else None
 
 
 def _apply_reports(session: Desk, now: datetime) -> None:
@@ -53,7 +56,10 @@ def _apply_reports(session: Desk, now: datetime) -> None:
 def _apply(session: Desk, report: Report, now: datetime) -> None:
     holdings = session.holdings
     board = holdings.boards.get(report.key.run)
-    if board is None or not board.apply(report, now):
+    if report.inbox_id is not None:
+        holdings.heard.append(report.inbox_id)
+        session.enqueueing.wake()
+    if board is None or _is_of_an_earlier_call(board, report) or not board.apply(report, now):
         session.metrics.stale_reports += 1
         logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
         return
@@ -66,6 +72,12 @@ def _apply(session: Desk, report: Report, now: datetime) -> None:
         holdings.asset_events.extend(events_of(report, board.run.dag_id, now))
     holdings.applied.append(report)
     holdings.to_evaluate[board] = None
+
+
+def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
+    """Whether another scheduler tells (once more, when it could not know that we had heard) what is over already."""
+    instance = board.find(report.key.task_index, report.key.map_index)
+    return report.ran_by is not None and (instance is None or instance.queued_by != report.ran_by)
 
 
 def _wake_due(session: Desk, now: datetime) -> None:

@@ -1,22 +1,56 @@
-"""From the settings to an executor."""
+"""From the settings, or from what an application gives, to the executor of a scheduler.
+
+Other packages add kinds by an entry point of the group `aiosched.executors`: its name is the
+kind, its object a function that makes an executor from the settings. See docs/executors.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from aiosched.config import Settings
+from aiosched.config import EXECUTOR_PLUGINS, Settings
 from aiosched.core.messages import Executor
-from aiosched.errors import ConfigError
+from aiosched.errors import AioschedError, ConfigError
+from aiosched.executors.team import Team
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
 
+Choice = str | Executor | Sequence[str | Executor] | Mapping[str, str | Executor]
+
+
+def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
+    """The executor for a choice: kinds (`"local,inline"`), objects, a sequence of these, or a mapping from names.
+
+    Of several the first is the default, and tasks name the others. `dags` are those that
+    the process registers. Raises ConfigError.
+    """
+    if isinstance(choice, str):
+        choice = [kind.strip() for kind in choice.split(",")]
+    if isinstance(choice, Mapping):
+        named = {name: _made(one, settings, dags) for name, one in choice.items()}
+        return Team(_not_empty(named))
+    if not isinstance(choice, Sequence):
+        return choice
+    made = [_made(one, settings, dags) for one in choice]
+    if len(made) == 1:
+        return made[0]
+    members: dict[str, Executor] = {}
+    for executor in made:
+        if executor.name in members:
+            raise ConfigError(
+                f"Two executors are called {executor.name!r}: "
+                "give them different names by a mapping, executor={'one': …, 'other': …}."
+            )
+        members[executor.name] = executor
+    return Team(_not_empty(members))
+
 
 def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
-    """The executor of this name. `dags` are those that the process registers; the others come from files."""
+    """The executor of this kind. `dags` are those that the process registers; the others come from files."""
     core, executor = settings.core, settings.executor
-    logs_folder = (settings.logs.folder or core.home / "logs").absolute()
     if kind == "local":
         if dags:
             raise ConfigError(
@@ -34,10 +68,38 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
             dags or FileDags.of(settings),
             slots=executor.slots,
             async_slots=executor.async_slots,
-            logs_folder=logs_folder,
+            logs_folder=settings.logs_folder,
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
             max_map_length=core.max_map_length,
             cleanup_time=core.killed_task_cleanup_time,
         )
-    raise ConfigError(f"There is no executor {kind!r}: use 'local' (worker processes) or 'inline' (this process).")
+    return _plugin(kind, settings)
+
+
+def _plugin(kind: str, settings: Settings) -> Executor:
+    found = entry_points(group=EXECUTOR_PLUGINS)
+    if kind not in found.names:
+        others = "".join(f", {name!r}" for name in sorted(found.names))
+        raise ConfigError(
+            f"There is no executor {kind!r}: use 'local' (worker processes), 'inline' (this process){others}, "
+            "or install the package that has it."
+        )
+    try:
+        executor: Executor = found[kind].load()(settings)
+    except AioschedError:
+        raise
+    except Exception as error:
+        where = found[kind].value
+        raise ConfigError(f"The executor {kind!r} ({where}) cannot be made: {type(error).__name__}: {error}") from error
+    return executor
+
+
+def _made(one: str | Executor, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
+    return make_executor(one, settings, dags) if isinstance(one, str) else one
+
+
+def _not_empty(members: Mapping[str, Executor]) -> Mapping[str, Executor]:
+    if not members:
+        raise ConfigError("A scheduler needs an executor: 'inline', 'local', or an object.")
+    return members

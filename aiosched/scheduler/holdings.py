@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -40,6 +39,7 @@ from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.deadlines import moved_deadlines
 from aiosched.scheduler.followers import Followers
 from aiosched.scheduler.pulse import Timers
+from aiosched.scheduler.queued_runs import QueuedRuns
 
 _TICK: Final = timedelta(microseconds=1)
 
@@ -55,7 +55,7 @@ class OwnedDag:
     last: DataInterval | None = None  # interval of the latest automated run
     next_run: NextRun | None = None
     on_calendar: datetime | None = None  # the instant of its entry among the due runs
-    queued: deque[Run] = field(default_factory=deque)  # runs that wait to start, oldest first
+    queued: QueuedRuns = field(default_factory=QueuedRuns)  # runs that wait to start
     starting: set[int] = field(default_factory=set)  # their keys, while their rows are read
     running: dict[int, Board] = field(default_factory=dict)
     ending: dict[int, Board] = field(default_factory=dict)  # over in memory, and not yet in the database
@@ -71,12 +71,12 @@ class OwnedDag:
         """The backfills none of whose runs is queued, starting or running."""
         if self.starting:
             return []
-        active = {run.backfill_id for run in self.queued} | {run.backfill_id for run in self.under_way()}
+        active = self.queued.groups() | {run.backfill_id for run in self.under_way()}
         return [backfill for backfill in self.backfills.values() if backfill.id not in active]
 
     def active_runs(self) -> int:
         """Queued and running runs that count for `max_active_runs` (14.3): backfills do not."""
-        return sum(run.backfill_id is None for run in (*self.under_way(), *self.queued))
+        return sum(run.backfill_id is None for run in self.under_way()) + self.queued.count(None)
 
     def under_way(self) -> list[Run]:
         """The runs that are running as far as the database knows."""
@@ -110,6 +110,8 @@ class Holdings:
         self.ended: list[Board] = []  # reached their end, not committed yet
         self.begun: list[Board] = []
         self.answers: list[tuple[int, CommandResult]] = []
+        self.heard: list[int] = []  # reports of other schedulers that are applied or dropped, by their rows
+        self.elsewhere: set[int] = set()  # other incarnations that run, or ran, attempts of ours
         self.asset_events: list[NewEvent] = []  # of tasks whose success is not committed yet
         self.asset_news: set[int] = set()  # partitions with events that may make a run
 
@@ -201,6 +203,7 @@ class Holdings:
                 is_async=task.is_async,
                 executor=task.executor,
                 task=dag.room.tasks.get(task.task_id),
+                defers=board.begins_deferred(instance),
             )
         )
         self.room_changed = True
@@ -242,10 +245,11 @@ class Holdings:
             finished=self.ended,
             started=self.begun,
             answers=self.answers,
+            heard=self.heard,
             asset_events=self.asset_events,
         )
         self.asset_events = []
-        self.applied, self.cancelled, self.ended, self.begun, self.answers = [], [], [], [], []
+        self.applied, self.cancelled, self.ended, self.begun, self.answers, self.heard = [], [], [], [], [], []
         for board in self.dirty:
             self.collect_board(board, batch, include_deferred)
         self.dirty.clear()

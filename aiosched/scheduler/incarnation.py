@@ -14,15 +14,18 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from aiosched.db.demands import withdraw_demands
 from aiosched.db.engine import Connection, Database
 from aiosched.db.failures import is_retryable
 from aiosched.db.inbox import NEWS_CHANNEL, read_news
 from aiosched.db.ownership import View, release, set_draining
 from aiosched.errors import FencedOut, StaleRows
 from aiosched.scheduler.assets import look_at_assets
+from aiosched.scheduler.broadcast import tell_changes
 from aiosched.scheduler.commands import apply_commands
 from aiosched.scheduler.enqueueing import enqueue
 from aiosched.scheduler.evaluation import evaluate
+from aiosched.scheduler.handover import hear_lent, tend_lent
 from aiosched.scheduler.lease import Lease
 from aiosched.scheduler.loading import reload_dags
 from aiosched.scheduler.outbox import tend_outbox
@@ -31,6 +34,7 @@ from aiosched.scheduler.pulse import Pulse, run_loop
 from aiosched.scheduler.retention import retain
 from aiosched.scheduler.run_creation import create_runs
 from aiosched.scheduler.session import Session
+from aiosched.scheduler.triggers import sweep_triggers
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +66,10 @@ class Incarnation:
         self._lost |= view is None
         self._seen.wake()
 
+    def look(self) -> None:
+        """Look at the fleet now: there is something to tell it, or to do."""
+        self._lease.look()
+
     def stop(self) -> None:
         """End the loops after their present pass."""
         self._stopping = True
@@ -80,6 +88,7 @@ class Incarnation:
             try:
                 await session.journal.settle()
                 await session.writer.settle()
+                await _demand_nothing(session)
                 await self._run_loops(session)
             except Exception as error:
                 if self._lost or not self._lease.trusted() or _is_fenced(error):
@@ -102,6 +111,8 @@ class Incarnation:
                 ("enqueueing", enqueue, session.enqueueing),
                 ("callbacks and deadlines", tend_outbox, session.aside),
                 ("retention", retain, session.retention),
+                ("attempts for others", tend_lent, session.lending),
+                ("news for browsers", tell_changes, session.broadcast.pulse),
             )
             for name, step, pulse in loops:
                 group.create_task(_gated(session, step, pulse), name=name)
@@ -172,8 +183,14 @@ async def _listen(session: Session) -> None:
                     await reload_dags(session, changed or session.holdings.partitions)
                 while await apply_commands(session):
                     pass
+                if session.has_reports or (overdue and session.holdings.elsewhere):
+                    session.has_reports = False
+                    async with session.db.acquire() as reading:
+                        await hear_lent(session, reading, session.holdings.partitions)
             if overdue:
                 await look_at_assets(session)
+                async with session.books:
+                    await sweep_triggers(session)
             session.progress.set()
             return every
 
@@ -185,11 +202,24 @@ async def _listen(session: Session) -> None:
 
 def _hear(session: Session, payload: str) -> None:
     kind, partitions = read_news(payload)
+    if kind == "watch":
+        session.broadcast.wanted()
+        return
     if kind == "dags":
         session.changed_dags |= partitions or session.holdings.partitions
     elif kind == "assets":
         session.holdings.asset_news |= partitions or session.holdings.partitions
         session.creation.wake()
+    elif kind == "reports":
+        session.has_reports |= not partitions.isdisjoint(session.holdings.partitions)
+    elif kind == "slots":  # for which incarnations
+        if session.incarnation in partitions:
+            _look_at_pools_again(session)
+        return
+    elif kind == "attempts":
+        session.attempts.doubts_at = None
+        session.lending.wake()
+        return
     elif kind == "pools":
         _look_at_pools_again(session)
     session.news.wake()
@@ -200,6 +230,12 @@ def _look_at_pools_again(session: Session) -> None:
     if len(session.holdings.waiting):
         session.holdings.room_changed = True
         session.enqueueing.wake()
+
+
+async def _demand_nothing(session: Session) -> None:
+    """What an earlier session waited for is not known any more."""
+    async with session.db.acquire() as conn:
+        await withdraw_demands(conn, session.incarnation)
 
 
 def _raise_if_closed(conn: Connection) -> None:

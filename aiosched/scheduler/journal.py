@@ -15,10 +15,13 @@ from collections.abc import AsyncIterator, Collection
 
 from aiosched.db import journal as statements
 from aiosched.db.deadlines import pause_failing, prune, store_deadlines
+from aiosched.db.demands import store_demands
 from aiosched.db.engine import Connection, Database
 from aiosched.db.inbox import answer_commands
 from aiosched.db.journal import Backend, PoolRow
+from aiosched.db.keyring import Keyring
 from aiosched.db.outbox import insert_callbacks
+from aiosched.db.reports import delete_reports
 from aiosched.db.runs import copy_instances
 from aiosched.db.triggers import delete_deferrals, store_deferrals
 from aiosched.scheduler.asset_events import store_events
@@ -35,12 +38,20 @@ class Transaction:
     but instances, runs and pools is one statement, hence a transaction by itself.
     """
 
-    def __init__(self, conn: Connection, incarnation: int, pools: dict[str, PoolRow | None], *, shared: bool) -> None:
+    def __init__(
+        self,
+        conn: Connection,
+        incarnation: int,
+        pools: dict[str, PoolRow | None],
+        *,
+        shared: bool,
+        keyring: Keyring | None = None,
+    ) -> None:
         self.conn = conn
         self.pools = pools  # as known; None: does not exist
         self.is_open = False
         self._incarnation = incarnation
-        self._shared = shared
+        self.shared, self._keyring = shared, keyring
 
     async def begin(self) -> None:
         """Open it, unless it is open. Raises FencedOut when this scheduler was taken over."""
@@ -50,9 +61,9 @@ class Transaction:
 
     async def look_at_pools(self, names: Collection[str]) -> None:
         """Know the pools `names`; where other schedulers use them too, lock them to the end of the transaction."""
-        if self._shared:
+        if self.shared:
             await self.begin()
-        found = await statements.read_pools(self.conn, names, lock=self._shared)
+        found = await statements.read_pools(self.conn, names, lock=self.shared)
         self.pools.update({name: found.get(name) for name in names})
 
     async def write(self, batch: Batch) -> None:
@@ -76,7 +87,7 @@ class Transaction:
         if batch.undeferred:
             await delete_deferrals(self.conn, batch.undeferred)
         if batch.deferrals:
-            await store_deferrals(self.conn, batch.deferrals)
+            await store_deferrals(self.conn, batch.deferrals, self._keyring)
         if batch.callbacks:
             batch.outbox = await insert_callbacks(self.conn, batch.callbacks)
         if batch.deadlines:
@@ -85,6 +96,10 @@ class Transaction:
             await prune(self.conn, batch.kept)
         if batch.failing:
             batch.paused = await pause_failing(self.conn, batch.failing, incarnation=self._incarnation)
+        if batch.demands:
+            await store_demands(self.conn, self._incarnation, batch.demands)
+        if batch.heard:
+            await delete_reports(self.conn, batch.heard)
         if batch.answers:
             await answer_commands(self.conn, batch.answers, incarnation=self._incarnation)
 
@@ -92,8 +107,9 @@ class Transaction:
 class Journal:
     """Transactions of one scheduler incarnation, one at a time, on a connection of its own."""
 
-    def __init__(self, db: Database, incarnation: int, metrics: Metrics) -> None:
+    def __init__(self, db: Database, incarnation: int, metrics: Metrics, keyring: Keyring | None = None) -> None:
         self._db = db
+        self.keyring = keyring  # encrypts what triggers are given; None: nobody does
         self._incarnation = incarnation
         self._metrics = metrics
         self._conn: Connection | None = None
@@ -121,7 +137,8 @@ class Journal:
             if shared:
                 self._pools.clear()
             try:
-                transaction = Transaction(conn, self._incarnation, {} if shared else self._pools, shared=shared)
+                pools = {} if shared else self._pools
+                transaction = Transaction(conn, self._incarnation, pools, shared=shared, keyring=self.keyring)
                 with self._metrics.journal_commit.time():
                     yield transaction
                     if transaction.is_open:

@@ -18,8 +18,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aiosched.db import ownership as statements
@@ -27,11 +27,16 @@ from aiosched.db.engine import Connection, Database
 from aiosched.db.failures import is_retryable
 from aiosched.db.ownership import View
 from aiosched.errors import FencedOut
+from aiosched.executors.trust import TrustWindow
+from aiosched.scheduler.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 1.0
+_FIRST_RETRY: Final = 0.05  # seconds after which a lost connection is made again, doubled up to the pause between looks
+_COME_BACK: Final = 0.5  # seconds that a living scheduler has to lock its number on a new connection
 _SAFETY: Final = 0.8  # of the lease is trusted: clocks of two machines may run a little apart
+_LAST_MOMENT: Final = 0.9  # of the lease: what has not ended its attempts by then is ended with them
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +49,47 @@ class Identity:
     slots: int
 
 
+class Doubts:
+    """Which peers are dead for sure. A lock may be missing because its connection broke: its holder comes back."""
+
+    def __init__(self) -> None:
+        self._since: dict[int, float] = {}  # incarnation -> monotonic second at which its lock was first missing
+
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
+    def settle(self, view: View) -> View:
+        """The view, in which a process is gone only if its lock has been missing for `_COME_BACK` seconds."""
+        missing = {peer.incarnation for peer in view.peers if peer.process_gone}
+        self._since = {incarnation: self._since.get(incarnation, view.at) for incarnation in missing}
+        sure = {incarnation for incarnation, since in self._since.items() if view.at - since >= _COME_BACK}
+        peers = (replace(peer, process_gone=peer.incarnation in sure) for peer in view.peers)
+        return replace(view, peers=tuple(peers))
+
+
 class Lease:
     """One incarnation's lease. Start it, read `incarnation`; `trusted()` says whether it still holds."""
 
     def __init__(
-        self, db: Database, identity: Identity, *, seconds: float, on_view: Callable[[View | None], None]
+        self,
+        db: Database,
+        identity: Identity,
+        *,
+        seconds: float,
+        on_view: Callable[[View | None], None],
+        vitals: Vitals | None = None,
+        windows: Iterable[TrustWindow] = (),
     ) -> None:
         self._db = db
         self._identity = identity
         self._seconds = seconds
         self._on_view = on_view  # on the main loop; None: the lease is lost
+        self._windows = tuple(windows)  # of executors whose processes live no longer than the lease
+        self._vitals = vitals
         self._main = asyncio.get_running_loop()
         self._stop = threading.Event()
-        self._look_now = threading.Event()
+        self._look_now = asyncio.Event()  # of the thread's loop
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._started: asyncio.Future[int] = self._main.create_future()
         self._trusted_until = 0.0
         self._lost = False
@@ -64,6 +97,7 @@ class Lease:
         self._conn: Connection | None = None  # of the thread alone, like the next two
         self._incarnation: int | None = None
         self._renewed = 0.0
+        self._doubts = Doubts()
         self._thread = threading.Thread(target=self._run, name="aiosched lease", daemon=True)
 
     async def start(self) -> int:
@@ -79,13 +113,15 @@ class Lease:
 
     def look(self) -> None:
         """Look at the fleet now instead of within a second."""
-        self._look_now.set()
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # its thread has ended
+                self._loop.call_soon_threadsafe(self._look_now.set)
 
     async def stop(self, *, leave: bool) -> None:
         """End the thread; with `leave` the partitions are freed and the incarnation's row goes."""
         self._leave = leave
         self._stop.set()
-        self._look_now.set()
+        self.look()
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
@@ -93,11 +129,15 @@ class Lease:
             runner.run(self._keep())
 
     async def _keep(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        retry = _FIRST_RETRY
         try:
             while not self._stop.is_set():
+                pause = _LOOK_SECONDS
                 try:
                     async with asyncio.timeout(self._seconds / 3):  # a half-open connection must not hold us
-                        await self._turn()
+                        pause = await self._turn()
+                    retry = _FIRST_RETRY
                 except FencedOut as error:
                     logger.warning("%s", error)
                     self._lost = True
@@ -110,11 +150,11 @@ class Lease:
                     else:
                         logger.exception("lease: unexpected error")
                     self._drop_connection()
+                    pause, retry = retry, min(2 * retry, _LOOK_SECONDS)
                 if not self.trusted():
                     self._tell(self._on_view, None)
                     return
-                self._look_now.wait(_LOOK_SECONDS)
-                self._look_now.clear()
+                await self._rest(pause)
             if self._leave and self._conn is not None and self._incarnation is not None:
                 async with asyncio.timeout(self._seconds / 3):
                     await statements.leave(self._conn, self._incarnation)
@@ -123,10 +163,25 @@ class Lease:
         finally:
             self._drop_connection()
 
-    async def _turn(self) -> None:
-        """Connect and register if need be, renew when a third of the lease is over, and look at the fleet."""
+    async def _rest(self, seconds: float) -> None:
+        """Pause until `look` or `stop` or the loss of the connection, at most `seconds`."""
+        if self._vitals is not None:
+            self._vitals.look()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._look_now.wait()
+        self._look_now.clear()
+
+    async def _turn(self) -> float:
+        """Connect and register if need be, renew when a third of the lease is over, and look at the fleet.
+
+        Returns the seconds until the next turn.
+        """
+        if self._incarnation is not None and not self.trusted():  # we were asleep: say so before asking anybody
+            raise FencedOut(f"Scheduler incarnation {self._incarnation} was silent for longer than its lease.")
         if self._conn is None or self._conn.is_closed():
             self._conn = await self._db.connect(application_name="aiosched lease")
+            self._conn.add_termination_listener(lambda *_: self._look_now.set())
             if self._incarnation is not None:
                 await statements.lock_again(self._conn, self._incarnation)
                 self._renewed = 0.0
@@ -137,14 +192,17 @@ class Lease:
             self._renewed = now
             self._tell(self._set_started, self._incarnation)
         elif now - self._renewed >= self._seconds / 3:
-            if not await statements.renew(self._conn, self._incarnation, self._seconds):
+            if not await statements.renew(
+                self._conn, self._incarnation, self._seconds, figures=self._vitals.snapshot if self._vitals else None
+            ):
                 raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
             self._trust(now)
             self._renewed = now
         view = await statements.look(self._conn)
         if self._incarnation not in {peer.incarnation for peer in view.peers}:
             raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
-        self._tell(self._on_view, view)
+        self._tell(self._on_view, self._doubts.settle(view))
+        return _COME_BACK if self._doubts else _LOOK_SECONDS
 
     def _drop_connection(self) -> None:
         conn, self._conn = self._conn, None
@@ -169,6 +227,8 @@ class Lease:
         if self.trusted() or self._trusted_until == 0.0:
             self._lost = False if self._trusted_until == 0.0 else self._lost
             self._trusted_until = until
+            for window in self._windows:
+                window.until = attempt_started + self._seconds * _LAST_MOMENT
 
     def _tell(self, callback: Callable[..., object], *args: object) -> None:
         with contextlib.suppress(RuntimeError):  # the main loop is closed already

@@ -1,8 +1,8 @@
 """Reading partitions into memory: at the start, after a take-over, after any doubt, and at news of DAGs.
 
 Attempts that were queued or running are told apart: those this process still runs go on, as do
-those that ended here and are not stored yet; those it had claimed but never handed out are handed
-out now; all others died with their scheduler and are lost (they do not spend retries). Source:
+those that ended here and are not stored yet; those of living schedulers, which gave the partition away while they
+ran (handover.py); those it had claimed but never handed out are handed out now; all others died with their scheduler and are lost (they do not spend retries). Source:
 the design, section 7.
 """
 
@@ -22,16 +22,19 @@ from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.core.timetables.base import DataInterval
 from aiosched.db import runs as statements
 from aiosched.db.backfills import load_backfills
+from aiosched.db.reports import living
 from aiosched.db.runs import DagRow
 from aiosched.db.triggers import load_deferrals
 from aiosched.errors import DagError
 from aiosched.scheduler.deadlines import load_deadlines
 from aiosched.scheduler.desk import Desk
+from aiosched.scheduler.handover import hear_lent
 from aiosched.scheduler.holdings import OwnedDag, make_board
 from aiosched.scheduler.outbox import load_outbox
 from aiosched.scheduler.past import look_back
 from aiosched.scheduler.recollections import NOTHING, Recollection, recollect
 from aiosched.scheduler.session import Session
+from aiosched.scheduler.slas import watch_slas
 from aiosched.scheduler.versions import ensure_versions
 
 logger = logging.getLogger(__name__)
@@ -46,7 +49,10 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     if not wanted:
         return
     await _load_dags(session, wanted)
+    session.attempts.take_back(wanted)
     async with session.db.acquire() as conn:
+        elsewhere = await living(conn) - {session.incarnation}
+        await hear_lent(session, conn, wanted)  # after that look: who is gone has sent all that it ever will
         unfinished = await statements.load_unfinished_runs(conn, wanted)
         for backfill in await load_backfills(conn, wanted):
             if (owner := session.holdings.dags.get(backfill.dag_id)) is not None:
@@ -60,11 +66,12 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
             instances = await statements.load_instances(conn, [run.key for run in chunk])
-            deferrals = await load_deferrals(conn, [run.key for run in chunk])
+            deferrals = await load_deferrals(conn, [run.key for run in chunk], session.journal.keyring)
             recollections = await recollect(conn, chunk, session.holdings.versions)
             known = session.attempts.known()
             for run in chunk:
-                resume(session, run, instances[run.key], known, deferrals, recollections.get(run.key, NOTHING))
+                recollection = recollections.get(run.key, NOTHING)
+                resume(session, run, instances[run.key], known, deferrals, recollection, elsewhere)
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
     await look_back(session)
@@ -93,6 +100,7 @@ async def _load_dags(session: Session, partitions: set[int]) -> None:
             plan_next(session, dag, last.get(row.dag_id))
         if changed:
             await statements.set_next_runs(conn, [(r.dag_id, holdings.dags[r.dag_id].next_run) for r in changed])
+    watch_slas(session, [holdings.dags[row.dag_id] for row in changed])
     there = {row.dag_id for row in rows}
     for dag_id in [i for i, dag in holdings.dags.items() if dag.row.partition in partitions and i not in there]:
         holdings.drop_dag(dag_id)
@@ -121,10 +129,12 @@ def resume(
     known: Collection[AttemptKey],
     deferrals: Mapping[tuple[int, int, int], tuple[Deferred, bool]] = _NO_DEFERRALS,
     recollection: Recollection = NOTHING,
+    elsewhere: Collection[int] = frozenset(),
 ) -> None:
     """Hold a running run that was read back. `known` are the attempts that this process still runs or will report.
 
-    `deferrals` have what its instances wait for or go on with, by (run, task index, map index).
+    `deferrals` have what its instances wait for or go on with, by (run, task index, map index). The
+    attempts of the incarnations `elsewhere` go on there.
     """
     version, graph = session.holdings.versions[run.version_id]
     board = make_board(run, version, graph, instances)
@@ -139,7 +149,9 @@ def resume(
     for instance in board:
         if instance.state not in HOLDING_SLOT or board.key(instance) in known:
             continue
-        if instance.queued_by == session.incarnation and instance.state is TaskState.QUEUED:
+        if instance.queued_by is not None and instance.queued_by in elsewhere:
+            session.holdings.elsewhere.add(instance.queued_by)
+        elif instance.queued_by == session.incarnation and instance.state is TaskState.QUEUED:
             abandoned.append(instance)  # claimed in a commit whose answer never came: it was not started
         else:
             board.lose(instance, now, "its scheduler ended while it ran")

@@ -41,13 +41,13 @@ class Creation:
     backfill: tuple[int, int] | None = None  # its id, and the run's order number in it
 
 
-def chunks(creations: Sequence[Creation]) -> Iterable[list[Creation]]:
-    """Batches of runs whose task instances fit one transaction."""
+def chunks(creations: Sequence[Creation], most: int) -> Iterable[list[Creation]]:
+    """Batches of at most `most` runs whose task instances fit one transaction."""
     chunk: list[Creation] = []
     size = 0
     for creation in creations:
         number = count_instances(creation.dag.graph, creation.tasks)
-        if chunk and size + number > _INSTANCES_PER_TRANSACTION:
+        if chunk and (len(chunk) == most or size + number > _INSTANCES_PER_TRANSACTION):
             yield chunk
             chunk, size = [], 0
         chunk.append(creation)
@@ -70,6 +70,7 @@ async def create(
             run_id, paused = creations[0].planned.run_id, creations[0].dag.row.is_paused
             answer = CommandResult("applied", {"run_id": run_id, "id": keys[0], "paused": paused})
             await answer_commands(transaction.conn, [(answering, answer)], incarnation=session.incarnation)
+    session.broadcast.runs(key for key in keys if key is not None)
     return hold(session, creations, keys, now)
 
 

@@ -1,7 +1,7 @@
 """Delivering callbacks that the scheduler decided on: at least once, each with an id.
 
 A request is stored by the transaction that stores what it is about (a run that ended, a try
-that failed without a worker to tell, a missed deadline), so there is exactly one. After the
+that failed without a worker to tell, a missed deadline or SLA), so there is exactly one. After the
 commit it is handed to the executor as an attempt that holds no task slot; at most a few run at
 a time. What becomes of it:
 
@@ -31,6 +31,7 @@ from aiosched.db.runs import load_runs
 from aiosched.scheduler.deadlines import fire_deadlines
 from aiosched.scheduler.holdings import run_info
 from aiosched.scheduler.pulse import Timers
+from aiosched.scheduler.slas import SlaWatch, record_missed_slas
 from aiosched.scheduler.versions import ensure_versions
 
 if TYPE_CHECKING:
@@ -44,10 +45,11 @@ _AT_ONCE: Final = 4
 
 @dataclass(slots=True)
 class Outbox:
-    """What waits to be delivered, and which deadlines are pending; a cache of rows."""
+    """What waits to be delivered, which deadlines are pending and when SLAs may be missed; a cache of rows."""
 
     waiting: dict[int, int] = field(default_factory=dict)  # ids of requests, oldest first, and their partitions
     deadlines: Timers[tuple[int, int, int]] = field(default_factory=Timers)  # (run, index, partition)
+    slas: SlaWatch = field(default_factory=SlaWatch)
 
     def forget(self, partitions: Collection[int]) -> None:
         """Others deliver the requests of these partitions from now on."""
@@ -63,8 +65,9 @@ async def load_outbox(session: Session, conn: Connection, partitions: Collection
 
 
 async def tend_outbox(session: Session) -> float | None:
-    """One pass: deadlines, reports of callbacks, deliveries; returns how long to rest."""
-    rest = await fire_deadlines(session)
+    """One pass: deadlines, SLAs, reports of callbacks, deliveries; returns how long to rest."""
+    rests = (await fire_deadlines(session), await record_missed_slas(session))
+    rest = min((seconds for seconds in rests if seconds is not None), default=None)
     reports = list(session.attempts.callback_reports)
     room = 0 if session.draining else _AT_ONCE - len(session.attempts.callbacks) + len(reports)
     chosen = dict(itertools.islice(session.outbox.waiting.items(), max(room, 0)))
@@ -127,6 +130,8 @@ async def _prepare(session: Session, conn: Connection, chosen: Collection[int]) 
 
 def _attempt(session: Session, delivery: Delivery, run: Run) -> Attempt:
     version, _ = session.holdings.versions[run.version_id]
+    if delivery.kind == "sla_miss" and (dag := session.holdings.dags.get(run.dag_id)) is not None:
+        version = dag.version  # it is about the DAG, not about that run
     return Attempt(
         key=AttemptKey(run.key, -1, -1, delivery.id),
         run=run_info(run, version),

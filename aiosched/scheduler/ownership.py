@@ -2,24 +2,32 @@
 
 There is no leader. Every scheduler looks at the same rows and makes the same plan: dead
 peers are fenced and their partitions freed, free partitions are taken up to one's share,
-what is above it is given back when nothing of it is under way. Source: the design, section 7.
+what is above it is given away, whatever runs there (handover.py). Who drains gives everything away while there is
+somebody to take it. Source: the design, section 7.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+import zlib
 from dataclasses import dataclass
+from typing import Final
 
 from aiosched.core.ids import PARTITIONS
 from aiosched.core.states import HOLDING_SLOT
 from aiosched.db import ownership as statements
 from aiosched.db.ownership import View
+from aiosched.scheduler.enqueueing import look_at_pools
+from aiosched.scheduler.handover import lose_attempts_of
 from aiosched.scheduler.loading import load_partitions
 from aiosched.scheduler.session import Session
 
 logger = logging.getLogger(__name__)
+
+MOVES_BUSY: Final = (
+    2  # the protocol from which on a scheduler knows what it means that a partition's tasks run elsewhere
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,8 @@ def make_plan(view: View, me: int) -> Plan:
     dead = tuple(peer.incarnation for peer in view.peers if peer.dead and peer.incarnation != me)
     owned = sum(owner == me for owner in view.leases.values())
     if me not in living:
-        return Plan(dead, (), 0)
+        drains = any(peer.incarnation == me and peer.draining and not peer.dead for peer in view.peers)
+        return Plan(dead, (), owned if drains and living else 0)
     share = PARTITIONS // len(living) + (living.index(me) < PARTITIONS % len(living))
     free = sorted(partition for partition, owner in view.leases.items() if owner is None)
     start = living.index(me) * len(free) // len(living)  # so that peers reach for different ones
@@ -53,7 +62,11 @@ async def apply_view(session: Session, view: View) -> bool:
     plan = make_plan(view, session.incarnation)
     session.has_peers = len(view.peers) > 1
     gained = set[int]()
-    busy = bool(plan.bury or plan.acquire)
+    told = any(peer.draining for peer in view.peers if peer.incarnation == session.incarnation)
+    busy = bool(plan.bury or plan.acquire) or (session.draining and not told)
+    if session.draining and not told:
+        async with session.db.acquire() as conn:
+            await statements.set_draining(conn, session.incarnation)
     gone = {peer.incarnation for peer in view.peers if peer.process_gone}
     for dead in plan.bury:
         async with session.db.acquire() as conn:
@@ -69,34 +82,55 @@ async def apply_view(session: Session, view: View) -> bool:
     if mine - session.holdings.partitions:
         session.gate.clear()
         await load_partitions(session, mine)
+    if suspects := session.holdings.elsewhere - {peer.incarnation for peer in view.peers}:
+        await lose_attempts_of(session, suspects)
     if plan.surplus:
-        busy |= await give_back(session, plan.surplus)
+        knows = all(peer.protocol >= MOVES_BUSY for peer in view.peers if not peer.dead)
+        busy |= await give_back(session, plan.surplus, busy_ones=knows)
     return busy
 
 
-async def give_back(session: Session, count: int) -> bool:
-    """Release up to `count` partitions in which nothing is under way; whether any was."""
-    async with session.journal.transaction() as transaction:
-        idle = list(_idle_partitions(session))[:count]
-        for dag_id in [i for i, dag in session.holdings.dags.items() if dag.row.partition in idle]:
-            session.attempts.forget_triggers(session.holdings.dags[dag_id].running)
-            session.holdings.drop_dag(dag_id)
-        session.holdings.partitions -= set(idle)
-        session.outbox.forget(idle)
-        await statements.release(transaction.conn, session.incarnation, idle)
-    # a view from before this moment still shows them as ours
-    session.given_back.update(dict.fromkeys(idle, time.monotonic()))
-    return bool(idle)
+async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> bool:
+    """Give away up to `count` partitions; whether any was. What runs of them goes on here (handover.py).
 
+    Without `busy_ones` only those without running tasks: there is a scheduler that would take such tasks for lost.
 
-def _idle_partitions(session: Session) -> Iterable[int]:
-    """Owned partitions without a decision that is not stored and without an attempt under way."""
+    The transaction that releases them stores all that was decided, so the next owner reads the whole
+    truth, and nothing of them is held from the moment in which it was collected.
+    """
     holdings = session.holdings
-    busy = {holdings.dags[board.run.dag_id].row.partition for board in (*holdings.dirty, *holdings.to_evaluate)}
-    busy |= {holdings.dags[board.run.dag_id].row.partition for board in (*holdings.ended, *holdings.begun)}
-    busy |= set(session.attempts.callbacks.values())
+    async with session.journal.transaction() as transaction:
+        keeping, _ = await look_at_pools(session, transaction, claims=False)
+        leaving = _choose(session, count, busy_ones=busy_ones)
+        dags = [dag for dag in holdings.dags.values() if dag.row.partition in leaving]
+        holdings.dirty |= {board: None for dag in dags for board in dag.running.values() if board.effects.lazy}
+        batch = session.storing = holdings.collect(keeping)
+        session.attempts.lend({run: dag.row.partition for dag in dags for run in (*dag.running, *dag.ending)})
+        for dag in dags:
+            holdings.drop_dag(dag.row.dag_id)
+        holdings.partitions -= leaving
+        session.outbox.forget(leaving)
+        if not batch.is_empty:
+            await transaction.write(batch)
+        await statements.release(transaction.conn, session.incarnation, leaving)
+    # a view from before this moment still shows them as ours
+    session.given_back.update(dict.fromkeys(leaving, time.monotonic()))
+    session.committed(batch)
+    return bool(leaving)
+
+
+def _choose(session: Session, count: int, *, busy_ones: bool) -> set[int]:
+    """Up to `count` owned partitions, busy and idle ones alike, so that the work is shared out, too.
+
+    One with a callback under way stays until that has ended, so that it is not delivered twice.
+    """
+    holdings = session.holdings
+    load = dict.fromkeys(holdings.partitions - set(session.attempts.callbacks.values()), 0)
     for dag in holdings.dags.values():
-        under_way = any(instance.state in HOLDING_SLOT for board in dag.running.values() for instance in board)
-        if dag.starting or under_way:
-            busy.add(dag.row.partition)
-    return sorted(holdings.partitions - busy)
+        if dag.row.partition in load:
+            load[dag.row.partition] += len(dag.running)
+            if not busy_ones and any(i.state in HOLDING_SLOT for board in dag.running.values() for i in board):
+                del load[dag.row.partition]
+    ordered = sorted(load, key=lambda partition: (load[partition], zlib.crc32(bytes([partition]))))  # equals at random
+    count = min(count, len(load))
+    return {ordered[(2 * i + 1) * len(ordered) // (2 * count)] for i in range(count)}

@@ -8,6 +8,7 @@ reference, sections 13 and 14.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
@@ -69,11 +70,16 @@ async def _start(session: Session, starting: Sequence[Run], now: datetime) -> No
 
 async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bool:
     """Create what is due; whether more is due already."""
-    creations, touched = choose_due(session.holdings, due, now)
-    for chunk in chunks(creations):
-        await create(session, chunk, now)
-    if touched:
-        async with session.db.acquire() as conn:
-            await statements.set_next_runs(conn, [(dag_id, dag.next_run) for dag_id, dag in touched.items()])
-        plan_again(session.holdings, touched.values())
-    return bool(creations)
+    most = session.settings.scheduler.max_dagruns_to_create_per_loop
+    waiting = iter(dict.fromkeys(due))
+    any_created = False
+    while some := list(itertools.islice(waiting, most)):  # in between, others on this loop get their turn
+        creations, touched = choose_due(session.holdings, some, now)
+        for chunk in chunks(creations, most):
+            await create(session, chunk, now)
+        if touched:
+            async with session.db.acquire() as conn:
+                await statements.set_next_runs(conn, [(dag_id, dag.next_run) for dag_id, dag in touched.items()])
+            plan_again(session.holdings, touched.values())
+        any_created |= bool(creations)
+    return any_created

@@ -26,16 +26,20 @@ from aiosched.core.states import RUN_FINISHED, RunState
 from aiosched.db import inbox
 from aiosched.db import runs as statements
 from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir
-from aiosched.db.engine import Database
+from aiosched.db.engine import Database, address_of_sessions
 from aiosched.db.failures import is_retryable
 from aiosched.db.keyring import Keyring
 from aiosched.db.migrate import migrate
 from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
+from aiosched.executors.team import members_of
+from aiosched.executors.trust import windows_of
 from aiosched.parsing import Parser
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.actions import Actions
+from aiosched.scheduler.beginnings import Beginnings
 from aiosched.scheduler.events import Listener
-from aiosched.scheduler.executor_choice import make_executor
+from aiosched.scheduler.figures import figures_of
+from aiosched.scheduler.executor_choice import Choice, choose_executor
 from aiosched.scheduler.incarnation import Incarnation, give_up
 from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.lease import Identity, Lease
@@ -43,6 +47,7 @@ from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.secret_services import secret_services
 from aiosched.scheduler.session import Attempts, Session
 from aiosched.scheduler.task_services import SERVICES, DatabaseServices
+from aiosched.scheduler.vitals import Vitals
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
@@ -89,7 +94,7 @@ class Scheduler(Actions):
     dsn           PostgreSQL 15 to 18; None: the setting, else an embedded server in `core.home`
     dags          DAG objects of this process; or
     dags_folder   the folder of DAG files to parse and watch
-    executor      "inline" (default), "local", or an Executor
+    executor      "inline" (default), "local", an Executor, or several: "local,inline", a list, or a dict by name
     settings      see aiosched.config; arguments here win over it
     migrate       bring the tables of an external database up to date (the embedded one always is)
     listener      is called with a SchedulerEvent after the commit that made it true
@@ -103,7 +108,7 @@ class Scheduler(Actions):
         dsn: str | None = None,
         dags: Sequence[DAG] = (),
         dags_folder: str | Path | None = None,
-        executor: str | Executor | None = None,
+        executor: Choice | None = None,
         settings: Settings | None = None,
         clock: Clock | None = None,
         name: str | None = None,
@@ -121,7 +126,8 @@ class Scheduler(Actions):
             self.settings.scheduler.name = name
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
-        self.executor: Executor = _executor_of(executor or "inline", self.settings, dags)
+        registered = {dag.dag_id: dag for dag in dags}
+        self.executor: Executor = choose_executor(executor or "inline", self.settings, registered)
         self.parser: Parser | None = None
         self.database_summary = ""
         self._dags = tuple(dags)
@@ -131,7 +137,7 @@ class Scheduler(Actions):
         self._count_statements = count_statements
         self._embedded: EmbeddedPostgres | None = None
         self._db: Database | None = None
-        self._attempts = Attempts(self.metrics)
+        self._attempts = Attempts(self.metrics, Beginnings.of(self.settings), drop=self.executor.forget)
         self._incarnation: Incarnation | None = None
         self._session: Session | None = None
         self._first_pass: asyncio.Future[None] | None = None
@@ -168,10 +174,15 @@ class Scheduler(Actions):
             raise
 
     async def drain(self, grace: float) -> bool:
-        """Claim and create nothing more, and wait up to `grace` seconds for what runs; whether all of it ended."""
+        """Claim and create nothing more, and wait up to `grace` seconds for what runs; whether all of it ended.
+
+        Other schedulers take the partitions over meanwhile, and are told what becomes of what runs here.
+        """
         self._draining = True
         if self._session is not None:
             self._session.draining = True
+        if self._incarnation is not None:
+            self._incarnation.look()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 while self._busy():
@@ -229,8 +240,9 @@ class Scheduler(Actions):
         if dsn is None:
             self._embedded = EmbeddedPostgres(embedded_data_dir(self.settings.core.home))
             dsn = await self._embedded.start()
+        direct = dsn if embedded else address_of_sessions(dsn, self.settings.database)
         if embedded or self._migrate:
-            await migrate(dsn)
+            await migrate(direct)
         self._db = await Database.open(dsn, settings=self.settings.database, count_statements=self._count_statements)
         async with self._db.acquire() as conn:
             version = str(await conn.fetchval("SHOW server_version")).split()[0]
@@ -293,9 +305,12 @@ class Scheduler(Actions):
             executor=self.executor.name,
             slots=self.executor.slots,
         )
-        lease = Lease(self.db, identity, seconds=settings.lease, on_view=self._see)
+        vitals = Vitals(self._figures, self.metrics.loop_lag)
+        windows = windows_of(members_of(self.executor).values())
+        lease = Lease(self.db, identity, seconds=settings.lease, on_view=self._see, vitals=vitals, windows=windows)
         number = await lease.start()
-        journal, writer = Journal(self.db, number, self.metrics), Journal(self.db, number, self.metrics)
+        keyring = Keyring.of(self.settings)
+        journal, writer = (Journal(self.db, number, self.metrics, keyring) for _ in range(2))
 
         def make_session() -> Session:
             return Session(
@@ -318,6 +333,9 @@ class Scheduler(Actions):
                     await give_up(self.db, number)
             await lease.stop(leave=True)
 
+    def _figures(self) -> dict[str, Any]:
+        return figures_of(self._session, self.metrics, None if self.parser is None else self.parser.stats)
+
     def _see(self, view: Any) -> None:
         if self._incarnation is not None:
             self._incarnation.see(view)
@@ -326,19 +344,26 @@ class Scheduler(Actions):
         self._session = session
         self._attempts.on_news = session.evaluation.wake
         self._attempts.on_callback = session.aside.wake
+        self._attempts.on_lent = session.lending.wake
+        self._attempts.revoke = session.stop_attempt
 
     async def _abandon_attempts(self) -> None:
         """Others may run our attempts again: end them before this process begins a new incarnation."""
         in_flight = self._attempts.in_flight
         grace = min(self.settings.core.killed_task_cleanup_time, 1.0)
         await asyncio.gather(*(self.executor.cancel(key, grace) for key in list(in_flight)))
-        in_flight.clear()
-        self._attempts.triggers.clear()
-        self._attempts.reports.clear()
+        self._attempts.abandon()
 
     async def _run_parser(self) -> None:
         await self._ready.wait()
-        self.parser = Parser(self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self._dags_changed)
+        self.parser = Parser(
+            self.settings,
+            self.db,
+            clock=self.clock,
+            owns=self._owns,
+            on_change=self._dags_changed,
+            executors=members_of(self.executor).keys(),
+        )
         self._first_pass = self.parser.first_pass
         await self.parser.run()
 
@@ -468,7 +493,8 @@ class Scheduler(Actions):
 
     def _busy(self) -> bool:
         session = self._session
-        if self._attempts.in_flight or self._attempts.reports or self._attempts.callbacks:
+        attempts = self._attempts
+        if attempts.in_flight or attempts.reports or attempts.callbacks or attempts.outgoing:
             return True
         if session is None:
             return False
@@ -487,9 +513,3 @@ class Scheduler(Actions):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.5):
                 await session.progress.wait()
-
-
-def _executor_of(executor: str | Executor, settings: Settings, dags: Sequence[DAG]) -> Executor:
-    if isinstance(executor, str):
-        return make_executor(executor, settings, {dag.dag_id: dag for dag in dags})
-    return executor

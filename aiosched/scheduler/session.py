@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,6 +25,8 @@ from aiosched.db.inbox import CommandResult, announce_applied, notify
 from aiosched.errors import FencedOut
 from aiosched.scheduler.attempts import Attempts as Attempts
 from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.broadcast import Broadcast
+from aiosched.scheduler.courtesy import Courtesy
 from aiosched.scheduler.deadlines import watch_deadlines
 from aiosched.scheduler.events import Listener, SchedulerEvent
 from aiosched.scheduler.holdings import Holdings
@@ -31,7 +34,7 @@ from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.outbox import Outbox
 from aiosched.scheduler.pulse import Pulse
-from aiosched.scheduler.triggers import triggers_to_run
+from aiosched.scheduler.triggers import TriggerQueue
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +68,9 @@ class Session:
     news: Pulse = field(default_factory=Pulse)
     aside: Pulse = field(default_factory=Pulse)  # callbacks and deadlines
     retention: Pulse = field(default_factory=Pulse)
+    lending: Pulse = field(default_factory=Pulse)  # attempts that run here for others
+    triggers: TriggerQueue = field(default_factory=TriggerQueue)
+    broadcast: Broadcast = field(default_factory=Broadcast)
     has_peers: bool = False
     draining: bool = False  # claims and creates nothing more
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
@@ -75,10 +81,17 @@ class Session:
     progress: asyncio.Event = field(default_factory=asyncio.Event)  # something was committed or looked at
     storing: Batch | None = None  # sent, not yet known to be committed
     answering: set[int] = field(default_factory=set)  # requests that are applied in memory and not yet stored
+    reading: set[int] = field(default_factory=set)  # reports of others that are read and not yet stored
+    has_reports: bool = False  # others have sent some
+    courtesy: Courtesy = field(init=False)  # towards other schedulers that want slots of the same pools
     _last_look: float = 0.0
     _last_sweep: float = 0.0
     _helpers: set[asyncio.Task[None]] = field(default_factory=set)
     _lazy: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self.courtesy = Courtesy(self.incarnation)
+        self.holdings.waiting.limit = self.settings.scheduler.passed_over_limit
 
     @property
     def in_flight(self) -> dict[AttemptKey, float]:
@@ -93,7 +106,8 @@ class Session:
 
     @property
     def pulses(self) -> tuple[Pulse, ...]:
-        return (self.creation, self.evaluation, self.enqueueing, self.news, self.aside, self.retention)
+        loops = (self.creation, self.evaluation, self.enqueueing, self.news, self.aside, self.retention, self.lending)
+        return (*loops, self.broadcast.pulse)
 
     def wake_all(self) -> None:
         for pulse in self.pulses:
@@ -117,8 +131,8 @@ class Session:
 
     def close(self) -> None:
         """Leave this session: reports whose effects were not committed are applied again in the next one."""
-        reports = [*(self.storing.reports if self.storing else ()), *self.holdings.applied]
-        self.attempts.reports.extendleft(reversed(reports))
+        reports = (*(self.storing.reports if self.storing else ()), *self.holdings.applied, *self.attempts.reports)
+        self.attempts.reports = deque(report for report in reports if report.inbox_id is None)  # others' are read again
         if self._lazy is not None:
             self._lazy.cancel()
         self.gate.clear()
@@ -150,6 +164,7 @@ class Session:
         """Act on what is now stored. Raises FencedOut when the lease ran out meanwhile."""
         self.storing = None
         self.progress.set()
+        self.broadcast.saw(batch)
         if (batch.claimed or batch.triggers) and not self.trusted():
             raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")
         if batch.claimed:
@@ -157,17 +172,22 @@ class Session:
             now = self.clock.monotonic()
             for attempt in attempts:
                 self.in_flight[attempt.key] = now
+            self.attempts.beginnings.handed_out(self.clock.now())
             self.executor.submit(attempts)
+            self.metrics.claimed((instance.scheduled_at for _, instance in batch.claimed), self.clock.now())
         for key in batch.cancelled:
             if key in self.in_flight or key in self.attempts.triggers:
                 self.attempts.triggers.discard(key)  # nobody wants to hear of it any more
                 self.stop_attempt(key)
-        if batch.triggers and not self.draining:
-            triggers = triggers_to_run(batch.triggers, self.attempts)
+        if batch.cancelled and self.holdings.elsewhere:
+            self._spawn(self._tell_owners("attempts", ()), "tell who runs attempts of ours")
+        self.triggers.add((b, i) for b, i in batch.triggers if self.holds(b))
+        if self.triggers and not self.draining:
+            triggers = self.triggers.take(self.attempts, self.settings.scheduler.max_triggers)
             self.attempts.triggers.update(trigger.key for trigger in triggers)
             self.executor.submit(triggers)
         if batch.outbox:
-            self.outbox.waiting.update(batch.outbox)
+            self.outbox.waiting.update((i, p) for i, p in batch.outbox.items() if p in self.holdings.partitions)
             self.aside.wake()
         watch_deadlines(self, batch.deadlines)
         for dag_id in batch.paused:
@@ -178,18 +198,28 @@ class Session:
         if batch.answers:
             self.answering.difference_update(command_id for command_id, _ in batch.answers)
             self._spawn(self._announce([command_id for command_id, _ in batch.answers]), "announce answers")
+        self.reading.difference_update(batch.heard)
+        if batch.wake:
+            self._spawn(self._tell_owners("slots", batch.wake), "tell whom slots were left to")
         if batch.consumers:
             self.assets_changed(batch.consumers)
         if logger.isEnabledFor(logging.INFO):
             _log_round(batch)
         for board in batch.started:
+            self.metrics.run_started(board.run.run_after, board.run.start_date)
             self._tell("run_started", board)
+        if batch.finished:
+            self.attempts.beginnings.forget({board.run.key for board in batch.finished})
         for board in batch.finished:
             self.holdings.let_go(board)
             self._tell("run_finished", board)
             self.on_run_end(board.run)
         if batch.finished:
             self.creation.wake()
+
+    def holds(self, board: Board) -> bool:
+        """Whether the board's DAG is still ours: the commit that stored it may have given its partition away."""
+        return board.run.dag_id in self.holdings.dags
 
     def assets_changed(self, partitions: Collection[int]) -> None:
         """Asset events were queued for DAGs of these partitions: look at ours, tell the owners of the others."""

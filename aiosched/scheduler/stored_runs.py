@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
-from aiosched.core.board import Board, Run, new_instances
+from aiosched.core.board import Board, Instance, Run, new_instances
 from aiosched.core.graph import Graph
 from aiosched.core.run_creation import PlannedRun, tasks_of_run
 from aiosched.core.spec import MappingSpec
@@ -23,6 +23,7 @@ from aiosched.db import runs as run_statements
 from aiosched.errors import StaleRows
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.deadlines import watch_deadlines
+from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.holdings import OwnedDag, make_board
 from aiosched.scheduler.journal import Transaction
 from aiosched.scheduler.session import Session
@@ -74,7 +75,7 @@ async def store_boards(session: Session, transaction: Transaction, boards: Itera
         watch_deadlines(session, batch.deadlines)
 
 
-def settle(session: Session, dag: OwnedDag, boards: Iterable[Board]) -> None:
+def settle(session: Desk, dag: OwnedDag, boards: Iterable[Board]) -> None:
     """Bring memory in line with what was just committed of boards that are not held."""
     waiting = {run.key for run in dag.queued}
     for board in boards:
@@ -114,21 +115,38 @@ async def _move(session: Session, transaction: Transaction, dag: OwnedDag, runs:
     for run in runs:
         by_version.setdefault(run.version_id, []).append(run)
     for version_id, same in by_version.items():
-        places = _places(session.holdings.versions[version_id][1], dag.graph)
-        moved = {old: place for old, place in enumerate(places) if place is not None and place != old}
-        gone = [old for old, place in enumerate(places) if place is None]
-        await statements.move_runs(transaction.conn, [run.key for run in same], dag.version.id, moved, gone)
-        kept = {place for place in places if place is not None}
+        move = moving(session.holdings.versions[version_id][1], dag.graph)
+        await statements.move_runs(transaction.conn, [run.key for run in same], dag.version.id, move.moved, move.gone)
         added = [
-            (run.key, new.task, new.map_index, new.max_tries)
-            for run in same
-            for new in new_instances(
-                dag.graph, [task for task in tasks_of_run(dag.version.spec, _as_planned(run)) if task not in kept]
-            )
+            (run.key, new.task, new.map_index, new.max_tries) for run in same for new in added_instances(dag, run, move)
         ]
         await run_statements.copy_instances(transaction.conn, added)
         for run in same:
             run.version_id = dag.version.id
+
+
+class Move(NamedTuple):
+    """Where tasks go when runs move to another version: old index to new, those that are gone, those that stay."""
+
+    moved: dict[int, int]
+    gone: list[int]
+    kept: frozenset[int]  # their new indexes, moved or not
+
+
+def moving(old: Graph, new: Graph) -> Move:
+    """What moving a run from `old` to `new` does to its tasks."""
+    places = _places(old, new)
+    return Move(
+        {task: place for task, place in enumerate(places) if place is not None and place != task},
+        [task for task, place in enumerate(places) if place is None],
+        frozenset(place for place in places if place is not None),
+    )
+
+
+def added_instances(dag: OwnedDag, run: Run, move: Move) -> list[Instance]:
+    """The task instances of the newest version that a moved run did not have."""
+    tasks = tasks_of_run(dag.version.spec, _as_planned(run))
+    return new_instances(dag.graph, [task for task in tasks if task not in move.kept])
 
 
 def _places(old: Graph, new: Graph) -> list[int | None]:

@@ -6,6 +6,8 @@
     task_states   {dag_id, run_id | logical_date, task_ids, group_id}
                   -> {dag_exists, unknown: [id], run: {run_id, state} or null, tasks: [[task_id, map_index, state]]}
 
+    previous_success  {}  -> {data_interval_start, data_interval_end, start_date, end_date} or null
+
 Those about assets are in asset_services.py; `variable` and `connection` are in secret_services.py,
 because they need keys.
 
@@ -15,7 +17,8 @@ author of the task; what it answers is JSON. Whoever adds one adds a line here a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -28,32 +31,60 @@ from aiosched.db import runs as statements
 from aiosched.db.engine import Connection, Database
 from aiosched.errors import NotFound, Refused, TimedOut
 from aiosched.scheduler import asset_services
+from aiosched.scheduler.slas import sla_misses
 
 _PATIENCE: Final = 60.0  # seconds that a task waits for the owner of another DAG
 
 Service = Callable[[Database, int, Mapping[str, Any]], Awaitable[Any]]  # database, run key, arguments -> JSON values
 
 
+XComs = dict[XComRef, list[tuple[int, str]]]
+
+
 class DatabaseServices:
-    """Implements `core.messages.TaskServices`. Task ids are resolved by the version that the run is pinned to."""
+    """Implements `core.messages.TaskServices`. Task ids are resolved by the version that the run is pinned to.
+
+    Attempts of one run that ask for XComs at the same time share one look into the database: the many
+    instances of a mapped task all want the list that they are mapped over.
+    """
 
     def __init__(self, db: Database, services: Mapping[str, Service] | None = None) -> None:
         self._db = db
         self._services = SERVICES if services is None else services
         self._indexes: dict[int, dict[str, int]] = {}  # by DAG version
+        self._asked: dict[int, tuple[dict[XComRef, None], asyncio.Task[XComs]]] = {}  # by run, not looked for yet
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
         """For each ref the stored (map index, JSON text) pairs in index order; [] for an unknown task too."""
-        async with self._db.acquire() as conn:
-            version = await statements.version_of_run(conn, run)
-            if version is None:
-                return [[] for _ in refs]
-            if version not in self._indexes:
-                spec = (await statements.load_versions(conn, [version]))[version].spec
-                self._indexes[version] = {task.task_id: index for index, task in enumerate(spec.tasks)}
-            indexes = self._indexes[version]
-            known = [(indexes.get(ref.task_id, -1), ref) for ref in refs]
-            return await statements.get_xcoms(conn, run, known)
+        if run not in self._asked:
+            new: dict[XComRef, None] = {}
+            task = asyncio.create_task(self._look_for(run, new), name="read XComs")
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # when nobody waits any more
+            self._asked[run] = (new, task)
+        wanted, looking = self._asked[run]
+        wanted.update(dict.fromkeys(refs))
+        found = await asyncio.shield(looking)
+        return [found[ref] for ref in refs]
+
+    async def _look_for(self, run: int, wanted: Collection[XComRef]) -> XComs:
+        """What is `wanted` until there is a connection; who asks later may want what is stored by then."""
+        try:
+            async with self._db.acquire() as conn:
+                del self._asked[run]
+                refs = list(wanted)
+                version = await statements.version_of_run(conn, run)
+                if version is None:
+                    return {ref: [] for ref in refs}
+                if version not in self._indexes:
+                    spec = (await statements.load_versions(conn, [version]))[version].spec
+                    self._indexes[version] = {task.task_id: index for index, task in enumerate(spec.tasks)}
+                indexes = self._indexes[version]
+                known = [(indexes.get(ref.task_id, -1), ref) for ref in refs]
+                return dict(zip(refs, await statements.get_xcoms(conn, run, known), strict=True))
+        except BaseException:
+            if run in self._asked and self._asked[run][0] is wanted:
+                del self._asked[run]
+            raise
 
     async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
         """As `get_xcoms`, from the newest earlier run of the DAG that has the value."""
@@ -71,6 +102,12 @@ class DatabaseServices:
             raise NotFound(f"There is no service {name!r}; known are {', '.join(sorted(self._services))}.")
         answer = await service(self._db, run, msgspec.json.decode(args))
         return msgspec.json.encode(answer).decode()
+
+
+async def _previous_success(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any] | None:
+    async with db.acquire() as conn:
+        found = await services.previous_success(conn, run)
+    return None if found is None else found._asdict()
 
 
 async def _trigger_dag(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +187,9 @@ SERVICES: Final[Mapping[str, Service]] = MappingProxyType(
         "asset_events": asset_services.asset_events,
         "check_assets": asset_services.check_assets,
         "clear_run": _clear_run,
+        "previous_success": _previous_success,
         "run_state": _run_state,
+        "sla_misses": sla_misses,
         "task_states": _task_states,
         "trigger_dag": _trigger_dag,
         "triggering_asset_events": asset_services.triggering_asset_events,

@@ -6,37 +6,59 @@ Source: the semantics reference, section 35.
 from __future__ import annotations
 
 from collections import Counter
+from operator import attrgetter
 from typing import Final
 
 from aiosched.core.instances import Instance
-from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
+from aiosched.core.run_creation import active_runs_limit
+from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, FINISHED, HOLDING_SLOT, RunState, TaskState
 from aiosched.db.journal import InstanceChange
 from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.holdings import OwnedDag
 from aiosched.testing.desk import MemoryDesk
 
 _COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")
+_copied: Final = attrgetter(*_COPIED)
 
 
 class InvariantBroken(AssertionError):
     """The scheduler did what it must never do: a bug in aiosched."""
 
 
-def check_commit(desk: MemoryDesk, batch: Batch, shrunk: set[str]) -> None:
+def check_commit(desk: MemoryDesk, batch: Batch, shrunk: set[str], *, parallelism: int) -> None:
     """Raise InvariantBroken unless memory and rows agree and every limit holds.
 
     `shrunk` are pools that were made smaller than their use: they may be overfull until they drain.
+    Other limits may be lowered, too, so they have to hold wherever something was let in.
     """
+    ended = Counter(done.key[:3] for done in batch.tries)
     for change in batch.instances:
-        _demand(
-            0 <= change.try_number - change.old_try <= 1,
-            f"try numbers grow by one: {change.old_try} -> {change.try_number} in {change}",
-        )
+        grown = change.try_number - change.old_try
+        if not 0 <= grown <= 1 + ended[change[:3]]:  # one that is cleared at once leaves a row of history
+            raise InvariantBroken(f"try numbers grow by one: {change.old_try} -> {change.try_number} in {change}")
+        if change.state == TaskState.QUEUED:
+            ready = change.scheduled_at is not None and desk.rows.runs[change.run_id].state is RunState.RUNNING
+            _demand(ready, f"only what was scheduled, in a running run, is queued: {change}")
     for board in batch.finished:
         holding = [i for i in board if i.state in HOLDING_SLOT]
         _demand(not holding, f"a finished run holds no slot: {holding}")
+        left = [i for i in board if i.state not in FINISHED]
+        _demand(not left or board.run.reason == "all_tasks_deadlocked", f"a finished run is finished: {left}")
     _check_copies(desk)
     _check_pools(desk, shrunk)
-    _check_limits(desk)
+    _check_counts(desk)
+    _check_claims(desk, batch, parallelism)
+
+
+def check_starts(desk: MemoryDesk) -> None:
+    """Raise InvariantBroken unless there was room for every run that has just begun. Source: invariant 3."""
+    for board in desk.holdings.begun:
+        dag, backfill = desk.holdings.dags[board.run.dag_id], board.run.backfill_id
+        limit = active_runs_limit(dag.version.spec)
+        if backfill is not None:
+            limit = dag.backfills[backfill].max_active_runs if backfill in dag.backfills else limit
+        running = [run.run_id for run in dag.under_way() if run.backfill_id == backfill]
+        _demand(len(running) <= limit, f"{running} run at one time, the limit is {limit}")
 
 
 def _check_copies(desk: MemoryDesk) -> None:
@@ -50,24 +72,23 @@ def _check_copies(desk: MemoryDesk) -> None:
         if not effects.run_changed:
             _demand(board.run.state is rows.runs[key].state, f"run {key} is {board.run.state} in memory only")
         for instance in board:
-            holds = instance.state in HOLDING_SLOT
-            _demand(not holds or board.key(instance) in moving, f"{instance} holds a slot and does not run")
+            if instance.state in HOLDING_SLOT and board.key(instance) not in moving:
+                raise InvariantBroken(f"{instance} holds a slot and does not run")
             if instance not in effects.lazy and instance not in effects.changed:
                 _compare(instance, of_run.get((instance.task, instance.map_index)))
 
 
 def _compare(instance: Instance, row: InstanceChange | None) -> None:
-    _demand(row is not None and row.state == instance.state.stored, f"memory has {instance}, the row is {row}")
-    for name in _COPIED:
-        mine, theirs = getattr(instance, name), getattr(row, name)
-        _demand(mine == theirs, f"{name} is {mine} in memory: {row}")
+    if row is None or row.state != instance.state.stored or _copied(row) != _copied(instance):
+        raise InvariantBroken(f"memory has {instance}, the row is {row}")  # told only then: this is asked very often
 
 
 def _check_pools(desk: MemoryDesk, shrunk: set[str]) -> None:
     used: Counter[str] = Counter()
     for key, board in desk.holdings.boards.items():
-        for row in desk.rows.instances[key].values():
-            if TaskState.of(row.state) in HOLDING_SLOT:
+        for place, row in desk.rows.instances[key].items():
+            state = TaskState.of(row.state)
+            if state in HOLDING_SLOT or (state is TaskState.DEFERRED and _keeps_its_slot(desk, (key, *place))):
                 task = board.graph.tasks[row.task_index]
                 used[task.pool] += task.pool_slots
     for name, pool in desk.rows.pools.items():
@@ -77,15 +98,42 @@ def _check_pools(desk: MemoryDesk, shrunk: set[str]) -> None:
             _demand(not full or name in shrunk, f"pool {name!r} is oversubscribed: {pool.used} of {pool.slots}")
 
 
-def _check_limits(desk: MemoryDesk) -> None:
+def _keeps_its_slot(desk: MemoryDesk, place: tuple[int, int, int]) -> bool:
+    row = desk.rows.deferrals.get(place)
+    return row is not None and row.holds_pool
+
+
+def _check_counts(desk: MemoryDesk) -> None:
     for dag in desk.holdings.dags.values():
         active: Counter[int] = Counter()
         for key, board in dag.running.items():
             active[key] += sum(i.state in HOLDING_SLOT for i in board)
         total, room = sum(active.values()), dag.room
         _demand(total == room.active, f"DAG {dag.row.dag_id!r} counts {room.active} active tasks of {total}")
-        for task in room.tasks.values():
-            _demand(task.active >= 0, f"task {task.task_id!r} counts {task.active} active instances")
+        if room.tasks:
+            _check_task_counts(dag)
+
+
+def _check_task_counts(dag: OwnedDag) -> None:
+    active: Counter[str] = Counter()
+    for board in dag.running.values():
+        active.update(board.graph.task_ids[i.task] for i in board if i.state in ACTIVE_FOR_TASK_LIMITS)
+    for task_id, task in dag.room.tasks.items():
+        _demand(task.active == active[task_id], f"task {task_id!r} counts {task.active} instances of {active[task_id]}")
+
+
+def _check_claims(desk: MemoryDesk, batch: Batch, parallelism: int) -> None:
+    """Where something was queued there was room for it. Source: section 35, invariant 2."""
+    active = len(desk.attempts.in_flight)
+    _demand(not batch.claimed or active <= parallelism, f"{active} attempts run, parallelism is {parallelism}")
+    for board, instance in batch.claimed:
+        dag, run = desk.holdings.dags[board.run.dag_id], board.run.key
+        room, task = dag.room, dag.room.tasks.get(board.graph.task_ids[instance.task])
+        limits = [(room.active, room.limit), (room.by_run.get(run, 0), room.per_run)]
+        if task is not None:
+            limits += [(task.active, task.per_dag), (task.by_run.get(run, 0), task.per_run)]
+        if any(limit is not None and count > limit for count, limit in limits):
+            raise InvariantBroken(f"a limit is exceeded by {instance} of {board.run.run_id}: {room}")
 
 
 def _demand(holds: bool, what: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from aiosched.core.board import Run
 from aiosched.core.graph import Graph
 from aiosched.core.messages import Attempt
+from aiosched.db.deadlines import DeadlineRow
 from aiosched.db.journal import InstanceChange
 from aiosched.errors import NotFound, did_you_mean
 from aiosched.scheduler.batch import Batch
@@ -19,7 +20,8 @@ from aiosched.testing.rows import Rows
 Decision = tuple[datetime, str, str, str, str | None, int, int]
 """(instant, what, DAG id, run id, task id, map index, try number); of a run: None, -1, 0.
 
-`what` is the new state of a task instance, or "run created", "run running", "run success", "run failed".
+`what` is the new state of a task instance, or of a run "run created", "run queued" (again), "run running",
+"run success", "run failed", "deadline missed".
 """
 
 
@@ -45,6 +47,11 @@ class DecisionLog:
         for ended in batch.runs:
             run = runs[ended.id]
             add((at, f"run {ended.state}", run.dag_id, run.run_id, None, -1, 0))
+
+    def missed(self, deadlines: Iterable[DeadlineRow], rows: Rows, at: datetime) -> None:
+        if self._keep:
+            runs = [rows.runs[row.run_id] for row in deadlines]
+            self.entries += [(at, "deadline missed", run.dag_id, run.run_id, None, -1, 0) for run in runs]
 
     def moved(self, row: InstanceChange, rows: Rows, holdings: Holdings, at: datetime) -> None:
         run = rows.runs[row.run_id]

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from aiosched.clock import Clock, FakeClock
 from aiosched.core.board import Board, Instance, Run, new_instances
+from aiosched.core.deadlines import least_runs
+from aiosched.db.deadlines import DeadlineRow
 from aiosched.db.triggers import deferral_of
+from aiosched.scheduler.backfills import over_now
 from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.deadlines import deadlines_of, missed_callback
 from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, plan_again
-from aiosched.scheduler.holdings import Holdings
+from aiosched.scheduler.holdings import Holdings, OwnedDag, make_board
 from aiosched.scheduler.loading import plan_next, resume
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.new_runs import Creation, hold, new_run
 from aiosched.scheduler.pulse import Pulse
+from aiosched.scheduler.selection import Change
 from aiosched.scheduler.session import Attempts
-from aiosched.testing.past import look_back
+from aiosched.scheduler.stored_runs import added_instances, moving, settle
 from aiosched.testing.rows import Rows
 
 
@@ -33,6 +40,7 @@ class MemoryDesk:
     holdings: Holdings = field(default_factory=Holdings)
     creation: Pulse = field(default_factory=Pulse)
     evaluation: Pulse = field(default_factory=Pulse)
+    enqueueing: Pulse = field(default_factory=Pulse)
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)
     starting_late: dict[Board, None] = field(default_factory=dict)  # have starts that no commit took along yet
 
@@ -42,6 +50,9 @@ class MemoryDesk:
         if board.effects.lazy:
             self.starting_late[board] = None
 
+    def on_run_end(self, run: Run, /) -> None:
+        """Nobody waits for the end of a run here."""
+
     def load(self) -> None:
         """Read everything from the rows, as a scheduler does at its start (scheduler/loading.py)."""
         holdings, rows = self.holdings, self.rows
@@ -50,6 +61,8 @@ class MemoryDesk:
         for dag_id, row in rows.dags.items():
             dag = holdings.put_dag(row, rows.versions[row.version_id])
             plan_next(self, dag, rows.last_interval(dag_id))
+        for backfill in rows.backfills.unfinished():
+            holdings.dags[backfill.dag_id].backfills[backfill.id] = backfill
         known = self.attempts.known()
         deferrals = {place: deferral_of(row) for place, row in rows.deferrals.items()}
         for run in rows.unfinished_runs():
@@ -59,7 +72,6 @@ class MemoryDesk:
             else:
                 resume(self, run, rows.load_instances(run.key), known, deferrals, rows.recollection(run))
         self._look_back()
-        look_back(holdings, rows)
 
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
@@ -71,8 +83,8 @@ class MemoryDesk:
         created = self.create(creations)
         plan_again(holdings, touched.values())
         created += self._create_by_assets()
-        look_back(holdings, self.rows)
         self._look_back()
+        self._complete_backfills()
         return [run for run in created if run is not None]
 
     def _create_by_assets(self) -> list[Run | None]:
@@ -82,8 +94,8 @@ class MemoryDesk:
         for dag_id in list(assets.waiting):
             creation = assets.ready(holdings.dags[dag_id], len(self.rows.runs) + 1)
             if creation is not None:
-                assets.consume(dag_id)
-                created += self.create([creation])
+                created += (made := self.create([creation]))
+                assets.consume(dag_id, made[0].key if made[0] is not None else 0)
         return created
 
     def create(self, creations: Sequence[Creation]) -> list[Run | None]:
@@ -92,10 +104,64 @@ class MemoryDesk:
         keys = []
         for creation in creations:
             instances = new_instances(creation.dag.graph, creation.tasks)
-            keys.append(self.rows.insert_run(new_run(self, creation, now), instances))
+            keys.append(key := self.rows.insert_run(new_run(self, creation, now), instances))
+            if key is not None and creation.dag.version.spec.deadlines:
+                self._plan_deadlines(key, creation, now)
         created = hold(self, creations, keys, now)
         self._look_back()
         return created
+
+    def _plan_deadlines(self, key: int, creation: Creation, now: datetime) -> None:
+        spec, partition = creation.dag.version.spec, creation.dag.row.partition
+        averages = {
+            (spec.dag_id, index): self.rows.average_runtime(
+                spec.dag_id, max_runs=deadline.max_runs, min_runs=least_runs(deadline)
+            )
+            for index, deadline in enumerate(spec.deadlines)
+        }
+        date = creation.planned.logical_date
+        self.rows.deadlines.store(deadlines_of(key, spec, partition, date, now, averages))
+
+    def miss_deadlines(self) -> list[DeadlineRow]:
+        """Mark what is missed now, and request its callbacks."""
+        missed = self.rows.deadlines.miss(self.clock.now())
+        for row in missed:
+            dag_id = self.rows.runs[row.run_id].dag_id
+            self.rows.callbacks.append(missed_callback(row.partition, dag_id, row.run_id, row.deadline_index))
+        return missed
+
+    def _complete_backfills(self) -> None:
+        for backfill in over_now(self.holdings, self.holdings.ended):
+            self.rows.backfills.completed[backfill.id] = self.clock.now()
+            del self.holdings.dags[backfill.dag_id].backfills[backfill.id]
+
+    # -- runs that are not held: what people do to them -------------------------------------
+
+    def change(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> Batch:
+        """Change runs of a DAG, those that run in memory, all others at once (scheduler/clearing.py)."""
+        now, batch, boards = self.clock.now(), Batch(), []
+        for key in keys:
+            if (held := dag.running.get(key)) is not None:
+                change(held, now)
+                self.absorb(held)
+                self.holdings.to_evaluate[held] = None
+                continue
+            run = next((run for run in dag.queued if run.key == key), None) or self._read(key)
+            if newest_version and run.version_id != dag.version.id:
+                move = moving(self.holdings.versions[run.version_id][1], dag.graph)
+                self.rows.move_run(key, dag.version.id, move, added_instances(dag, run, move))
+                run.version_id = dag.version.id
+            version, graph = self.holdings.versions[run.version_id]
+            boards.append(board := make_board(run, version, graph, self.rows.load_instances(key)))
+            change(board, now)
+            self.holdings.collect_board(board, batch)
+        self.rows.commit(batch)
+        settle(self, dag, boards)
+        return batch
+
+    def _read(self, key: int) -> Run:
+        run = self.rows.runs[key]
+        return dataclasses.replace(run, stored_state=run.state)
 
     def _look_back(self) -> None:
         """Let new boards know the run before theirs (scheduler/past.py)."""

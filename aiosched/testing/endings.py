@@ -101,8 +101,10 @@ def defers(waits_for: timedelta, *, timeout: timedelta | None = None, takes: tim
     return Ending(Outcome.DEFERRED, takes=takes, waits_for=waits_for, timeout=timeout)
 
 
-def trigger_ending(deferral: Deferral) -> Ending:
-    """How a trigger of this world ends: it fires when its time has come."""
+def trigger_ending(deferral: Deferral, *, usual: timedelta) -> Ending:
+    """How a trigger ends: it fires when its time has come. One that no script made takes what is `usual`."""
+    if deferral.classpath != _TRIGGER:
+        return Ending(Outcome.TRIGGERED, takes=usual)
     return Ending(Outcome.TRIGGERED, takes=timedelta(seconds=json.loads(deferral.kwargs)["seconds"]))
 
 

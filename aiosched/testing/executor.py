@@ -9,15 +9,35 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Final
 
 from aiosched.clock import Clock
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
+from aiosched.core.retries import may_retry
 from aiosched.core.spec import TaskSpec
+from aiosched.db.outbox import NewCallback
 from aiosched.testing.assets import touches_of
 from aiosched.testing.endings import NO_TIME, Ending, trigger_ending
-from aiosched.testing.past import length_of
+
+_CALLBACKS: Final[Mapping[Outcome, tuple[str, Callable[[TaskSpec], bool]]]] = MappingProxyType(
+    {
+        Outcome.SUCCESS: ("task_success", lambda task: task.has_success_callback),
+        Outcome.SKIPPED: ("task_skipped", lambda task: task.has_skipped_callback),
+    }
+)
+
+
+def callback_of(attempt: Attempt, task: TaskSpec, ending: Ending) -> str | None:
+    """The kind of the task's callbacks that a worker runs after this ending; None when there are none."""
+    if ending.outcome is Outcome.FAILED:
+        if not ending.fail_now and may_retry(attempt.key.try_number, attempt.max_tries):
+            return "task_retry" if task.has_retry_callback else None
+        return "task_failure" if task.has_failure_callback else None
+    kind, wanted = _CALLBACKS.get(ending.outcome or Outcome.LOST, ("", lambda task: False))
+    return kind if wanted(task) else None
 
 
 class ScriptedExecutor:
@@ -35,10 +55,11 @@ class ScriptedExecutor:
         usual: timedelta,
         slots: int,
         async_slots: int,
+        called: Callable[[NewCallback], None],
     ) -> None:
         self.slots, self.async_slots, self.usual = slots, async_slots, usual
         self.running: dict[AttemptKey, tuple[Attempt, datetime]] = {}  # with the instant of its start
-        self._clock, self._ending_of, self._task_of = clock, ending_of, task_of
+        self._clock, self._ending_of, self._task_of, self._called = clock, ending_of, task_of, called
         self._chance = random.Random(seed).random
         self._ends: list[tuple[datetime, float, AttemptKey, Ending]] = []
         self._plain = self._async = 0
@@ -67,7 +88,7 @@ class ScriptedExecutor:
         for attempt in attempts:
             self.running[attempt.key] = (attempt, now)
             if attempt.trigger is not None:  # takes no slot
-                self._end_later(attempt.key, trigger_ending(attempt.trigger), now)
+                self._end_later(attempt.key, trigger_ending(attempt.trigger, usual=self.usual), now)
                 continue
             ending = self._ending_of(attempt, now)
             takes = self.usual if ending.takes is None else ending.takes
@@ -96,15 +117,20 @@ class ScriptedExecutor:
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         self.end(attempt, Ending(Outcome.LOST, reason="it was stopped on request"))
 
+    def forget(self, triggers: Sequence[AttemptKey]) -> None:
+        """Others wait for these triggers from now on."""
+        for key in triggers:
+            self.running.pop(key, None)
+
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
         return [key for key in attempts if key in self.running]
 
     async def stop(self, grace: float) -> None:
-        self.forget()
+        self.die()
 
     # -- what the world asks
 
-    def forget(self) -> None:
+    def die(self) -> None:
         """Everything that runs is gone without a report, with the process that it ran in."""
         self.running.clear()
         self._ends.clear()
@@ -132,6 +158,10 @@ class ScriptedExecutor:
         if found is None or ending.outcome is None:
             return False
         attempt, started_at = found
+        task = self._task_of(attempt)
+        if attempt.trigger is None and (kind := callback_of(attempt, task, ending)) is not None:
+            of_task = (task.task_id, key.map_index, key.try_number)
+            self._called(NewCallback(0, kind, attempt.run.dag_id, key.run, *of_task, reason=ending.reason))
         self._count(attempt, -1)
         now = self._clock.now()
         reschedule_at = now + ending.call_again if ending.outcome is Outcome.RESCHEDULED else None
@@ -147,8 +177,8 @@ class ScriptedExecutor:
                 xcoms=ending.xcoms,
                 skip=ending.skip,
                 deferral=ending.deferral,
-                map_length=length_of(ending.returns),
-                assets=touches_of(self._task_of(attempt)) if ending.outcome is Outcome.SUCCESS else (),
+                map_length=len(ending.returns) if isinstance(ending.returns, list | dict) else None,
+                assets=touches_of(task) if ending.outcome is Outcome.SUCCESS else (),
             )
         )
         return True

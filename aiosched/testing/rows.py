@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -30,7 +30,10 @@ from aiosched.db.triggers import DeferralRow
 from aiosched.errors import StaleRows
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.recollections import Recollection
+from aiosched.scheduler.stored_runs import Move
 from aiosched.testing.assets import AssetQueues
+from aiosched.testing.backfills import Backfills
+from aiosched.testing.deadlines import Deadlines
 
 Place = tuple[int, int]  # task index and map index, within a run
 
@@ -42,14 +45,12 @@ _OF_INSTANCE: Final = tuple(
 _STORED: Final = frozenset(
     {
         "instances", "expanded", "created", "runs", "tries", "xcoms", "forget_xcoms", "pool_deltas", "deferrals",
-        "undeferred", "callbacks",
-        "failing", "paused", "asset_events",
+        "undeferred", "callbacks", "failing", "paused", "asset_events", "deadlines", "kept",
     }
 )  # fmt: skip
 _NOT_STORED: Final = frozenset(
     {
         "claimed", "cancelled", "finished", "started", "reports", "answers", "consumers", "triggers", "outbox",
-        "deadlines", "kept",
     }
 )  # fmt: skip
 _FOREIGN: Final = tuple(f.name for f in dataclasses.fields(Batch) if f.name not in _STORED | _NOT_STORED)
@@ -71,6 +72,8 @@ class Rows:
     deferrals: dict[tuple[int, int, int], DeferralRow] = field(default_factory=dict)
     callbacks: list[NewCallback] = field(default_factory=list)
     assets: AssetQueues = field(default_factory=AssetQueues)
+    backfills: Backfills = field(default_factory=Backfills)
+    deadlines: Deadlines = field(default_factory=Deadlines)
     keys: dict[tuple[str, str], int] = field(default_factory=dict)  # of runs, by DAG id and run id
     of_dag: dict[str, list[int]] = field(default_factory=dict)  # the same by DAG id, in order
     _dates: set[tuple[str, datetime]] = field(default_factory=set)
@@ -105,6 +108,8 @@ class Rows:
             queued_at=new.queued_at,
             start_date=new.start_date,
             conf=msgspec.json.decode(new.conf),
+            backfill_id=new.backfill_id,
+            backfill_order=new.backfill_order,
         )
         self.instances[key] = {(i.task, i.map_index): _new_row(key, i) for i in instances}
         self._unfinished[key] = None
@@ -122,6 +127,46 @@ class Rows:
     def assume_last(self, dag_id: str, interval: DataInterval) -> None:
         """Count as if the run of `interval` had been made."""
         self._last[dag_id] = (interval.start, interval)
+
+    def take_runs(self, backfill: int, runs: Iterable[tuple[int, int]], conf: dict[str, Any]) -> None:
+        """Make existing runs (key, order number) part of a backfill."""
+        for key, order in runs:
+            run = self.runs[key]
+            run.run_type, run.backfill_id, run.backfill_order = RunType.BACKFILL, backfill, order
+            run.conf = conf or run.conf
+
+    def fail_queued(self, keys: Iterable[int], now: datetime) -> list[int]:
+        """End those of the runs that are queued, as cancelled; their task instances stay as they are."""
+        failed = [key for key in keys if self.runs[key].state is RunState.QUEUED]
+        for key in failed:
+            run = self.runs[key]
+            run.state, run.end_date, run.reason = RunState.FAILED, now, "cancelled"
+            self._unfinished.pop(key)
+        return failed
+
+    def move_run(self, key: int, version: int, move: Move, added: Iterable[Instance]) -> None:
+        """Pin a run to another version: rows, tries and values follow their tasks, those of tasks that are gone go."""
+        gone, to = set(move.gone), move.moved
+        self.instances[key] = {
+            (to.get(task, task), index): row._replace(task_index=to.get(task, task))
+            for (task, index), row in self.instances[key].items()
+            if task not in gone
+        } | {(new.task, new.map_index): _new_row(key, new) for new in added}
+        self.xcoms = {place: value for old, value in self.xcoms.items() if (place := _moved(old, key, move))}
+        self.tries = {AttemptKey(*place): t for old, t in self.tries.items() if (place := _moved(old, key, move))}
+        self.failures = Counter({place: n for old, n in self.failures.items() if (place := _moved(old, key, move))})
+        self.runs[key].version_id = version
+
+    def average_runtime(self, dag_id: str, *, max_runs: int, min_runs: int) -> timedelta | None:
+        """The mean duration of the DAG's latest ended runs, as db/deadlines.py; None when there are too few."""
+        runs = [self.runs[key] for key in self.of_dag.get(dag_id, ())]
+        ended = [
+            (run.logical_date, run.end_date - run.start_date)
+            for run in runs
+            if run.state in RUN_FINISHED and run.logical_date and run.start_date and run.end_date
+        ]
+        latest = [taken for _, taken in sorted(ended, reverse=True)[:max_runs]]
+        return sum(latest, timedelta()) / len(latest) if len(latest) >= max(min_runs, 1) else None
 
     def unfinished_runs(self) -> list[Run]:
         """Copies of the queued and running runs, oldest first."""
@@ -185,7 +230,7 @@ class Rows:
         for name, delta in batch.pool_deltas.items():
             pool = self.pools[name]
             if pool is not None:
-                self.pools[name] = PoolRow(pool.slots, pool.used + delta)
+                self.pools[name] = pool._replace(used=pool.used + delta)
         for done in batch.tries:
             if done.key not in self.tries:
                 if self.keep_finished:
@@ -202,6 +247,8 @@ class Rows:
         for deferral in batch.deferrals:
             self.deferrals[deferral[:3]] = deferral
         self.callbacks += batch.callbacks
+        self.deadlines.store(batch.deadlines)
+        self.deadlines.prune(batch.kept)
         if batch.asset_events:
             self.assets.record(batch.asset_events, self.dags.values(), self.versions)
         for dag_id, limit in batch.failing.items():
@@ -261,7 +308,7 @@ class Rows:
         old = self.instances[run][place]
         held, holds = TaskState.of(old.state) in HOLDING_SLOT, state in HOLDING_SLOT
         if held != holds and (known := self.pools.get(pool)) is not None:
-            self.pools[pool] = PoolRow(known.slots, known.used + (slots if holds else -slots))
+            self.pools[pool] = known._replace(used=known.used + (slots if holds else -slots))
         row = self.instances[run][place] = old._replace(state=state.stored, **fields)
         return row
 
@@ -272,6 +319,13 @@ def _new_row(run: int, new: Instance) -> InstanceChange:
         max_tries=new.max_tries, losses=0, queued_by=None, scheduled_at=None, queued_at=None, start_date=None,
         end_date=None, next_at=None, reason=None,
     )  # fmt: skip
+
+
+def _moved(place: tuple[Any, ...], run: int, move: Move) -> Any:
+    """The key of a row after the move of `run`; None when its task is gone."""
+    if place[0] != run:
+        return place
+    return None if place[1] in move.gone else (run, move.moved.get(place[1], place[1]), *place[2:])
 
 
 def _instance(row: InstanceChange) -> Instance:

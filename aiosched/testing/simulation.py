@@ -10,11 +10,9 @@ could not be created or started in time is charged to its DAG's max_active_runs.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -28,6 +26,7 @@ from aiosched.core.spec import DEFAULT_POOL, DagSpec
 from aiosched.core.timetables.base import DataInterval
 from aiosched.errors import DagError
 from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.garbage import rare_collections
 from aiosched.testing.endings import Ending
 from aiosched.testing.world import World
 
@@ -91,17 +90,6 @@ class Simulation:
     def bottleneck(self) -> str | None:
         """The pool or limit that caused the most waiting; None when nothing waited."""
         return next(iter(self.limits), None)
-
-
-@contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Look for garbage seldom: a long simulation keeps what it makes, and looking through that takes its time."""
-    before = gc.get_threshold()
-    gc.set_threshold(200_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 async def simulate(

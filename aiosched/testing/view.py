@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiosched.core.board import Board, Run
+from aiosched.db.assets import NewEvent
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.testing.decisions import Decision, DecisionLog
 from aiosched.testing.desk import MemoryDesk, WorldClock
 from aiosched.testing.rows import Rows
+
+
+class Callback(NamedTuple):
+    """A callback that was asked for: of a task's try, or of its run, where `task_id` is of the instance it shows."""
+
+    kind: str  # task_success, task_skipped, task_retry, task_failure, dag_success, dag_failure, deadline
+    dag_id: str
+    run_id: str
+    task_id: str | None
+    map_index: int | None
+    try_number: int | None
+    reason: str | None
 
 
 class View:
@@ -60,9 +73,32 @@ class View:
         return self.rows.xcoms.get((row.run_id, row.task_index, row.map_index, key))
 
     @property
-    def callbacks(self) -> list[tuple[str, str, str | None]]:
-        """The callbacks that were decided on, in order: (kind, DAG id, reason). They do not run in a world."""
-        return [(call.kind, call.dag_id, call.reason) for call in self.rows.callbacks]
+    def callbacks(self) -> list[Callback]:
+        """The callbacks that were asked for, in order. They do not run in a world."""
+        runs = self.rows.runs
+        return [
+            Callback(c.kind, c.dag_id, runs[c.run_id].run_id, c.task_id, c.map_index, c.try_number, c.reason)
+            for c in self.rows.callbacks
+        ]
+
+    def deadlines(self, dag_id: str, run_id: str) -> dict[int, tuple[datetime, str]]:
+        """The deadlines of a run by index: (instant, `pending` or `missed`). Those that were kept are forgotten."""
+        key, found = self._key(dag_id, run_id), self.rows.deadlines
+        both = (("pending", found.pending), ("missed", found.missed))
+        return {r.deadline_index: (r.deadline_time, w) for w, rows in both for r in rows.values() if r.run_id == key}
+
+    def events_of(self, dag_id: str, run_id: str) -> list[NewEvent]:
+        """The asset events that an asset-triggered run is about, in order."""
+        return list(self.rows.assets.consumed.get(self._key(dag_id, run_id), ()))
+
+    def backfills(self, dag_id: str) -> dict[int, str]:
+        """The DAG's backfills by number: `running`, `paused` or `completed`."""
+        rows, completed = self.rows.backfills.rows, self.rows.backfills.completed
+        return {
+            number: "completed" if number in completed else "paused" if row.is_paused else "running"
+            for number, row in rows.items()
+            if row.dag_id == dag_id
+        }
 
     def waiting(self) -> dict[tuple[str, str, str], str]:
         """Why each task instance waits for a slot, as of the last pass, by (DAG id, run id, task id)."""

@@ -15,40 +15,30 @@ instant at which something happens to the next. Equal input and seed give equal 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from aiosched.core.board import Board, Run
+from aiosched.core.board import Board
 from aiosched.core.ids import partition_of
 from aiosched.core.messages import Attempt, AttemptKey
-from aiosched.core.run_creation import check_schedule
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.spec import TaskSpec
 from aiosched.core.states import HOLDING_SLOT, TaskState
-from aiosched.core.timetables.base import DataInterval
-from aiosched.db.assets import NewEvent
-from aiosched.db.journal import PoolRow
-from aiosched.db.runs import DagRow, Version
-from aiosched.errors import AioschedError, NotFound, Refused
+from aiosched.errors import AioschedError, NotFound
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.claiming import claim, room_of
-from aiosched.scheduler.due_runs import asked_for
 from aiosched.scheduler.evaluation import evaluate
-from aiosched.scheduler.holdings import OwnedDag
-from aiosched.scheduler.loading import plan_next, set_paused
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.session import Attempts
 from aiosched.scheduler.triggers import triggers_to_run
-from aiosched.testing.checks import check_commit
+from aiosched.testing.checks import check_commit, check_starts
 from aiosched.testing.decisions import DecisionLog, Scripts
 from aiosched.testing.desk import MemoryDesk, WorldClock
-from aiosched.testing.endings import Ending, Play, dies, fails, skips, succeeds
+from aiosched.testing.endings import Ending, dies, fails, skips, succeeds
 from aiosched.testing.executor import ScriptedExecutor
+from aiosched.testing.people import People
 from aiosched.testing.rows import Rows
-from aiosched.testing.view import View, index_of
-
-if TYPE_CHECKING:
-    from aiosched.authoring.dag import DAG
+from aiosched.testing.view import index_of
 
 Listener = Callable[[Batch, datetime], None]
 
@@ -57,7 +47,7 @@ _MOST_PASSES: Final = 10_000  # at one instant
 _WORDS: Final[Mapping[str, Ending]] = {"success": succeeds(), "failed": fails(), "skipped": skips(), "lost": dies()}
 
 
-class World(View):
+class World(People):
     """See the module docstring.
 
     now           where the clock begins; aware
@@ -100,6 +90,7 @@ class World(View):
             usual=takes,
             slots=slots,
             async_slots=async_slots,
+            called=self.rows.callbacks.append,
         )
         self._executor.listen(self._attempts.receive)
         self._desk = MemoryDesk(self.clock, self.rows, self._attempts, 1, self._attempts.metrics)
@@ -108,92 +99,9 @@ class World(View):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._executor.forget()
+        self._executor.die()
 
-    # -- what there is ----------------------------------------------------------------------
-
-    def add(self, *dags: DAG | DagSpec, paused: bool | None = None, last: DataInterval | None = None) -> None:
-        """Register DAGs, or new versions of them. `last`: as if the run of this interval had been made.
-
-        Raises DagError for a DAG that cannot be scheduled as it is written.
-        """
-        for dag in dags:
-            spec = dag if isinstance(dag, DagSpec) else dag.to_spec(now=self.clock.now())
-            check_schedule(spec)
-            number = len(self.rows.versions) + 1
-            version = self.rows.versions[number] = Version(number, number, spec, None, None)
-            old = self.rows.dags.get(spec.dag_id)
-            is_paused = paused if paused is not None else bool(old.is_paused if old else spec.is_paused_upon_creation)
-            row = DagRow(spec.dag_id, partition_of(spec.dag_id), None, number, is_paused, False, False)
-            self.rows.dags[spec.dag_id] = row
-            if last is not None:
-                self.rows.assume_last(spec.dag_id, last)
-            plan_next(self._desk, self._desk.holdings.put_dag(row, version), self.rows.last_interval(spec.dag_id))
-
-    def script(self, dag_id: str, task_id: str, play: Play | None = None, **words: Any) -> None:
-        """Say how the attempts of a task end: by a function of the attempt, or in `words` (see endings.Scripted).
-
-        `"*"` stands for every task of the DAG, or every DAG. Where nothing is said they succeed.
-        """
-        graph = self._dag(dag_id).graph if dag_id in self.rows.dags else None
-        self._scripts.put(dag_id, task_id, play, graph, words)
-
-    def pool(self, name: str, *, slots: int) -> None:
-        """Create or resize a pool; -1 slots are infinite."""
-        used = row.used if (row := self.rows.pools.get(name)) is not None else 0
-        self.rows.pools[name] = PoolRow(slots, used)
-        if 0 <= slots < used:
-            self._shrunk.add(name)
-        self._desk.holdings.room_changed = True
-
-    def pause(self, dag_id: str) -> None:
-        """Pause a DAG: nothing of it starts; what runs goes on."""
-        self._set_paused(self._dag(dag_id), True)
-
-    def unpause(self, dag_id: str) -> None:
-        """Let a paused DAG go on."""
-        self._set_paused(self._dag(dag_id), False)
-
-    def trigger(
-        self,
-        dag_id: str,
-        *,
-        conf: Mapping[str, Any] | None = None,
-        run_id: str | None = None,
-        logical_date: datetime | None = None,
-        run_after: datetime | None = None,
-    ) -> str:
-        """Ask for a run and return its id, `manual_1` and so on where none is given. Nothing starts by it yet.
-
-        Raises Refused, NotFound and ParamError as the real scheduler does.
-        """
-        run_id = run_id or f"manual_{next(self._numbers)}"
-        creation = asked_for(
-            self._dag(dag_id),
-            self.now,
-            conf=dict(conf or {}),
-            run_id=run_id,
-            logical_date=logical_date,
-            run_after=run_after,
-            triggered_by="test",
-        )
-        (run,) = self._create([creation])
-        if run is None:
-            raise Refused(f"DAG {dag_id!r} has a run {run_id!r}, or one of that logical date, already.")
-        return run_id
-
-    def emit(self, asset: str, *, uri: str = "") -> None:
-        """An asset has news, without a task that made it."""
-        event = NewEvent(asset, uri, "{}", None, self.now)
-        self.rows.assets.record([event], self.rows.dags.values(), self.rows.versions)
-        self._desk.holdings.asset_news.add(partition_of(asset))
-
-    def cancel(self, dag_id: str, run_id: str) -> None:
-        """End a running run as failed, as `aiosched runs cancel` does."""
-        board = self._board(dag_id, run_id)
-        board.cancel(self.now)
-        self._desk.absorb(board)
-        self._desk.holdings.to_evaluate[board] = None
+    # -- rows -------------------------------------------------------------------------------
 
     def set_task(
         self, dag_id: str, run_id: str, task_id: str, *, state: str | None, map_index: int = -1, **fields: Any
@@ -218,7 +126,7 @@ class World(View):
             key = AttemptKey(run.key, *place, row.try_number)
             self._attempts.in_flight[key] = self.clock.monotonic()
         self._decisions.moved(row, self.rows, self._desk.holdings, self.now)
-        self.restart()
+        self._renew(None)
         if to in HOLDING_SLOT and (found := self._desk.holdings.find(key)) is not None:
             self._executor.adopt_running(found[0].attempt(found[1]), self.now)
 
@@ -265,7 +173,7 @@ class World(View):
 
     def _next_instant(self, *, idle: bool = False) -> datetime | None:
         holdings = self._desk.holdings
-        instants = [self._executor.earliest, holdings.timers.earliest]
+        instants = [self._executor.earliest, holdings.timers.earliest, self.rows.deadlines.earliest]
         waiting = [i for i in instants if i is not None]
         if waiting or not idle or any(dag.queued for dag in holdings.dags.values()):
             instants.append(holdings.due_runs.earliest)
@@ -293,7 +201,9 @@ class World(View):
         ):
             await self.create_runs()
         elif holdings.dirty or holdings.ended or holdings.room_changed:
-            await self.enqueue()
+            self._store()
+        elif _is_due(self.rows.deadlines.earliest, now):
+            self._decisions.missed(desk.miss_deadlines(), self.rows, now)
         else:
             return False
         return True
@@ -311,6 +221,8 @@ class World(View):
     async def create_runs(self) -> list[tuple[str, str]]:
         """One pass of run creation; returns the new runs as (DAG id, run id)."""
         created = self._desk.create_runs()
+        if self._checked:
+            check_starts(self._desk)
         self._decisions.created(created, self.now)
         return [(run.dag_id, run.run_id) for run in created]
 
@@ -326,26 +238,31 @@ class World(View):
 
         At most `limit` task instances are queued, each as (DAG id, run id, task id).
         """
+        batch = self._store(limit)
+        return [(b.run.dag_id, b.run.run_id, b.graph.task_ids[i.task]) for b, i in batch.claimed] if batch else []
+
+    def _store(self, limit: int | None = None) -> Batch | None:
         desk, holdings = self._desk, self._desk.holdings
         holdings.room_changed = False
         left = self.parallelism - len(self._attempts.in_flight)
+        keeping = {name for name, pool in self.rows.pools.items() if pool is not None and pool.include_deferred}
         room = room_of(
             self.rows.pools,
-            holdings.slots_given_back(),
+            holdings.slots_given_back(keeping),
             self._executor,
             open=left if limit is None else min(left, limit),
             parallelism=self.parallelism,
         )
-        batch = claim(holdings, room, self.now, incarnation=desk.incarnation)
+        batch = claim(holdings, room, self.now, incarnation=desk.incarnation, include_deferred=keeping)
         if self._lose_commit is not None:
             self._break_off(batch)
-            return []
+            return None
         if not batch.is_empty:
             self._commit(batch)
         self._act(batch)
         if self._checked:
-            check_commit(desk, batch, self._shrunk)
-        return [(b.run.dag_id, b.run.run_id, b.graph.task_ids[i.task]) for b, i in batch.claimed]
+            check_commit(desk, batch, self._shrunk, parallelism=self.parallelism)
+        return batch
 
     async def events(self, dag_id: str, run_id: str, endings: Mapping[str, str | Ending]) -> None:
         """Attempts of a run end now: by task id `"success"`, `"failed"`, `"skipped"`, `"lost"`, or an `Ending`.
@@ -366,13 +283,13 @@ class World(View):
 
     # -- accidents --------------------------------------------------------------------------
 
-    def restart(self) -> None:
-        """Forget all memory and read the rows again; what runs goes on, its reports are kept."""
+    async def restart(self) -> None:
+        """The scheduler forgets all memory and reads the rows again; what runs goes on, its reports are kept."""
         self._renew(None)
 
-    def crash(self) -> None:
+    async def crash(self) -> None:
         """The scheduler's process dies with all that it runs; another one takes over at once."""
-        self._executor.forget()
+        self._executor.die()
         self._attempts.in_flight.clear()
         self._attempts.triggers.clear()
         self._attempts.reports.clear()
@@ -435,22 +352,11 @@ class World(View):
             self._attempts.in_flight[attempt.key] = now
         self._executor.submit(attempts)
 
-    def _create(self, creations: Sequence[Any]) -> list[Run | None]:
-        created = self._desk.create(creations)
-        self._decisions.created([run for run in created if run is not None], self.now)
-        return created
-
     # -- helpers ---------------------------------------------------------------------------
 
     def _task_of(self, attempt: Attempt) -> TaskSpec:
         run = self.rows.runs[attempt.key.run]
         return self.rows.versions[run.version_id].spec.tasks[attempt.key.task_index]
-
-    def _set_paused(self, dag: OwnedDag, is_paused: bool) -> None:
-        if dag.row.is_paused != is_paused:
-            row = self.rows.dags[dag.row.dag_id] = set_paused(dag, is_paused)
-            self._desk.holdings.put_dag(row, dag.version)
-            plan_next(self._desk, dag, self.rows.last_interval(dag.row.dag_id))
 
 
 def _is_due(at: datetime | None, now: datetime) -> bool:

@@ -15,8 +15,10 @@ from fastapi import Depends, FastAPI
 import aiosched
 from aiosched.web import probes, problems, ui_files
 from aiosched.web.access import Authenticator, Loopback, authorise
+from aiosched.web.accounts import Accounts
 from aiosched.web.api import ROUTERS
 from aiosched.web.gateway import Gateway
+from aiosched.web.guard import Guard
 from aiosched.web.live import Hub
 
 API: Final = "/api/v1"
@@ -25,8 +27,12 @@ API: Final = "/api/v1"
 def make_app(gateway: Gateway, *, authenticator: Authenticator | None = None) -> FastAPI:
     """The application on an open database. Its lifespan starts and stops what it needs, but not the database.
 
-    An application that mounts this one does not run its lifespan; `Scheduler.web_app` sees to that.
+    Without an `authenticator` the settings say how people log in. An application that mounts this one does
+    not run its lifespan; `Scheduler.web_app` sees to that.
     """
+    web = gateway.settings.web
+    if authenticator is None:
+        authenticator = Accounts(gateway.db, web) if web.auth == "password" else Loopback()
     app = FastAPI(
         title="aiosched",
         version=aiosched.__version__,
@@ -40,7 +46,9 @@ def make_app(gateway: Gateway, *, authenticator: Authenticator | None = None) ->
     )
     app.state.gateway = gateway
     app.state.hub = Hub(gateway.db)
-    app.state.authenticator = authenticator or Loopback()
+    app.state.authenticator = authenticator
+    hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]
+    app.add_middleware(Guard, only_loopback=isinstance(authenticator, Loopback) and web.auth is None, hosts=hosts)
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router, prefix=API)
@@ -52,6 +60,8 @@ def make_app(gateway: Gateway, *, authenticator: Authenticator | None = None) ->
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway: Gateway = app.state.gateway
+    if isinstance(accounts := app.state.authenticator, Accounts):
+        await accounts.start()
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ from authoring_builders import attempt_of, context_of
 
 from aiosched import DAG, EmptyOperator, get_current_context
 from aiosched.authoring.context import CONTEXT_KEYS, current_context
+from aiosched.authoring.previous_run import PREVIOUS_RUN
 from aiosched.errors import AioschedError
 
 
@@ -39,7 +40,7 @@ def test_every_way_of_reading_shows_the_same_values() -> None:
     assert len(everything) == len(context) == len(list(context.values()))
     assert everything["ds"] == "2026-01-02"
     assert {**context.copy()} == everything
-    assert set(everything) | {"templates_dict"} == CONTEXT_KEYS
+    assert set(everything) | {"templates_dict", *PREVIOUS_RUN} == CONTEXT_KEYS
 
 
 def test_times_are_pendulum_in_utc() -> None:

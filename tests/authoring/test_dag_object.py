@@ -117,7 +117,7 @@ def test_what_has_no_effect_here_is_a_warning() -> None:
 def test_what_has_no_effect_and_is_off_is_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DAG("d", sla_miss_callback=None)
+        DAG("d", access_control=None)
 
 
 @pytest.mark.parametrize(

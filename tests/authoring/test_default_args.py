@@ -150,8 +150,8 @@ def test_operators_may_be_abstract() -> None:
 
 
 def test_airflow_parameters_without_effect_are_warnings_when_they_are_set() -> None:
-    with pytest.warns(AuthoringWarning, match="'email' has no effect"):
-        EmptyOperator(task_id="t", email="a@example.org", email_on_retry=False)  # type: ignore[call-arg]
+    with pytest.warns(AuthoringWarning, match="'email_on_failure' has no effect"):
+        EmptyOperator(task_id="t", email_on_failure=True, email_on_retry=False)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(("given", "multiplier"), [(True, 2.0), (False, 0.0), (3, 3.0), (1.5, 1.5)])

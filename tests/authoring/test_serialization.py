@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 from authoring_builders import edges
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched import DAG, EmptyOperator, PythonOperator, TaskGroup
@@ -99,7 +99,6 @@ def build(blueprint: dict[str, Any]) -> DAG:
     return dag
 
 
-@settings(deadline=None)
 @given(blueprints())
 def test_any_dag_survives_the_way_through_json(blueprint: dict[str, Any]) -> None:
     dag = build(blueprint)
@@ -111,7 +110,6 @@ def test_any_dag_survives_the_way_through_json(blueprint: dict[str, Any]) -> Non
     assert {f"{up}>{task.task_id}" for task in loaded.tasks for up in task.upstream} == edges(dag)
 
 
-@settings(deadline=None)
 @given(blueprints())
 def test_building_the_same_dag_twice_gives_the_same_hash(blueprint: dict[str, Any]) -> None:
     one, other = (content_hash(encode_spec(build(blueprint).to_spec())) for _ in range(2))

@@ -191,6 +191,24 @@ def test_airflows_options_of_tasks_clear_are_understood(live: Cli) -> None:
     assert [one["task_id"] for one in answer["instances"]] == ["first"]
 
 
+# -- notes --------------------------------------------------------------------------------------
+
+
+def test_notes_are_written_shown_and_kept_by_a_clear(live: Cli) -> None:
+    live("dags", "trigger", "steps", "--run-id", "noted", "--wait")
+
+    said = live("runs", "note", "steps", "noted", "for the auditors")
+    live("tasks", "note", "steps", "noted", "second", "slow disk")
+    live("runs", "clear", "steps", "noted", "--yes")
+
+    assert said.stderr == "the note about run noted of steps is set\n"
+    assert ["note", "for the auditors"] in live.lines("runs", "show", "steps", "noted")
+    assert [task["note"] for task in live.json("runs", "show", "steps", "noted")["tasks"]] == [None, "slow disk"]
+    assert ["note", "slow disk"] in live.lines("tasks", "show", "steps", "noted", "second")
+    assert live.json("runs", "note", "steps", "noted", "")["note"] is None
+    assert "1000 are the most" in live("runs", "note", "steps", "noted", "x" * 1001, code=4).stderr
+
+
 # -- mark ---------------------------------------------------------------------------------------
 
 

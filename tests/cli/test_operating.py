@@ -200,9 +200,14 @@ async def _old_and_new(db: Database) -> None:
     await add_run(db, "sales", version, "runs", run_after=NOON - timedelta(days=40))
 
 
-def test_db_clean_removes_what_ended_before_and_says_how_much(on_db: Cli) -> None:
+def test_db_clean_removes_what_ended_before_and_says_how_much(on_db: Cli, tmp_path: Path) -> None:
     on_db.work(_old_and_new)
+    on_db = Cli(on_db.dsn, tmp_path)
     words = ("db", "clean", "--before", "2026-11-01")
+    logs = {name: tmp_path / f"logs/dag_id=sales/run_id={name}/task_id=extract" for name in ("old", "new")}
+    for folder in logs.values():
+        folder.mkdir(parents=True)
+        (folder / "attempt=1.log").write_text("said\n")
 
     preview = on_db(*words, "--dry-run", "-o", "json")
     unasked = on_db(*words, code=2)
@@ -214,6 +219,8 @@ def test_db_clean_removes_what_ended_before_and_says_how_much(on_db: Cli) -> Non
     assert "would remove 2 rows" in preview.stderr
     assert "removed 2 rows" in result.stderr
     assert [run["run_id"] for run in on_db.json("runs", "list")] == ["runs", "new"]
+    assert json.loads(result.stdout)["log_files"] == 1
+    assert [name for name, folder in logs.items() if folder.exists()] == ["new"]
 
 
 def test_db_clean_with_nothing_to_do_asks_nothing(on_db: Cli) -> None:

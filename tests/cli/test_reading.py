@@ -90,6 +90,21 @@ def test_a_run_is_shown_with_its_task_instances(seeded: Cli, run: str) -> None:
     assert lines[-1][:2] == ["load", "upstream_failed"]
 
 
+def test_missed_slas_stand_with_their_dag_and_their_run(on_db: Cli) -> None:
+    async def late(db: Database) -> None:
+        await seed(db)
+        async with db.acquire() as conn:
+            miss = {"partition": 0, "dag_id": "sales", "task_id": "load", "logical_date": NOON, "missed_at": NOON}
+            await insert(conn, "sla_miss", miss)
+
+    on_db.work(late)
+
+    assert ["missed SLAs", "load on 2026-11-20 12:00:00Z"] in on_db.lines("dags", "show", "sales")
+    assert on_db.json("dags", "show", "sales")["missed_slas"][0]["task_id"] == "load"
+    assert on_db.json("runs", "show", "sales", "scheduled__1")["missed_slas"] == ["load"]
+    assert on_db.json("runs", "show", "sales", "manual__2")["missed_slas"] == []
+
+
 def test_mapped_instances_have_their_index(seeded: Cli) -> None:
     names = [line[0] for line in seeded.lines("tasks", "states-for-dag-run", "sales", "latest")]
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from board_oracle import verdict
@@ -28,7 +29,10 @@ from aiosched.core.tally import Tally
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEGAL = {(old, new) for (old, _), new in TRANSITIONS.items()}
-FOR_THE_DATABASE = {"stored_state", "stored_try"}
+EFFECTS = [f.name for f in dataclasses.fields(Effects) if f.name != "run_changed"]
+
+_row = attrgetter(*(f.name for f in dataclasses.fields(Instance) if f.name not in ("stored_state", "stored_try")))
+_run_row = attrgetter(*(f.name for f in dataclasses.fields(Run)))
 
 # How one call of a task ends. A SkipDecision is a success that decides about others.
 Ending = Outcome | SkipDecision | str  # "fail now" is a failure that forbids a retry
@@ -368,12 +372,6 @@ def play(graph: Graph, outcomes: Mapping[str, Sequence[Ending]] | None = None, *
     return Player(graph, Script(endings=outcomes or {}, **script)).play()
 
 
-def _row(instance: Instance) -> dict[str, Any]:
-    return {f.name: getattr(instance, f.name) for f in dataclasses.fields(instance) if f.name not in FOR_THE_DATABASE}
-
-
 def _everything(board: Board) -> tuple[Any, ...]:
-    effects = [
-        list(getattr(board.effects, f.name) or ()) for f in dataclasses.fields(Effects) if f.name != "run_changed"
-    ]
-    return [_row(i) for i in board], effects, dataclasses.asdict(board.run)
+    effects = [list(getattr(board.effects, name)) for name in EFFECTS]
+    return [_row(i) for i in board], effects, _run_row(board.run)

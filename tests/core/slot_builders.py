@@ -29,6 +29,7 @@ def needs(
     is_async: bool = False,
     executor: str | None = None,
     task: TaskRoom | None = None,
+    defers: bool = False,
 ) -> Candidate:
     """A candidate that needs `slots` of `pool`; of a run and DAG of its own unless said otherwise."""
     return Candidate(
@@ -41,6 +42,7 @@ def needs(
         is_async=is_async,
         executor=executor,
         task=task,
+        defers=defers,
     )
 
 
@@ -72,6 +74,22 @@ def reference_walk(candidates: Iterable[Candidate], given: Room) -> list[Candida
     for c in sorted(candidates, key=lambda c: (-c.weight, c.logical_at, c.key.map_index)):
         run = c.key.run
         executor = executors.get(id(given.executors.get(c.executor)))
+        if c.defers:  # 25.1: no slot, no pool slot unless the pool includes deferred, only the task's own limits
+            counts = c.pool in pools and given.pools[c.pool].include_deferred
+            if c.pool not in pools or (counts and c.pool_slots > pools[c.pool]):
+                continue
+            if c.task is not None:
+                per_dag = c.task.active + of_task.get(c.task, 0)
+                per_run = c.task.by_run.get(run, 0) + of_task_in_run.get((c.task, run), 0)
+                if c.task.per_dag is not None and per_dag >= c.task.per_dag:
+                    continue
+                if c.task.per_run is not None and per_run >= c.task.per_run:
+                    continue
+                of_task[c.task] = of_task.get(c.task, 0) + 1
+                of_task_in_run[c.task, run] = of_task_in_run.get((c.task, run), 0) + 1
+            pools[c.pool] -= c.pool_slots if counts else 0
+            taken.append(c)
+            continue
         if left < 1 or c.pool not in pools or c.pool_slots > pools[c.pool] or not executor or executor[c.is_async] < 1:
             continue
         if c.dag.active + in_dag.get(c.dag, 0) >= c.dag.limit:

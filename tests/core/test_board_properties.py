@@ -10,14 +10,11 @@ With AIOSCHED_NIGHTLY=1 each property tries 20,000 examples.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pytest
 from board_player import FAIL_NOW, Ending, Player, Script
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.core.board import MAX_LOSSES
@@ -26,16 +23,8 @@ from aiosched.core.messages import Outcome, SkipDecision
 from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.trigger_rules import TriggerRule
 
-NIGHTLY = os.environ.get("AIOSCHED_NIGHTLY") == "1"
-pytestmark = pytest.mark.timeout(3_600 if NIGHTLY else 120)
-
 ANY_RULE = sorted(set(TriggerRule) - {TriggerRule.ALL_DONE_SETUP_SUCCESS})
 CALM_RULES = [TriggerRule.ALL_SUCCESS, TriggerRule.ALL_DONE, TriggerRule.ALWAYS, TriggerRule.NONE_FAILED]
-
-
-def examples(number: int) -> Callable[[Any], Any]:
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(max_examples=20_000 if NIGHTLY else number, deadline=None, suppress_health_check=slow)
 
 
 @dataclass(frozen=True)
@@ -129,7 +118,6 @@ def outcome_of(player: Player) -> dict[str, Any]:
     return {"states": player.states, "run": player.result, "calls": set(calls), "submitted": set(player.submitted)}
 
 
-@examples(250)
 @given(stories())
 def test_every_run_ends_and_keeps_the_rules(story: Story) -> None:
     player = Player(story.graph, story.script).play()
@@ -138,7 +126,6 @@ def test_every_run_ends_and_keeps_the_rules(story: Story) -> None:
         assert story.script.removed, "only a rule that a removed upstream blocks may never hold"
 
 
-@examples(150)
 @given(stories(calm=True, losses=MAX_LOSSES - 1), st.data())
 def test_final_states_do_not_depend_on_the_order_of_reports(story: Story, data: st.DataObject) -> None:
     other = replace(story.script, order=data.draw(st.permutations(range(len(story.graph)))))
@@ -148,7 +135,6 @@ def test_final_states_do_not_depend_on_the_order_of_reports(story: Story, data: 
     assert (one.states, one.result) == (two.states, two.result)
 
 
-@examples(250)
 @given(stories(), st.sets(st.integers(0, 40), min_size=1, max_size=6))
 def test_a_board_that_is_rebuilt_from_rows_goes_on_as_if_nothing_had_happened(story: Story, crashes: set[int]) -> None:
     undisturbed = Player(story.graph, story.script).play()
@@ -158,7 +144,6 @@ def test_a_board_that_is_rebuilt_from_rows_goes_on_as_if_nothing_had_happened(st
     assert outcome_of(disturbed) == outcome_of(undisturbed)
 
 
-@examples(150)
 @given(stories(calm=True, losses=0), st.sets(st.integers(0, 40), min_size=1, max_size=MAX_LOSSES - 1))
 def test_attempts_that_die_with_their_scheduler_change_no_result(story: Story, crashes: set[int]) -> None:
     undisturbed = Player(story.graph, story.script).play()
@@ -170,7 +155,6 @@ def test_attempts_that_die_with_their_scheduler_change_no_result(story: Story, c
     assert stored == [undisturbed.rows.endings.get(task, 0) for task in range(len(story.graph))]
 
 
-@examples(150)
 @given(stories(), st.sets(st.integers(0, 60), max_size=20))
 def test_every_run_ends_however_often_its_scheduler_dies(story: Story, crashes: set[int]) -> None:
     Player(story.graph, story.script, crashes=crashes, lethal=True).play()

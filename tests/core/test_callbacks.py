@@ -93,10 +93,10 @@ def test_only_declared_callbacks_are_asked_for() -> None:
     assert not dag_callback(graph, [], RunState.FAILED, "task_failure")
     assert not dag_callback(graph, [], RunState.SUCCESS, None)
     failed = Instance(1, state=S.RUNNING, try_number=2, reason="lost")
-    assert task_callback(graph, failed, retries=False) == (CallbackRequest("task_failure", "lost", 1, -1, 2),)
-    assert not task_callback(graph, failed, retries=True)
-    assert not task_callback(graph, Instance(2), retries=False)
-    assert [request.kind for request in task_callback(graph, Instance(2), retries=True)] == ["task_retry"]
+    assert task_callback(graph, failed, "task_failure") == (CallbackRequest("task_failure", "lost", 1, -1, 2),)
+    assert not task_callback(graph, failed, "task_retry")
+    assert not task_callback(graph, Instance(2), "task_failure")
+    assert [request.kind for request in task_callback(graph, Instance(2), "task_retry")] == ["task_retry"]
 
 
 @pytest.mark.parametrize("reason", ["cancelled", "marked", "marked_success"])

@@ -227,6 +227,14 @@ class TestGroups:
             "a[0]": "success", "a[1]": "failed", "b[0]": "success", "b[1]": "upstream_failed", "c": "upstream_failed",
         }  # fmt: skip
 
+    def test_the_reason_of_an_index_counts_what_it_depends_on(self) -> None:
+        board = begin(in_a_mapped_group(3, task("a"), task("b", "a", "x"), outside=(task("x"),)))
+
+        finish(board, "x", "a[0]")
+        finish(board, "a[1]", ending=Outcome.FAILED)
+
+        assert at(board, "b[1]").reason == "1 of 2 upstreams succeeded (all_success); 1 failed"
+
     def test_a_group_over_a_return_value_expands_as_soon_as_it_is_known(self) -> None:
         board = begin(
             in_a_mapped_group(over("p"), task("a", "p"), task("b", "a"), task("x", "b"), outside=(task("p"),))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from board_player import NOW, board_of, new_run
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.core.board import Effects, Instance, new_instances
@@ -230,17 +230,11 @@ class Play:
         return self.states, self.calls, self.board.run.state, self.board.run.reason
 
 
-SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
-ANY = settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
-
-
-@ANY
 @given(stories())
 def test_every_run_with_mapped_tasks_ends_and_can_be_cleared(story: Story) -> None:
     Play(story).to_the_end().again()
 
 
-@ANY
 @given(stories(), st.sets(st.integers(0, 30), min_size=1, max_size=5))
 def test_a_board_with_mapped_tasks_that_is_rebuilt_goes_on_as_if_nothing_had_happened(
     story: Story, crashes: set[int]

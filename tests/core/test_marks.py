@@ -9,16 +9,17 @@ import pytest
 from board_builders import FAILED, LOST, RESCHEDULED, SUCCESS, end, of, run, seconds, started, states
 from board_player import NOW, Ending, board_of, new_run
 from graph_builders import dags, graph, setup, task, teardown
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.core.board import Board, Instance
 from aiosched.core.clearing import choose, select_tasks
 from aiosched.core.graph import Graph
 from aiosched.core.messages import Deferral, Outcome, Report
+from aiosched.core.retries import MOST_TRIES
 from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.states import FINISHED, RUN_FINISHED, RunState, TaskState
-from aiosched.errors import DagError
+from aiosched.errors import DagError, Refused
 
 S = TaskState
 LATER = NOW + seconds(3600)
@@ -338,7 +339,6 @@ class TestShuttingDown:
         assert states(board)["b"] == "none"
 
 
-@settings(deadline=None, max_examples=150)
 @given(dags(largest=6), st.data())
 def test_no_run_is_over_while_something_of_it_waits(tasks: list[TaskSpec], data: st.DataObject) -> None:
     """Invariant 16, for any row of any run that is over, and any clearing or marking of it."""
@@ -359,3 +359,38 @@ def test_no_run_is_over_while_something_of_it_waits(tasks: list[TaskSpec], data:
 
     if board.run.state in RUN_FINISHED:
         assert all(i.state in FINISHED for i in board)
+
+
+class TestTheMostTries:
+    """What a row has room for (2.5)."""
+
+    @staticmethod
+    def after(tries: int, *, retries: int = 0, state: TaskState = S.FAILED, also: TaskState = S.FAILED) -> Board:
+        run_state = RunState.FAILED if state is S.FAILED else RunState.RUNNING
+        board = over_with({"a": state, "b": also}, task("a", retries=retries), task("b"), run_state=run_state)
+        of(board, "a").try_number = of(board, "a").max_tries = tries
+        return board
+
+    def test_one_that_had_them_all_is_not_cleared_and_nothing_else_is_either(self) -> None:
+        board = self.after(MOST_TRIES)
+
+        with pytest.raises(Refused, match=r"a of run '.*' has had 32,000 tries, as many .*: trigger a new run"):
+            board.clear([of(board, "b"), of(board, "a")], LATER)
+        assert states(board) == {"a": S.FAILED, "b": S.FAILED}
+        assert board.run.state is RunState.FAILED
+        assert not board.effects
+
+    def test_the_one_before_is_and_gets_no_more_retries_than_there_is_room_for(self) -> None:
+        board = self.after(MOST_TRIES - 1, retries=5)
+
+        board.clear([of(board, "a")], LATER)
+
+        assert of(board, "a").max_tries == MOST_TRIES
+
+    @pytest.mark.parametrize(("tries", "state"), [(MOST_TRIES - 1, S.SCHEDULED), (MOST_TRIES, S.FAILED)])
+    def test_a_loss_in_the_last_of_them_is_final(self, tries: int, state: TaskState) -> None:
+        board = self.after(tries, state=S.RUNNING, also=S.SUCCESS)
+
+        end(board, "a", LOST)
+
+        assert (of(board, "a").state, of(board, "a").max_tries) == (state, MOST_TRIES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from board_player import NOW, board_of, new_run
 from graph_builders import mapped, over, task
@@ -152,6 +153,26 @@ class TestOnABoard:
         found.append(seen(board)["a"])
 
         assert found == then
+
+    @pytest.mark.parametrize("mid_waits", [True, False])
+    @pytest.mark.parametrize("read_back", [True, False])
+    def test_a_short_circuit_is_remembered_for_what_waits_further_down(self, mid_waits: bool, read_back: bool) -> None:
+        waiting: dict[str, Any] = {"depends_on_past": True, "wait_for_past_depends_before_skipping": True}
+        mid = task("mid", "cond", **waiting if mid_waits else {})
+        board = begun(task("cond"), mid, task("far", "mid", trigger_rule="all_done", **waiting))
+        board.look_back(before(("mid", S.RUNNING), ("far", S.RUNNING)))
+
+        finish(board, "cond", ending=SkipDecision(skipped=("mid", "far")))
+        assert seen(board) == {"cond": "success", "mid": "none" if mid_waits else "skipped", "far": "none"}
+        if read_back:
+            ((branch, value),) = board.effects.xcoms
+            again = board_of(board.graph, board.run, [*board])
+            again.recall(branch, msgspec.json.decode(value.value))
+            board = again
+        board.look_back(before(("mid", S.SUCCESS), ("far", S.SUCCESS)))
+        board.evaluate(NOW)
+
+        assert seen(board) == {"cond": "success", "mid": "skipped", "far": "skipped"}  # and far does not run
 
     def test_a_mapped_task_waits_unexpanded_and_for_all_indexes(self) -> None:
         board = begun(task("p"), mapped("m", "p", inputs=over("p"), depends_on_past=True))

@@ -30,7 +30,7 @@ from aiosched.core.states import (
 )
 from aiosched.errors import InvalidTransition
 
-# Section 2.3, one line a row: from; to; the events that lead there. `*` is every state.
+# Sections 2.3 and 25.6, one line a row: from; to; the events that lead there. `*` is every state.
 LEGAL = """
 none                     ; scheduled        ; READY
 none                     ; success          ; EMPTY
@@ -64,6 +64,10 @@ restarting               ; up_for_retry     ; FAILED_RETRYABLE
 up_for_retry             ; scheduled        ; READY
 up_for_reschedule        ; scheduled        ; READY
 deferred                 ; scheduled        ; TRIGGERED
+deferred                 ; success          ; RETURNED
+deferred                 ; skipped          ; SKIPPED_ITSELF
+deferred                 ; failed           ; FAILED_FINALLY
+deferred                 ; up_for_retry     ; FAILED_RETRYABLE
 removed                  ; none             ; RESTORED
 none scheduled queued shutdown up_for_retry up_for_reschedule deferred ; none ; CLEARED
 success skipped failed upstream_failed removed ; none ; CLEARED
@@ -78,6 +82,7 @@ queued                   ; success          ; RETURNED
 queued                   ; skipped          ; SKIPPED_ITSELF
 queued                   ; up_for_reschedule ; RESCHEDULED
 queued                   ; deferred         ; DEFERRED
+scheduled                ; deferred         ; DEFERRED
 queued running           ; shutdown         ; STOP_REQUESTED
 shutdown                 ; failed           ; FAILED_FINALLY
 shutdown                 ; none             ; LOST

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from dateutil.relativedelta import relativedelta
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.core.timetables import (
@@ -307,7 +307,6 @@ minutes_of_a_year = st.integers(0, 366 * 24 * 60)
 
 
 @given(zones, crons, minutes_of_a_year)
-@settings(max_examples=150, deadline=None)
 def test_caught_up_intervals_are_contiguous_and_never_empty(zone: str, cron: str, minute: int) -> None:
     start = datetime(years.get(zone, 2026), 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
 
@@ -319,7 +318,6 @@ def test_caught_up_intervals_are_contiguous_and_never_empty(zone: str, cron: str
 
 
 @given(zones, crons, minutes_of_a_year, st.booleans())
-@settings(max_examples=150, deadline=None)
 def test_without_catchup_the_interval_is_the_latest_complete_one(
     zone: str, cron: str, minute: int, with_last: bool
 ) -> None:

@@ -215,12 +215,13 @@ def situations(draw: st.DrawFn) -> tuple[list[Candidate], Room]:
                 is_async=draw(st.booleans()),
                 executor=draw(st.sampled_from([None, None, "local", "dask", "unknown"])),
                 task=draw(st.sampled_from(tasks[dag])),
+                defers=draw(st.sampled_from([False, False, False, True])),
             )
         )
     default, dask = (ExecutorRoom(name, draw(st.integers(0, 5)), draw(st.integers(0, 5))) for name in ("local", "dask"))
     parallelism = draw(st.integers(0, 8))
     pools = {
-        "etl": PoolRoom(4, draw(st.integers(-1, 4))),
+        "etl": PoolRoom(4, draw(st.integers(-1, 4)), draw(st.booleans())),
         "big": draw(st.sampled_from([PoolRoom(-1, 0), PoolRoom(9, 9)])),
     }
     return candidates, Room(pools, {None: default, "local": default, "dask": dask}, parallelism, parallelism)
@@ -332,4 +333,4 @@ class QueueOverTime(RuleBasedStateMachine):
 
 
 TestQueueOverTime = QueueOverTime.TestCase
-TestQueueOverTime.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestQueueOverTime.settings = settings(stateful_step_count=30)

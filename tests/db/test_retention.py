@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from aiosched.db import retention
 from aiosched.db.engine import Database
-from aiosched.db.retention import clean, count_old
+from aiosched.db.retention import RunName, clean, count_old
 from tests.cli.records import NOON, add_dag, add_run, add_task, insert
+from tests.db.waiting import until_true
 
 DAY = timedelta(days=1)
 LIMIT = NOON - DAY
+SOMEBODY_WAITS = """
+    SELECT count(*) > 0 FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+     WHERE NOT l.granted AND a.datname = current_database()
+"""
 
 
 async def old_run(db: Database, version: int, run_id: str, *, dag_id: str = "d", **columns: Any) -> int:
@@ -153,6 +160,26 @@ async def test_asset_events_that_a_dag_still_has_to_hear_of_stay(db: Database) -
     assert await rows(db, "asset_event") == 3
 
 
+async def test_old_missed_slas_go_but_the_newest_of_each_task_and_those_to_be_told_of(db: Database) -> None:
+    async with db.acquire() as conn:
+        version = await add_dag(db, "d")
+        run = await add_run(db, "d", version, "r")
+        outbox = {"partition": 1, "kind": "sla_miss", "dag_id": "d", "run_id": run}
+        waiting = await insert(conn, "callback_outbox", outbox, returning="id")
+        miss = {"partition": 1, "dag_id": "d", "missed_at": NOON - 2 * DAY}
+        for task_id, day, callback in (("a", 5, None), ("a", 4, waiting), ("a", 3, 0), ("a", 2, 0), ("b", 9, 0)):
+            date = NOON - day * DAY
+            await insert(conn, "sla_miss", miss | {"task_id": task_id, "logical_date": date, "callback_id": callback})
+    expected = await count_old(db, LIMIT)
+
+    removed = await clean(db, LIMIT)
+
+    assert (removed.sla_misses, expected.sla_misses) == (2, 2)
+    async with db.acquire() as conn:
+        left = await conn.fetch("SELECT task_id, logical_date FROM sla_miss ORDER BY task_id, logical_date")
+    assert [(row[0], (NOON - row[1]).days) for row in left] == [("a", 4), ("a", 2), ("b", 9)]
+
+
 async def test_a_scheduler_removes_what_belongs_to_its_partitions(db: Database) -> None:
     for dag_id, partition in (("d", 3), ("e", 4)):
         version = await add_dag(db, dag_id)
@@ -173,3 +200,87 @@ async def test_a_run_that_is_being_cleared_stays(db: Database) -> None:
 
     assert (await clean(db, LIMIT)).runs == 0
     assert await rows(db, "task_instance") == 2
+
+
+# -- DAG versions and logs --------------------------------------------------------------------
+
+
+async def add_version(db: Database, dag_id: str, number: int, *, created_at: datetime, newest: bool = False) -> int:
+    async with db.transaction() as conn:
+        columns = {"dag_id": dag_id, "number": number, "content_hash": "", "spec": {}, "created_at": created_at}
+        version: int = await insert(conn, "dag_version", columns, returning="id")
+        if newest:
+            await conn.execute("UPDATE dag SET version_id = $2 WHERE dag_id = $1", dag_id, version)
+    return version
+
+
+async def versions(db: Database, dag_id: str = "d") -> list[int]:
+    async with db.acquire() as conn:
+        query = "SELECT number FROM dag_version WHERE dag_id = $1 ORDER BY number"
+        return [row["number"] for row in await conn.fetch(query, dag_id)]
+
+
+async def test_versions_go_that_no_run_uses_any_more_but_never_the_newest(db: Database) -> None:
+    await add_dag(db, "d")
+    await add_dag(db, "e")
+    keys = {n: await add_version(db, "d", n, created_at=NOON - 3 * DAY) for n in (2, 3, 4)}
+    await add_version(db, "d", 5, created_at=NOON)  # unused, and too young
+    await add_version(db, "d", 6, created_at=NOON - 3 * DAY, newest=True)
+    await old_run(db, keys[2], "old")  # goes, and its version with it
+    await old_run(db, keys[3], "runs", state="running", end_date=None)
+    expected = await count_old(db, LIMIT)
+
+    removed = await clean(db, LIMIT)
+
+    assert removed == expected
+    assert removed.versions == 2
+    assert await versions(db) == [1, 3, 5, 6]  # the first was made by the database's clock, now
+    assert await versions(db, "e") == [1]
+
+
+async def test_versions_go_in_batches_of_the_given_partitions(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "_VERSIONS_PER_BATCH", 2)
+    for dag_id, partition in (("d", 3), ("e", 4)):
+        await add_dag(db, dag_id, partition=partition)
+        for number in range(2, 7):
+            await add_version(db, dag_id, number, created_at=NOON - 3 * DAY)
+
+    removed = await clean(db, LIMIT, partitions=[4])
+
+    assert removed.versions == 5
+    assert (await versions(db), await versions(db, "e")) == ([1, 2, 3, 4, 5, 6], [1])
+
+
+async def test_the_version_of_a_run_that_is_being_created_stays(db: Database) -> None:
+    await add_dag(db, "d")
+    version = await add_version(db, "d", 2, created_at=NOON - 3 * DAY)
+    async with db.transaction() as conn:
+        await conn.execute("SELECT FROM dag_version WHERE id = $1 FOR KEY SHARE", version)  # as its foreign key does
+        cleaning = asyncio.create_task(clean(db, LIMIT))
+        async with db.acquire() as watching:
+            await until_true(watching, SOMEBODY_WAITS)
+        row = {"dag_id": "d", "run_id": "r", "partition": 0, "version_id": version, "run_type": "manual"}
+        await insert(conn, "dag_run", row | {"triggered_by": "test", "state": "queued", "run_after": NOON})
+
+    assert (await cleaning).versions == 0
+    assert await versions(db) == [1, 2]
+
+
+async def test_the_logs_of_runs_go_with_their_rows_and_are_counted_before(db: Database) -> None:
+    version = await add_dag(db, "d")
+    for run_id in ("a", "b"):
+        await old_run(db, version, run_id)
+    await old_run(db, version, "new", end_date=NOON)
+    asked: list[RunName] = []
+
+    async def two_each(runs: Sequence[RunName]) -> int:
+        asked.extend(runs)
+        return 2 * len(runs)
+
+    expected = await count_old(db, LIMIT, count_logs=two_each)
+    removed = await clean(db, LIMIT, remove_logs=two_each)
+
+    assert removed == expected
+    assert removed.log_files == 4
+    assert removed.total == removed.runs + removed.task_instances + removed.tries + removed.xcoms  # rows
+    assert asked == 2 * [RunName("d", "a"), RunName("d", "b")]

@@ -237,8 +237,8 @@ async def test_a_dag_that_cannot_be_had_fails_the_attempt_with_the_reason(
         ),
         "slow.py cannot be imported: ": attempt("plain", file="slow.py", number=3, is_async=is_async),
         "gone.py cannot be imported: FileNotFoundError": attempt("plain", file="gone.py", number=4, is_async=is_async),
-        "The DAG 'd' has no task 'renamed' any more": attempt("renamed", number=5, is_async=is_async),
-        "d.py does not define the DAG 'other' any more; it defines d.": attempt(
+        "d.py: the DAG 'd' has no task 'renamed' any more": attempt("renamed", number=5, is_async=is_async),
+        "d.py does not define the DAG 'other' any more, it defines d": attempt(
             "plain", dag_id="other", number=6, is_async=is_async
         ),
         "The DAG 'd' was registered in the scheduler's own process": attempt(
@@ -252,6 +252,23 @@ async def test_a_dag_that_cannot_be_had_fails_the_attempt_with_the_reason(
         report = await reports.of(one)
         assert report.outcome is Outcome.FAILED
         assert (report.reason or "").startswith(reason)
+        assert report.dag_missing is (one.run.file is not None)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_task_that_was_missing_is_found_when_its_file_has_it(
+    start_local: StartLocal, dags_folder: Path, reports: Reports, is_async: bool
+) -> None:
+    write_dag(dags_folder, "def early(): pass\ntask(early)")
+    executor = await start_local(slots=1)
+    for number, (task_id, dag_id) in enumerate([("late", "d"), ("late", "other")], start=1):
+        executor.submit([missing := attempt(task_id, dag_id=dag_id, number=number, is_async=is_async)])
+        assert (await reports.of(missing)).dag_missing
+
+    write_dag(dags_folder, "async def late(): pass\ntask(late)" if is_async else "def late(): pass\ntask(late)")
+    executor.submit([again := attempt("late", number=3, is_async=is_async)])
+
+    assert (await reports.of(again)).outcome is Outcome.SUCCESS
 
 
 async def test_a_changed_file_is_loaded_again_and_an_unchanged_one_is_not(

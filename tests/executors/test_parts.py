@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from attempt_builders import Reports, attempt
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import aiosched.executors
@@ -54,7 +54,6 @@ MESSAGES: list[AnyMessage] = [
 ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(MESSAGES), max_size=12), st.lists(st.integers(1, 300), max_size=20))
 def test_messages_come_out_as_they_went_in_however_the_bytes_are_cut(sent: list[AnyMessage], cuts: list[int]) -> None:
     data = b"".join(map(frame, sent))

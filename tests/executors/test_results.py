@@ -12,7 +12,7 @@ from typing import Any
 
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.executors.results import UnusableResult, collect_xcoms, encode_xcom
@@ -45,7 +45,6 @@ plain = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(plain)
 def test_plain_data_comes_back_as_it_went(value: Any) -> None:
     assert json.loads(encode_xcom("k", value, 10**9)) == value

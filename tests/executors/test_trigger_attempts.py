@@ -20,7 +20,16 @@ MODULE = """
 import asyncio, os, signal
 from pathlib import Path
 from aiosched.authoring.services import acall
-from aiosched.authoring.triggers import BaseTrigger, TriggerEvent
+from aiosched.authoring.triggers import (
+    BaseTrigger, TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent, TriggerEvent
+)
+
+class EndsTask(BaseTrigger):
+    def __init__(self, how, xcoms=None, reason=None):
+        self.how, self.xcoms, self.reason = how, xcoms, reason
+    async def run(self):
+        kind = {"success": TaskSuccessEvent, "failed": TaskFailedEvent, "skipped": TaskSkippedEvent}[self.how]
+        yield kind(xcoms=self.xcoms, reason=self.reason)
 
 class Says(BaseTrigger):
     def __init__(self, what):
@@ -102,6 +111,39 @@ async def test_the_first_event_is_reported_and_no_start(start: Start, reports: R
 
     assert (report.outcome, report.event) == (Outcome.TRIGGERED, '{"rows": 3}')
     assert reports.all == [report]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "outcome", "reason", "xcoms"),
+    [
+        ('{"how": "success", "xcoms": {"return_value": [1], "k": 2}}', Outcome.SUCCESS, None,
+         (("return_value", "[1]"), ("k", "2"))),
+        ('{"how": "skipped"}', Outcome.SKIPPED, "its trigger EndsTask ended it", ()),
+        ('{"how": "failed", "reason": "refused"}', Outcome.FAILED, "refused", ()),
+    ],
+    ids=["success", "skipped", "failed"],
+)  # fmt: skip
+async def test_an_event_may_end_the_task(
+    start: Start, reports: Reports, kwargs: str, outcome: Outcome, reason: str | None, xcoms: tuple[object, ...]
+) -> None:
+    executor, one = await start(), trigger_attempt(HERE + "EndsTask", kwargs)
+
+    executor.submit([one])
+    report = await reports.of(one)
+
+    assert (report.ends, report.outcome, report.reason, report.xcoms) == (True, outcome, reason, xcoms)
+
+
+async def test_an_end_whose_values_cannot_be_stored_is_a_failure_of_the_trigger(
+    start: Start, reports: Reports
+) -> None:
+    executor, one = await start(), trigger_attempt(HERE + "EndsTask", '{"how": "success", "xcoms": {"": 1}}')
+
+    executor.submit([one])
+    report = await reports.of(one)
+
+    assert (report.ends, report.outcome) == (False, Outcome.FAILED)
+    assert "An XCom key is a string of 1 to 512 characters" in (report.reason or "")
 
 
 async def test_a_trigger_takes_no_slot(start: Start, reports: Reports, tmp_path: Path) -> None:

@@ -48,10 +48,13 @@ def write_zip(path: Path, members: dict[str, str]) -> Path:
     return path
 
 
-def a_dag(dag_id: str, *, tasks: int = 1, pool: str = "default_pool", **fields: object) -> ParsedDag:
+def a_dag(
+    dag_id: str, *, tasks: int = 1, pool: str = "default_pool", executor: str | None = None, **fields: object
+) -> ParsedDag:
+    common = {"operator": "EmptyOperator", "pool": pool, "executor": executor}
     spec = DagSpec(
         dag_id=dag_id,
-        tasks=tuple(TaskSpec(task_id=f"t{n}", operator="EmptyOperator", pool=pool) for n in range(tasks)),
+        tasks=tuple(TaskSpec(task_id=f"t{n}", **common) for n in range(tasks)),  # type: ignore[arg-type]
         **fields,  # type: ignore[arg-type]
     )
     return parsed_dag(encode_spec(spec), spec)

@@ -36,9 +36,18 @@ class Shelf:
     def __init__(self, db: Database, clock: FakeClock) -> None:
         self.db, self.clock = db, clock
 
-    async def store(self, *results: ParsedFile, paused: bool = False, present: Collection[str] | None = None) -> Stored:
+    async def store(
+        self,
+        *results: ParsedFile,
+        paused: bool = False,
+        present: Collection[str] | None = None,
+        executors: Collection[str] | None = None,
+    ) -> Stored:
+        now = self.clock.now()
         async with self.db.transaction() as conn:
-            return await store_results(conn, results, now=self.clock.now(), paused_at_creation=paused, present=present)
+            return await store_results(
+                conn, results, now=now, paused_at_creation=paused, present=present, executors=executors
+            )
 
     async def remove(self, *files: str) -> Stored:
         async with self.db.transaction() as conn:
@@ -293,6 +302,18 @@ async def test_an_unknown_pool_is_a_warning_of_the_file(shelf: Shelf) -> None:
 
     (warning,) = (await shelf.file("a.py"))["warnings"]
     assert "etl" in warning
+
+
+async def test_an_unknown_executor_is_a_warning_of_the_file(shelf: Shelf) -> None:
+    await shelf.store(a_result("a.py", a_dag("x", executor="gpu")), executors=("local", "inline"))
+    await shelf.store(a_result("b.py", a_dag("y", executor="local")), executors=("local", "inline"))
+    await shelf.store(a_result("c.py", a_dag("z", executor="gpu")))
+
+    assert (await shelf.file("a.py"))["warnings"] == [
+        "DAG 'x' uses the executor 'gpu', which is not configured here (known is local, inline): "
+        "its tasks wait until the setting executor.kind has it."
+    ]
+    assert (await shelf.file("b.py"))["warnings"] == (await shelf.file("c.py"))["warnings"] == []
 
 
 async def test_limits_that_change_are_news(shelf: Shelf) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -93,13 +93,13 @@ async def register(db: Database, *specs: DagSpec, now: datetime = NEW_YEAR) -> N
 
 
 def settings_for_tests(**values: Any) -> Settings:
-    """Settings with room for everything; `parallelism=2`, `lease=3.0` and so on change one of core or scheduler."""
+    """Settings with room for everything; `parallelism=2`, `lease=3.0` and so on change one of their sections."""
     settings = Settings()
     settings.core.parallelism = 10_000
     settings.core.killed_task_cleanup_time = 0.0
     for name, value in values.items():
-        section = settings.core if name in type(settings.core).model_fields else settings.scheduler
-        setattr(section, name, value)
+        sections = (settings.core, settings.scheduler, settings.executor, settings.database)
+        setattr(next(section for section in sections if name in type(section).model_fields), name, value)
     return settings
 
 
@@ -288,19 +288,25 @@ async def running(
     clock: FakeClock,
     *specs: DagSpec,
     executor: ScriptedExecutor | None = None,
+    others: Mapping[str, ScriptedExecutor] | None = None,
     settle: bool = True,
     count_statements: bool = False,
+    scheduler_dsn: str | None = None,
     **settings: Any,
 ) -> AsyncIterator[Running]:
-    """A scheduler on `dsn` that knows `specs` and what the database knows already."""
+    """A scheduler on `dsn` that knows `specs` and what the database knows already.
+
+    `others` are executors beside the default one, by the names that tasks use. `scheduler_dsn` is
+    another address of the same database, for the scheduler alone.
+    """
     events: list[SchedulerEvent] = []
     executor = executor or ScriptedExecutor(clock)
     async with await Database.open(dsn, application_name="test") as db:
         if specs:
             await register(db, *specs, now=clock.now())
         scheduler = Scheduler(
-            dsn=dsn,
-            executor=executor,
+            dsn=scheduler_dsn or dsn,
+            executor={executor.name: executor, **others} if others else executor,
             clock=clock,
             parse=False,
             settings=settings_for_tests(**settings),

@@ -47,6 +47,7 @@ class ScriptedExecutor:
         self.callbacks: dict[AttemptKey, Attempt] = {}
         self.aside: list[Attempt] = []  # all of both that were handed out
         self.cancelled: list[AttemptKey] = []
+        self.forgotten: list[AttemptKey] = []  # triggers that wait elsewhere
         self.stopped = False
         self._report: Callable[[Report], None] = lambda report: None
 
@@ -87,6 +88,11 @@ class ScriptedExecutor:
         self.triggers.pop(attempt, None)  # a trigger that is stopped says nothing
         if attempt in self.running:
             self.report(attempt, Outcome.LOST, reason="was stopped on request")
+
+    def forget(self, triggers: Sequence[AttemptKey]) -> None:
+        self.forgotten.extend(triggers)
+        for key in triggers:
+            self.triggers.pop(key, None)
 
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
         return [key for key in attempts if key in self.running]

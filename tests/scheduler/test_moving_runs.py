@@ -7,7 +7,9 @@ from datetime import timedelta
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.spec import LiteralLength, MappingSpec, TaskSpec
+from aiosched.core.messages import AssetTouch, Outcome
+from aiosched.core.spec import AssetRef, LiteralLength, MappingSpec, TaskSpec
+from aiosched.db.asset_queries import events_of
 from aiosched.errors import Refused
 from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running, task
 
@@ -77,6 +79,26 @@ async def test_tasks_that_are_gone_leave_the_run_with_their_history(dsn: str, cl
         assert await it.fetch("SELECT task_index, try_number FROM task_try") == [(0, 1)]
         assert await it.runs("d") == {"r": "success"}
         await it.assert_consistent()
+
+
+async def test_asset_events_follow_their_tasks_and_outlive_those_that_are_gone(dsn: str, clock: FakeClock) -> None:
+    made = {name: AssetRef(name=name, uri=name) for name in ("of_a", "of_b", "of_gone")}
+    tasks = [task(name.removeprefix("of_"), outlets=(ref,)) for name, ref in made.items()]
+    async with running(dsn, clock, dag("d", *tasks)) as it:
+        await it.trigger("d", "r")
+        for attempt in list(it.executor.running.values()):
+            ref = made[f"of_{attempt.task_id}"]
+            touch = AssetTouch(name=ref.name, uri=ref.uri)
+            it.executor.report(attempt, Outcome.SUCCESS, assets=(touch,))
+        await it.settled()
+        await it.register(dag("d", task("new"), *reversed(tasks[:2])))
+
+        await it.ask("clear", "d", run_ids=["r"], task_ids=["new"], newest_version=True)
+
+        async with it.db.acquire() as conn:
+            events = {event.name: event.task_id for event in await events_of(conn, limit=9)}
+        assert events == {"of_a": "a", "of_b": "b", "of_gone": None}
+        await it.finish_all()
 
 
 async def test_a_new_task_makes_a_run_go_on_even_if_nothing_else_is_meant(dsn: str, clock: FakeClock) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-from typing import Any
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any, cast
 
 import msgspec
 import pytest
 from harness import NEW_YEAR, Running, dag, running, task
 
 from aiosched.clock import FakeClock
+from aiosched.core.messages import XComRef
 from aiosched.core.spec import GroupSpec
+from aiosched.db.engine import Connection, Database
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.task_services import DatabaseServices
 
@@ -98,3 +104,112 @@ async def test_what_cannot_be_triggered_says_why(dsn: str, clock: FakeClock) -> 
         assert (await ask(it, "trigger_dag", dag_id="other"))["is_paused"]
         with pytest.raises(NotFound, match=r"no service 'invented'; known are .*trigger_dag"):
             await ask(it, "invented")
+
+
+async def test_the_run_before_is_the_latest_earlier_one_that_succeeded(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d"), dag("other")) as it:
+        keys = {}
+        for dag_id, run_id, day, succeeds in (
+            ("d", "first", 1, True), ("d", "second", 2, True), ("other", "theirs", 3, True), ("d", "failed", 4, False),
+            ("d", "mine", 5, True), ("d", "later", 6, True), ("d", "undated", None, True),
+        ):  # fmt: skip
+            date = None if day is None else NEW_YEAR + timedelta(days=day)
+            keys[run_id] = (await it.trigger(dag_id, run_id=run_id, logical_date=date)).key
+            clock.advance(60)
+            attempt = await it.attempt("a", run_id)
+            (it.executor.succeed if succeeds else it.executor.fail)(attempt)
+            await it.settled()
+
+        found = await ask(it, "previous_success", run=keys["mine"])
+
+        day = (NEW_YEAR + timedelta(days=2)).isoformat().replace("+00:00", "Z")
+        assert found == {
+            "data_interval_start": day,
+            "data_interval_end": day,
+            "start_date": "2026-01-01T00:01:00Z",
+            "end_date": "2026-01-01T00:02:00Z",
+        }
+        assert await ask(it, "previous_success", run=keys["first"]) is None
+        assert await ask(it, "previous_success", run=keys["undated"]) is None
+
+
+# -- XComs ------------------------------------------------------------------------------------
+
+
+class CountedDatabase:
+    """A database whose connections are counted, and refused when the test says so."""
+
+    def __init__(self, db: Database) -> None:
+        self.db, self.acquired, self.broken = db, 0, False
+
+    @contextlib.asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Connection]:
+        self.acquired += 1
+        if self.broken:
+            raise OSError("no connection")
+        async with self.db.acquire() as conn:
+            yield conn
+
+
+VALUE, OTHER, NOBODY = XComRef("a"), XComRef("b"), XComRef("nobody")
+
+
+async def test_attempts_that_ask_together_share_one_look(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b"), task("c"))) as it:
+        run = (await it.trigger("d", "r")).key
+        it.executor.succeed(await it.attempt("a"), value=[1, 2])
+        it.executor.succeed(await it.attempt("b"), value=3)
+        await it.settled()
+        counted = CountedDatabase(it.db)
+        services = DatabaseServices(cast("Database", counted))
+
+        answers = await asyncio.gather(
+            *(services.get_xcoms(run, [VALUE]) for _ in range(50)),
+            services.get_xcoms(run, [OTHER, NOBODY, VALUE]),
+            services.get_xcoms(run + 1, [VALUE]),
+        )
+
+        assert answers[:50] == [[[(-1, "[1,2]")]]] * 50
+        assert answers[50:] == [[[(-1, "3")], [], [(-1, "[1,2]")]], [[]]]
+        assert counted.acquired == 2  # one for each run
+
+
+async def test_who_asks_later_gets_what_is_stored_by_then(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b"))) as it:
+        run = (await it.trigger("d", "r")).key
+        services = DatabaseServices(it.db)
+        assert await services.get_xcoms(run, [VALUE]) == [[]]
+
+        it.executor.succeed(await it.attempt("a"), value=1)
+        await it.settled()
+
+        assert await services.get_xcoms(run, [VALUE]) == [[(-1, "1")]]
+
+
+async def test_a_look_that_fails_fails_all_who_share_it_and_nobody_else(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        run = (await it.trigger("d", "r")).key
+        counted = CountedDatabase(it.db)
+        services = DatabaseServices(cast("Database", counted))
+        counted.broken = True
+        together = await asyncio.gather(*(services.get_xcoms(run, [VALUE]) for _ in range(3)), return_exceptions=True)
+        assert [str(one) for one in together] == ["no connection"] * 3
+
+        counted.broken = False
+
+        assert await services.get_xcoms(run, [VALUE]) == [[]]
+
+
+async def test_an_attempt_that_is_cancelled_while_it_waits_leaves_the_others_their_answer(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        run = (await it.trigger("d", "r")).key
+        services = DatabaseServices(it.db)
+        one, other = (asyncio.ensure_future(services.get_xcoms(run, [VALUE])) for _ in range(2))
+        await asyncio.sleep(0)
+
+        one.cancel()
+
+        assert await other == [[]]
+        assert one.cancelled()

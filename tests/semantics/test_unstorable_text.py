@@ -51,6 +51,37 @@ async def test_json_may_hold_any_text(
         assert await it.states("r") in ({"a": "success"}, {"a": "deferred"})
 
 
+@pytest.mark.parametrize("text", [NUL, HALF])
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LOST, Outcome.SUCCESS])
+async def test_what_an_executor_of_another_package_reports_is_cleaned(
+    dsn: str, clock: FakeClock, text: str, outcome: Outcome
+) -> None:
+    async with running(dsn, clock, dag("d", task_of("a", retries=1)), dag("other", task_of("a"))) as it:
+        await it.trigger("d", "r")
+        pushed = (XComValue(text, json.dumps("é") if outcome is Outcome.SUCCESS else f'"{text}"'),)
+        facts = {"reason": text, "details": text, "hostname": text, "map_label": text, "xcoms": pushed}
+
+        it.executor.report(await it.attempt("a"), outcome, **facts)
+        await other_dags_go_on(it)
+
+        tries = await it.fetch("SELECT reason, details, hostname FROM task_try")
+        stored = "a\\x00b" if text == NUL else "a\\ud800b"
+        assert [set(row) for row in tries] == [{stored}] * len(tries)
+        assert len(tries) == (0 if outcome is Outcome.SUCCESS else 1)
+
+
+async def test_a_value_that_is_not_json_fails_its_attempt(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task_of("a")), dag("other", task_of("a"))) as it:
+        await it.trigger("d", "r")
+
+        it.executor.report(await it.attempt("a"), Outcome.SUCCESS, xcoms=(XComValue("return_value", "{'a': 1}"),))
+        await other_dags_go_on(it)
+
+        row = await it.instance("a", "r")
+        assert row["state"] == "failed"
+        assert row["reason"].startswith("its executor reported a value for 'return_value' that is not JSON")
+
+
 async def test_a_request_that_is_not_unicode_is_refused(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", task_of("a"))) as it:
         with pytest.raises(Refused, match="'trigger' has text with characters that are not Unicode"):

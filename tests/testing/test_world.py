@@ -215,7 +215,7 @@ async def test_a_deferral_survives_its_scheduler(accident: str) -> None:
         run = it.trigger("d")
         await it.run_for(minutes(5))
 
-        getattr(it, accident)()
+        await getattr(it, accident)()
         await it.run_until_idle()
 
         row = it.task("d", run, "a")
@@ -249,7 +249,7 @@ async def test_failed_runs_in_a_row_pause_a_dag_and_ask_for_callbacks() -> None:
         await it.run_until(at(12))
 
         assert [run.state for run in it.runs("d")] == [RunState.FAILED] * 2
-        assert [(kind, dag_id) for kind, dag_id, _ in it.callbacks] == [("dag_failure", "d")] * 2
+        assert [(call.kind, call.dag_id) for call in it.callbacks] == [("dag_failure", "d")] * 2
 
 
 async def test_tasks_that_are_mapped_over_literal_values_have_their_map_index() -> None:
@@ -273,7 +273,7 @@ async def test_a_task_is_mapped_over_what_another_one_returned(accident: str | N
         await it.run_for(minutes(1.5))
 
         if accident is not None:
-            getattr(it, accident)()
+            await getattr(it, accident)()
         await it.run_until_idle()
 
         assert set(it.states("d", run).values()) == {"success"}
@@ -296,7 +296,7 @@ async def test_a_task_that_depends_on_its_past_waits_for_it(accident: str | None
         first = [it.states("d", run.run_id)["a"] for run in it.runs("d")]
 
         if accident is not None:
-            getattr(it, accident)()
+            await getattr(it, accident)()
         await it.run_for(minutes(30))
 
         assert first == ["running", None, None]
@@ -334,15 +334,16 @@ async def test_a_task_with_outlets_makes_runs_of_those_who_wait_for_its_asset() 
 
 async def test_events_that_wait_for_a_dag_survive_a_restart() -> None:
     async with world() as it:
-        it.add(dag("reader", schedule=Asset("orders")), paused=True)
+        it.add(dag("reader", schedule=[Asset("orders"), Asset("prices")]))
         it.emit("orders")
         it.emit("orders")
 
-        it.restart()
-        it.unpause("reader")
+        await it.restart()
+        it.emit("prices")
         await it.run_until_idle()
 
-        assert len(it.runs("reader")) == 1
+        (run,) = it.runs("reader")
+        assert [event.name for event in it.events_of("reader", run.run_id)] == ["orders", "orders", "prices"]
 
 
 # ---- the graph ----

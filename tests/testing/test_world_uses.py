@@ -78,7 +78,7 @@ async def test_attempts_die_with_their_process_and_run_again() -> None:
         run = it.trigger("d")
         await it.run_for(minutes(0.5))
 
-        it.crash()
+        await it.crash()
         await it.run_until_idle()
 
         row = it.task("d", run, "a")

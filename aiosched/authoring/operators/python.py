@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from aiosched.authoring.asset_events import exhaust
 from aiosched.authoring.groups import TaskGroup
 from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.previous_run import PREVIOUS_RUN, names_previous_run
 from aiosched.core.messages import SkipDecision
 from aiosched.errors import BranchError
 
@@ -140,7 +141,7 @@ def call_arguments(
     """The keyword arguments for `function`: `kwargs`, and what it asks for of the context.
 
     A parameter that is neither given by position nor by name is taken from the context if it has that
-    name; with `**kwargs` the whole context is passed.
+    name; with `**kwargs` the whole context is passed, and the run before if the function's code names it.
     """
     wanted, takes_all = _wanted(function)
     if not wanted and not takes_all:
@@ -148,7 +149,7 @@ def call_arguments(
     by_position = set(wanted[: len(args)])
     names = [name for name in wanted if name in context]
     if takes_all:
-        names = list(context)
+        names = [*context, *(PREVIOUS_RUN if names_previous_run(function) else ())]
     return {name: context[name] for name in names if name not in by_position and name not in kwargs} | dict(kwargs)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.connections import Connection
 from aiosched.authoring.operators.sensor import BaseSensorOperator
+from aiosched.authoring.start_trigger import StartTriggerArgs
 from aiosched.authoring.triggers.file import FileTrigger, matching_files
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class FileSensor(BaseSensorOperator):
 
     With `recursive` the pattern `**` and the files of a folder reach to any depth. A relative path is below the
     `path` in the extras of the connection `fs_conn_id`, or below the worker's folder without one.
+    With `start_from_trigger` no worker runs before; then `filepath` is no template, and stands alone.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("filepath",)
@@ -32,9 +34,16 @@ class FileSensor(BaseSensorOperator):
         fs_conn_id: str | None = None,
         recursive: bool = False,
         deferrable: bool = False,
+        start_from_trigger: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if start_from_trigger and fs_conn_id:
+            raise self.fail(
+                f"Sensor {self.task_id!r}: start_from_trigger needs filepath alone, because no worker reads the "
+                f"connection {fs_conn_id!r} before. Use deferrable=True."
+            )
+        self.start_from_trigger = start_from_trigger
         self.filepath = filepath
         self.fs_conn_id = fs_conn_id
         self.recursive = recursive
@@ -50,6 +59,12 @@ class FileSensor(BaseSensorOperator):
         if found:
             self.log.info("found %s", ", ".join(found[:20]))
         return bool(found)
+
+    def begins_in(self) -> StartTriggerArgs | None:
+        if not self.start_from_trigger:
+            return None
+        kwargs = {"filepath": self.filepath, "recursive": self.recursive, "poke_interval": self.poke_interval}
+        return StartTriggerArgs(FileTrigger, "execute_complete", kwargs, timeout=self.timeout)
 
     def deferred_on(self, context: Context) -> FileTrigger:
         """Looks for the same pattern."""

@@ -11,6 +11,8 @@ from aiosched.authoring import checks
 from aiosched.authoring.operator import Seconds
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.operators.weekdays import WeekDay, week_days, zone_of
+from aiosched.authoring.rendering import needs_rendering
+from aiosched.authoring.start_trigger import StartTriggerArgs
 from aiosched.authoring.triggers.temporal import DateTimeTrigger
 
 if TYPE_CHECKING:
@@ -38,12 +40,16 @@ class MomentSensor(BaseSensorOperator):
 
 
 class DateTimeSensor(MomentSensor):
-    """Waits until `target_time`: an aware datetime, or a text in ISO 8601, which may be a template."""
+    """Waits until `target_time`: an aware datetime, or a text in ISO 8601, which may be a template.
+
+    With `start_from_trigger` no worker runs before that time; then it cannot be a template.
+    """
 
     template_fields: ClassVar[Sequence[str]] = ("target_time",)
 
-    def __init__(self, *, target_time: datetime | str | Any, **kwargs: Any) -> None:
+    def __init__(self, *, target_time: datetime | str | Any, start_from_trigger: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.start_from_trigger = start_from_trigger
         if isinstance(target_time, datetime) and target_time.tzinfo is None:
             raise self.fail(f"Sensor {self.task_id!r}: target_time={target_time!r} has no time zone. Give it one.")
         self.target_time = target_time
@@ -52,7 +58,18 @@ class DateTimeSensor(MomentSensor):
         """The target time; a text without an offset is in the DAG's zone."""
         if isinstance(self.target_time, datetime):
             return self.target_time
-        found = datetime.fromisoformat(str(self.target_time))
+        return self._read(str(self.target_time))
+
+    def begins_in(self) -> StartTriggerArgs | None:
+        if not self.start_from_trigger:
+            return None
+        moment = self.target_time
+        if isinstance(moment, str) and not needs_rendering(moment, self):
+            moment = self._read(moment)
+        return StartTriggerArgs(DateTimeTrigger, "execute_complete", {"moment": moment}, timeout=self.timeout)
+
+    def _read(self, text: str) -> datetime:
+        found = datetime.fromisoformat(text)
         return found if found.tzinfo is not None else found.replace(tzinfo=zone_of(self))
 
 

@@ -18,7 +18,7 @@ class TriggerEvent:
         self.payload = payload
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TriggerEvent) and other.payload == self.payload
+        return type(other) is type(self) and isinstance(other, TriggerEvent) and other.payload == self.payload
 
     def __hash__(self) -> int:
         return hash(repr(self.payload))
@@ -33,6 +33,7 @@ class BaseTrigger:
     A trigger is made again from its `serialize`d form, in another process and perhaps after a restart, and it
     may run twice at the same time: it looks at the world and keeps nothing. It shares a loop with thousands
     of others, so it must never block. Only its first event counts. Define it at the top of a module.
+    An event of endings.py ends the task itself.
     """
 
     async def run(self) -> AsyncIterator[TriggerEvent]:

@@ -48,11 +48,22 @@ def deferral_of(signal: TaskDeferred) -> Deferral:
     if not isinstance(signal.method_name, str):
         raise TypeError(f"defer(method_name=…) needs the name of a method, not {signal.method_name!r}.")
     classpath, kwargs = trigger.serialize()
+    return deferral(classpath, kwargs, signal.method_name, signal.kwargs, timeout)
+
+
+def deferral(
+    classpath: str,
+    kwargs: Mapping[str, Any],
+    next_method: str,
+    next_kwargs: Mapping[str, Any],
+    timeout: timedelta | float | None,
+) -> Deferral:
+    """What to wait for and how to go on, ready to travel. Raises TypeError for arguments that cannot."""
     return Deferral(
         classpath=classpath,
-        kwargs=dump(dict(kwargs), f"kwargs of {type(trigger).__name__}"),
-        next_method=signal.method_name,
-        next_kwargs=dump(signal.kwargs, "kwargs of defer()"),
+        kwargs=dump(dict(kwargs), f"kwargs of {classpath.rpartition('.')[2]}"),
+        next_method=next_method,
+        next_kwargs=dump(dict(next_kwargs), "kwargs of defer()"),
         timeout=timeout.total_seconds() if isinstance(timeout, timedelta) else timeout,
     )
 

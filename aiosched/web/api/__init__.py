@@ -6,6 +6,12 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from aiosched.web.api import dags, document, stream
+from aiosched.web.api import dags, document, login, stream, users
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (dags.router, document.router, stream.router)
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    dags.router,
+    document.router,
+    login.router,
+    stream.router,
+    users.router,
+)

@@ -1,0 +1,84 @@
+"""Pools that several schedulers want: what is told to the others, and what is left to them.
+
+One session's side of core/rivals.py. Under the pool's lock it reads the demands of the others from the pool's row,
+and stores its own there when it has changed; after the commit it tells those whom it left slots to. One
+that was left all it needs and does nothing about it for two seconds (it hangs, or its demand is gone) is not
+waited for any longer, until its demand changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+import msgspec
+
+from aiosched.core.rivals import Demand, Place, Rival
+from aiosched.core.slots import PoolRoom
+from aiosched.db.journal import PoolRow
+
+PATIENCE: Final = 2.0  # seconds
+
+_decode: Final = msgspec.json.Decoder(dict[str, tuple[bool, int, float, int, int, int]]).decode
+
+
+@dataclass(slots=True)
+class Courtesy:
+    """See the module docstring. All seconds are of the session's clock, those in rows of the database's."""
+
+    incarnation: int
+    told: dict[str, Demand] = field(default_factory=dict)  # by pool: our demands as the rows have them
+    _left: dict[tuple[str, int], tuple[int, float]] = field(default_factory=dict)  # pool, to whom: serial, since when
+    _serials: Iterator[int] = field(default_factory=count)  # a demand that says the same may be another one
+
+    def rivals(self, name: str, row: PoolRow, now: float) -> list[Rival]:
+        """The others that wait for slots of the pool, the first first."""
+        found = []
+        for number, (overdue, weight, since, need, slots, serial) in _decode(row.demands).items():
+            if (incarnation := int(number)) == self.incarnation or self._is_ignored(name, incarnation, serial, now):
+                continue
+            demand = Demand(Place(overdue, weight, now - (row.read_at - since)), need, slots)
+            found.append(Rival(incarnation, demand, serial))
+        return sorted(found, key=lambda rival: rival.demand.place.order)
+
+    def _is_ignored(self, name: str, incarnation: int, serial: int, now: float) -> bool:
+        left = self._left.get((name, incarnation))
+        if left is None:
+            return False
+        if left[0] != serial:
+            del self._left[name, incarnation]
+            return False
+        return now >= left[1] + PATIENCE
+
+    def changes(
+        self, demands: Mapping[str, Demand], rows: Mapping[str, PoolRow], now: float, *, served: Collection[str]
+    ) -> dict[str, str | None]:
+        """What the rows of the pools are to say of us (None: nothing any more), where they say something else.
+
+        From those in `served` we have just got slots: what we wait for there is something new.
+        """
+        changed: dict[str, str | None] = {}
+        for name, demand in demands.items():
+            if self.told.get(name) != demand or name in served:
+                place, need, slots = demand
+                since = rows[name].read_at - (now - place.since)
+                changed[name] = msgspec.json.encode(
+                    (place.overdue, place.weight, since, need, slots, next(self._serials))
+                ).decode()
+        changed |= dict.fromkeys(self.told.keys() - demands.keys())
+        self.told = dict(demands)
+        return changed
+
+    def winners(self, pools: Mapping[str, PoolRoom], rivals: Mapping[str, Collection[Rival]], now: float) -> set[int]:
+        """Those to be told that slots were left to them, once for each demand."""
+        told: set[int] = set()
+        for name, pool in pools.items():
+            pool.make_way(None)
+            for incarnation in pool.winners:
+                if (name, incarnation) not in self._left:
+                    serial = next(rival.serial for rival in rivals[name] if rival.incarnation == incarnation)
+                    self._left[name, incarnation] = (serial, now)
+                    told.add(incarnation)
+        return told

@@ -1,0 +1,69 @@
+"""The queued runs of one DAG, in the order in which they may start.
+
+A backfill may leave ten thousand of them, and with every run that ends the next one is chosen. So each group of runs
+that shares a limit (those of no backfill, and those of each backfill) is kept sorted: looking at the first few costs the
+same however many wait. Does not live here: which of them start (core/run_creation.py). Source: the semantics
+reference, sections 14.1 to 14.3.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, KeysView
+from datetime import datetime
+
+from aiosched.core.board import Run
+
+_Turn = tuple[int, datetime, int]  # order number in the backfill, run_after, key: unique, by the key
+
+
+class QueuedRuns:
+    """Queued runs by their group: the id of their backfill, None for runs of no backfill."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int | None, list[tuple[_Turn, Run]]] = {}
+        self._places: dict[int, tuple[int | None, _Turn]] = {}  # by the run's key
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[Run]:
+        return (run for group in self._groups.values() for _, run in group)
+
+    def groups(self) -> KeysView[int | None]:
+        """The groups that have a run."""
+        return self._groups.keys()
+
+    def count(self, group: int | None) -> int:
+        """How many runs of a group wait."""
+        return len(self._groups.get(group, ()))
+
+    def append(self, run: Run) -> None:
+        """Let a run wait that does not wait yet."""
+        turn = (run.backfill_order or 0, run.run_after, run.key)
+        self._places[run.key] = (run.backfill_id, turn)
+        bisect.insort(self._groups.setdefault(run.backfill_id, []), (turn, run))
+
+    def remove(self, run: Run) -> None:
+        """Let a run wait no longer. Raises KeyError when it does not."""
+        group, turn = self._places.pop(run.key)
+        runs = self._groups[group]
+        del runs[bisect.bisect_left(runs, (turn,))]  # shorter sorts first, so this is where the turn stands
+        if not runs:
+            del self._groups[group]
+
+    def first(self, group: int | None, most: int, now: datetime) -> list[Run]:
+        """The first runs of a group: at most `most` that may start by `now`, and the earliest later one that was met."""
+        found: list[Run] = []
+        later: Run | None = None
+        for _, run in self._groups.get(group, ()):
+            if len(found) == most:
+                break
+            if run.run_after <= now:
+                found.append(run)
+                continue
+            if later is None or run.run_after < later.run_after:
+                later = run
+            if group is None:
+                break  # these are in the order of that very instant
+        return found if later is None else [*found, later]

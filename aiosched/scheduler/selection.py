@@ -1,0 +1,167 @@
+"""Which task instances a request to clear or to mark means, what it does to them, and its answer. Pure.
+
+Does not live here: finding the runs and storing what changed (clearing.py), what clearing and
+marking do to a run (core/marks.py). Source: the semantics reference, section 28.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from aiosched.core.board import Board, Instance
+from aiosched.core.clearing import choose, select_tasks
+from aiosched.core.graph import Graph
+from aiosched.core.states import RunState, TaskState
+from aiosched.errors import Refused
+
+_SHOWN: Final = 1000  # instances that an answer lists
+_MARKS: Final = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED})
+
+Change = Callable[[Board, datetime], None]
+ChangeOf = Callable[[Board, list[Instance], datetime], object]  # of the chosen instances of a board
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which task instances a request means; `tasks` by DAG version."""
+
+    tasks: Mapping[int, frozenset[int]]
+    only_failed: bool
+    only_running: bool
+    map_index: int | None
+
+    def of(self, version_id: int, instances: Iterable[Instance]) -> list[Instance]:
+        return choose(
+            instances,
+            self.tasks[version_id],
+            only_failed=self.only_failed,
+            only_running=self.only_running,
+            map_index=self.map_index,
+        )
+
+
+@dataclass(slots=True)
+class Touched:
+    """What a request meant, as it was before the change."""
+
+    runs: list[str] = field(default_factory=list)
+    states: Counter[str] = field(default_factory=Counter)
+    instances: list[dict[str, Any]] = field(default_factory=list)
+
+    def note(self, run_id: str, graph: Graph, instances: Sequence[Instance]) -> None:
+        if not instances:
+            return
+        self.runs.append(run_id)
+        self.states.update(instance.state.value for instance in instances)
+        self.instances.extend(
+            {
+                "run_id": run_id,
+                "task_id": graph.task_ids[instance.task],
+                "map_index": instance.map_index,
+                "state": instance.state.stored,
+                "try_number": instance.try_number,
+            }
+            for instance in instances[: _SHOWN - len(self.instances)]
+        )
+
+    def answer(self) -> dict[str, Any]:
+        return {
+            "count": self.states.total(),
+            "runs": self.runs,
+            "states": dict(self.states.most_common()),
+            "instances": self.instances,
+        }
+
+
+def select(graphs: Mapping[int, Graph], newest: int, args: Mapping[str, Any]) -> Selection:
+    """The tasks that a request means, by the versions of its runs; `newest` is the DAG's newest one.
+
+    Raises DagError for a task that none of the versions has.
+    """
+    moves = bool(args.get("newest_version"))
+    asked = {newest: graphs[newest]} if moves else graphs
+    names = args.get("task_ids")
+    for name in names or ():
+        if not any(_has(graph, name) for graph in asked.values()):
+            graphs[newest].resolve(name)
+    tasks = {
+        version: select_tasks(
+            graph,
+            task_ids=None if names is None else [name for name in names if _has(graph, name)],
+            pattern=args.get("pattern"),
+            upstream=bool(args.get("upstream")),
+            downstream=bool(args.get("downstream")),
+        )
+        for version, graph in asked.items()
+    }
+    if moves:  # for a look at runs that are not moved yet: those of the chosen tasks that they have
+        chosen = {graphs[newest].task_ids[task] for task in tasks[newest]}
+        for version in graphs.keys() - {newest}:
+            index = graphs[version].index
+            tasks[version] = frozenset(index[task_id] for task_id in chosen if task_id in index)
+    map_index = args.get("map_index")
+    return Selection(
+        tasks,
+        only_failed=bool(args.get("only_failed")),
+        only_running=bool(args.get("only_running")),
+        map_index=None if map_index is None else int(map_index),
+    )
+
+
+def _has(graph: Graph, name: str) -> bool:
+    return name in graph.index or name in graph.members
+
+
+def refuse_moving(run_id: str) -> None:
+    """A run that runs keeps its version."""
+    raise Refused(
+        f"Run {run_id!r} is running, so it cannot be moved to the newest version of the DAG; "
+        "wait for its end, or cancel it first."
+    )
+
+
+# -- what it does -----------------------------------------------------------------------------
+
+
+def clearing(args: Mapping[str, Any]) -> ChangeOf:
+    """Let the chosen instances run again (28.2, 28.3), with all that a move to the newest version has added."""
+
+    def clear_them(board: Board, chosen: list[Instance], now: datetime) -> None:
+        if args.get("newest_version"):  # tasks that the run did not have before
+            known = set(chosen)
+            chosen = [*chosen, *(i for i in board if i.state is TaskState.NONE and i not in known)]
+        board.clear(chosen, now)
+
+    return clear_them
+
+
+def marking(args: Mapping[str, Any]) -> ChangeOf:
+    """Set the chosen instances to success, failed or skipped (28.4)."""
+    state = TaskState(str(args["state"]))
+    if state not in _MARKS:
+        raise Refused(f"A task cannot be marked {state}; use success, failed or skipped.")
+    return lambda board, chosen, now: board.mark(chosen, state, now)
+
+
+def marking_run(state: RunState, run_id: str, *, is_running: bool) -> Change:
+    """Set a run to success or failed with all that is unfinished in it, or queue it again (28.5)."""
+    if state is RunState.RUNNING:
+        raise Refused("A run cannot be marked running; mark it queued, then it starts when there is room.")
+    if state is RunState.QUEUED and is_running:
+        raise Refused(f"Run {run_id!r} is running; clear tasks of it, or cancel it first.")
+    return lambda board, now: board.mark_run(state, now)
+
+
+def noted(selection: Selection, touched: Touched, change: ChangeOf) -> Change:
+    """Choose of each board, note what is chosen, and change it."""
+
+    def on_board(board: Board, now: datetime) -> None:
+        chosen = selection.of(board.run.version_id, board)
+        touched.note(board.run.run_id, board.graph, chosen)
+        change(board, chosen, now)
+
+    return on_board

@@ -1,0 +1,326 @@
+"""What people do in a `World`: DAGs, scripts and pools, runs they ask for, clearing, marking, backfills.
+
+Each does what the request of the same name does (scheduler/commands.py, clearing.py,
+backfills.py), and is refused as that is. Nothing starts by it before time goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from aiosched.core.backfills import Fate
+from aiosched.core.board import Run
+from aiosched.core.ids import partition_of
+from aiosched.core.run_creation import check_schedule
+from aiosched.core.spec import DagSpec
+from aiosched.core.states import RunState, TaskState
+from aiosched.core.timetables.base import DataInterval
+from aiosched.db.assets import NewEvent
+from aiosched.db.journal import PoolRow
+from aiosched.db.runs import DagRow, Version
+from aiosched.errors import NotFound, Refused, did_you_mean
+from aiosched.scheduler.attempts import Attempts
+from aiosched.scheduler.backfills import creation_of, dates_of, fates_of, find_backfill, shown, wish_of
+from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.due_runs import asked_for
+from aiosched.scheduler.holdings import OwnedDag
+from aiosched.scheduler.loading import plan_next, set_paused
+from aiosched.scheduler.new_runs import Creation
+from aiosched.scheduler.selection import (
+    Change,
+    ChangeOf,
+    Touched,
+    clearing,
+    marking,
+    marking_run,
+    noted,
+    refuse_moving,
+    select,
+)
+from aiosched.testing.assets import is_mentioned
+from aiosched.testing.decisions import Scripts
+from aiosched.testing.endings import Play
+from aiosched.testing.executor import ScriptedExecutor
+from aiosched.testing.view import View
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag import DAG
+
+
+class People(View):
+    """The half of `World` that people act through. See the module docstring."""
+
+    _attempts: Attempts
+    _executor: ScriptedExecutor
+    _scripts: Scripts
+    _shrunk: set[str]
+    _numbers: Iterator[int]
+
+    # -- what there is ----------------------------------------------------------------------
+
+    def add(self, *dags: DAG | DagSpec, paused: bool | None = None, last: DataInterval | None = None) -> None:
+        """Register DAGs, or new versions of them. `last`: as if the run of this interval had been made.
+
+        Raises DagError for a DAG that cannot be scheduled as it is written.
+        """
+        for dag in dags:
+            spec = dag if isinstance(dag, DagSpec) else dag.to_spec(now=self.clock.now())
+            check_schedule(spec)
+            number = len(self.rows.versions) + 1
+            version = self.rows.versions[number] = Version(number, number, spec, None, None)
+            old = self.rows.dags.get(spec.dag_id)
+            is_paused = paused if paused is not None else bool(old.is_paused if old else spec.is_paused_upon_creation)
+            row = DagRow(spec.dag_id, partition_of(spec.dag_id), None, number, is_paused, False, False)
+            self.rows.dags[spec.dag_id] = row
+            if last is not None:
+                self.rows.assume_last(spec.dag_id, last)
+            plan_next(self._desk, self._desk.holdings.put_dag(row, version), self.rows.last_interval(spec.dag_id))
+
+    def script(self, dag_id: str, task_id: str, play: Play | None = None, **words: Any) -> None:
+        """Say how the attempts of a task end: by a function of the attempt, or in `words` (see endings.Scripted).
+
+        `"*"` stands for every task of the DAG, or every DAG. Where nothing is said they succeed.
+        """
+        graph = self._dag(dag_id).graph if dag_id in self.rows.dags else None
+        self._scripts.put(dag_id, task_id, play, graph, words)
+
+    def pool(self, name: str, *, slots: int, include_deferred: bool = False) -> None:
+        """Create or change a pool; -1 slots are infinite. `include_deferred`: tasks that defer keep their slots."""
+        used = row.used if (row := self.rows.pools.get(name)) is not None else 0
+        self.rows.pools[name] = PoolRow(slots, used, include_deferred)
+        if 0 <= slots < used:
+            self._shrunk.add(name)
+        self._desk.holdings.room_changed = True
+
+    def pause(self, dag_id: str) -> None:
+        """Pause a DAG: nothing of it starts; what runs goes on."""
+        self._set_paused(self._dag(dag_id), True)
+
+    def unpause(self, dag_id: str) -> None:
+        """Let a paused DAG go on."""
+        self._set_paused(self._dag(dag_id), False)
+
+    def emit(self, asset: str, *, extra: Mapping[str, Any] | None = None) -> None:
+        """An asset has news, without a task that made it. Raises NotFound for one that no DAG mentions."""
+        specs = [self.rows.versions[row.version_id].spec for row in self.rows.dags.values()]
+        uri, known = is_mentioned(asset, specs)
+        if uri is None:
+            raise NotFound(f"No DAG of the world mentions an asset {asset!r}.{did_you_mean(asset, known)}")
+        event = NewEvent(asset, uri, msgspec.json.encode(dict(extra or {})).decode(), None, self.now)
+        self.rows.assets.record([event], self.rows.dags.values(), self.rows.versions)
+        self._desk.holdings.asset_news.add(partition_of(asset))
+
+    # -- runs -------------------------------------------------------------------------------
+
+    def trigger(
+        self,
+        dag_id: str,
+        *,
+        conf: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        logical_date: datetime | None = None,
+        run_after: datetime | None = None,
+    ) -> str:
+        """Ask for a run and return its id, `manual_1` and so on where none is given.
+
+        Raises Refused, NotFound and ParamError as the real scheduler does.
+        """
+        run_id = run_id or f"manual_{next(self._numbers)}"
+        creation = asked_for(
+            self._dag(dag_id),
+            self.now,
+            conf=dict(conf or {}),
+            run_id=run_id,
+            logical_date=logical_date,
+            run_after=run_after,
+            triggered_by="test",
+        )
+        (run,) = self._create([creation])
+        if run is None:
+            raise Refused(f"DAG {dag_id!r} has a run {run_id!r}, or one of that logical date, already.")
+        return run_id
+
+    def cancel(self, dag_id: str, run_id: str) -> None:
+        """End an unfinished run as failed, as `aiosched runs cancel` does."""
+        dag, key = self._dag(dag_id), self._key(dag_id, run_id)
+        if any(run.key == key for run in dag.queued):
+            self._fail_queued(dag, [key])
+            self._desk.holdings.plan(dag)
+            return
+        board = self._board(dag_id, run_id)
+        board.cancel(self.now)
+        self._desk.absorb(board)
+        self._desk.holdings.to_evaluate[board] = None
+
+    def clear(
+        self,
+        dag_id: str,
+        run_ids: Sequence[str] | None = None,
+        *,
+        first: datetime | None = None,
+        final: datetime | None = None,
+        task_ids: Sequence[str] | None = None,
+        pattern: str | None = None,
+        upstream: bool = False,
+        downstream: bool = False,
+        only_failed: bool = False,
+        only_running: bool = False,
+        map_index: int | None = None,
+        newest_version: bool = False,
+        dry_run: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Let task instances run again, of all runs and all tasks where none are named, as `Scheduler.clear` does.
+
+        Without `run_ids` the runs with a logical date in [first, final] are meant. Returns what
+        was touched as it was before: run_id, task_id, map_index, state, try_number.
+        """
+        args = {
+            "task_ids": task_ids,
+            "pattern": pattern,
+            "upstream": upstream,
+            "downstream": downstream,
+            "only_failed": only_failed,
+            "only_running": only_running,
+            "map_index": map_index,
+            "newest_version": newest_version,
+            "dry_run": dry_run,
+        }
+        runs = self._runs_meant(dag_id, run_ids, first, final)
+        return self._change(self._dag(dag_id), runs, args, clearing(args))
+
+    def mark_task(
+        self, dag_id: str, run_id: str, task_id: str, state: TaskState | str, *, map_index: int | None = None
+    ) -> None:
+        """Set a task instance to success, failed or skipped, as `Scheduler.mark_task` does."""
+        args = {"task_ids": [task_id], "map_index": map_index, "state": state}
+        self._change(self._dag(dag_id), [self.run(dag_id, run_id)], args, marking(args))
+
+    def mark_run(self, dag_id: str, run_id: str, state: RunState | str) -> None:
+        """Set a run to success or failed with all that is unfinished in it, or queue it again."""
+        dag, key = self._dag(dag_id), self._key(dag_id, run_id)
+        self._carry_out(dag, [key], marking_run(RunState(state), run_id, is_running=key in dag.running))
+
+    # -- backfills --------------------------------------------------------------------------
+
+    def backfill(
+        self,
+        dag_id: str,
+        first: datetime,
+        final: datetime,
+        *,
+        rerun: str = "missing",
+        max_active_runs: int = 10,
+        backwards: bool = False,
+        conf: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Create the runs of past dates, both inclusive; returns {id, dates: [{logical_date, fate}]}."""
+        dag, now, rows = self._dag(dag_id), self.now, self.rows
+        wish = wish_of(
+            {
+                "from": first.isoformat(),
+                "to": final.isoformat(),
+                "rerun": rerun,
+                "max_active_runs": max_active_runs,
+                "backwards": backwards,
+                "conf": conf,
+            }
+        )
+        planned = dates_of(dag, wish, now)
+        there = {run.logical_date: run for run in self.runs(dag_id) if run.logical_date is not None}
+        dates = fates_of(dag, wish, planned, {date: run.state for date, run in there.items()})
+        if dry_run:
+            return {"id": None, "dates": shown(dates)}
+        number = rows.backfills.insert(dag_id, wish.max_active_runs)
+        dag.backfills[number] = next(row for row in rows.backfills.unfinished() if row.id == number)
+        self._create([creation_of(dag, date, number, wish.conf) for date in dates if date.fate is Fate.CREATE])
+        again = [(there[d.run.logical_date].key, d.order or 0) for d in dates if d.fate is Fate.RERUN]
+        rows.take_runs(number, again, wish.conf)
+        self._carry_out(dag, [key for key, _ in again], lambda board, at: board.clear(list(board), at))
+        return {"id": number, "dates": shown(dates)}
+
+    def pause_backfill(self, number: int, *, paused: bool = True) -> None:
+        """Start no more runs of a backfill; what runs goes on. `paused` False: go on with it."""
+        dag = self._dag_of_backfill(number)
+        self.rows.backfills.rows[number].is_paused = paused
+        find_backfill(dag, number).is_paused = paused
+        self._desk.holdings.to_start[dag.row.dag_id] = None
+
+    def cancel_backfill(self, number: int) -> int:
+        """Its queued runs fail, running ones go on; returns how many have failed."""
+        dag = self._dag_of_backfill(number)
+        find_backfill(dag, number)
+        failed = self._fail_queued(dag, [run.key for run in dag.queued if run.backfill_id == number])
+        self.rows.backfills.rows[number].is_paused = True
+        self.rows.backfills.completed[number] = self.now
+        del dag.backfills[number]
+        return len(failed)
+
+    # -- how --------------------------------------------------------------------------------
+
+    def _set_paused(self, dag: OwnedDag, is_paused: bool) -> None:
+        if dag.row.is_paused != is_paused:
+            row = self.rows.dags[dag.row.dag_id] = set_paused(dag, is_paused)
+            self._desk.holdings.put_dag(row, dag.version)
+            plan_next(self._desk, dag, self.rows.last_interval(dag.row.dag_id))
+
+    def _create(self, creations: Sequence[Creation]) -> list[Run | None]:
+        created = self._desk.create(creations)
+        self._decisions.created([run for run in created if run is not None], self.now)
+        return created
+
+    def _fail_queued(self, dag: OwnedDag, keys: Collection[int]) -> list[int]:
+        failed = self.rows.fail_queued(keys, self.now)
+        for run in [run for run in dag.queued if run.key in failed]:
+            dag.queued.remove(run)
+        return failed
+
+    def _runs_meant(
+        self, dag_id: str, run_ids: Sequence[str] | None, first: datetime | None, final: datetime | None
+    ) -> list[Run]:
+        if run_ids is not None:
+            return [self.run(dag_id, run_id) for run_id in dict.fromkeys(run_ids)]
+        if first is None and final is None:
+            return self.runs(dag_id)
+        dated = [(run.logical_date, run) for run in self.runs(dag_id) if run.logical_date is not None]
+        return [r for at, r in dated if (first is None or at >= first) and (final is None or at <= final)]
+
+    def _change(
+        self, dag: OwnedDag, runs: Sequence[Run], args: Mapping[str, Any], change: ChangeOf
+    ) -> list[dict[str, Any]]:
+        versions = {run.version_id for run in runs} | {dag.version.id}
+        selection = select({v: self._desk.holdings.versions[v][1] for v in versions}, dag.version.id, args)
+        touched, moves = Touched(), bool(args.get("newest_version"))
+        if args.get("dry_run"):
+            for run in runs:
+                graph = self._desk.holdings.versions[run.version_id][1]
+                held = dag.running.get(run.key)
+                instances = self.rows.load_instances(run.key) if held is None else list(held)
+                touched.note(run.run_id, graph, selection.of(run.version_id, instances))
+            return touched.instances
+        for run in runs if moves else ():
+            if run.key in dag.running and run.version_id != dag.version.id:
+                refuse_moving(run.run_id)
+        self._carry_out(dag, [run.key for run in runs], noted(selection, touched, change), newest_version=moves)
+        return touched.instances
+
+    def _carry_out(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> None:
+        if any(board.run.key in keys for board in self._desk.holdings.ended):
+            self._store()  # an end that is not stored yet
+            dag = self._dag(dag.row.dag_id)
+        batch = self._desk.change(dag, keys, change, newest_version=newest_version)
+        self._decisions.committed(batch, self.rows, self._desk.holdings, self.now)
+
+    def _store(self) -> Batch | None:
+        """Store all that is decided."""
+        raise NotImplementedError
+
+    def _dag_of_backfill(self, number: int) -> OwnedDag:
+        row = self.rows.backfills.rows.get(number)
+        if row is None:
+            raise NotFound(f"The world has no backfill {number}.")
+        return self._dag(row.dag_id)

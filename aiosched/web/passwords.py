@@ -1,0 +1,63 @@
+"""Passwords and tokens: stored as hashes only.
+
+A password is hashed with scrypt (32 MB, about 80 ms), off the event loop. A token is 32 random bytes, so a plain
+SHA-256 of it is enough.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import secrets
+from typing import Final
+
+from aiosched.errors import Refused
+
+SHORTEST: Final = 8
+TOKEN_PREFIX: Final = "aios_"  # makes a token that leaked easy to find
+
+_LOG2_COST, _BLOCK, _PARALLEL = 15, 8, 1
+_MEMORY: Final = 2**27
+
+
+def check_password(password: str) -> None:
+    """Raise Refused for a password that is too easy to guess, or cannot be hashed."""
+    if len(password) < SHORTEST:
+        raise Refused(f"A password needs at least {SHORTEST} characters.")
+    if len(password) > 1000 or not password.isprintable():
+        raise Refused("A password has at most 1,000 printable characters.")
+
+
+async def hash_password(password: str) -> str:
+    """`scrypt$15$8$1$salt$hash`, with a salt of its own."""
+    salt = secrets.token_bytes(16)
+    digest = await asyncio.to_thread(_scrypt, password, salt, _LOG2_COST, _BLOCK, _PARALLEL)
+    numbers = f"{_LOG2_COST}${_BLOCK}${_PARALLEL}"
+    return f"scrypt${numbers}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
+
+
+async def verify_password(password: str, stored: str | None) -> bool:
+    """Whether `password` is the stored one. Takes as long when there is none, so that names cannot be probed."""
+    _, cost, block, parallel, salt, digest = (stored or _NOBODY).split("$")
+    found = await asyncio.to_thread(_scrypt, password, base64.b64decode(salt), int(cost), int(block), int(parallel))
+    return hmac.compare_digest(found, base64.b64decode(digest)) and stored is not None
+
+
+def _scrypt(password: str, salt: bytes, cost: int, block: int, parallel: int) -> bytes:
+    secret = password.encode("utf-8", "surrogatepass")
+    return hashlib.scrypt(secret, salt=salt, n=2**cost, r=block, p=parallel, maxmem=_MEMORY, dklen=32)
+
+
+_NOBODY: Final = f"scrypt${_LOG2_COST}${_BLOCK}${_PARALLEL}${base64.b64encode(bytes(16)).decode()}$AAAA"
+
+
+def new_token() -> str:
+    """A token to hand out once."""
+    return TOKEN_PREFIX + secrets.token_urlsafe(32)
+
+
+def hash_token(token: str) -> str:
+    """What is stored of a token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,87 @@
+"""Every benchmark by its name: what it does, how big it is by default, how to run it; and what `--all` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from benchmarks.figures import Finding
+from benchmarks.fleet import fleet
+from benchmarks.footprint import memory, ready
+from benchmarks.history import history
+from benchmarks.idle import idle
+from benchmarks.materialise import materialise
+from benchmarks.parsing import parse
+from benchmarks.shapes import SHAPES
+from benchmarks.sustained import sustained
+from benchmarks.takeover import takeover
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A benchmark that is more than one run of a shape. `measure` gets a size and a number of seconds."""
+
+    about: str
+    measure: Callable[[int, float], Awaitable[Finding]]
+    size: int
+    unit: str  # what the size counts
+    seconds: float = 300.0  # how long it is measured, or may take
+    bound: float = 900.0  # seconds after which `--all` gives it up
+
+
+async def _history(size: int, _: float) -> Finding:
+    return await history(size)
+
+
+def _fleet(schedulers: int) -> Scenario:
+    async def measure(size: int, seconds: float) -> Finding:
+        return await fleet(SHAPES["parallel-5000x10"].resized(size), schedulers, seconds)
+
+    of = "one scheduler" if schedulers == 1 else f"{schedulers} schedulers"
+    return Scenario(f"10 parallel tasks in each DAG, {of} in processes of their own", measure, 1000, "DAGs")
+
+
+SCENARIOS: Final = MappingProxyType(
+    {
+        "history-1m": Scenario(
+            "lag and throughput with a history, against an empty database",
+            _history,
+            1_000_000,
+            "task instances",
+            0,
+            1800,
+        ),
+        "idle-5000": Scenario("processor time and statements with nothing due", idle, 5000, "DAGs", 60),
+        "materialise-1m": Scenario("a backfill's rows: time and memory", materialise, 1_000_000, "task instances"),
+        "parse-1000": Scenario("a first pass over DAG files, and looks at unchanged ones", parse, 1000, "files"),
+        "takeover": Scenario("SIGKILL of one of three until its DAGs move again", takeover, 100, "deaths", 1800, 2400),
+        "sustained": Scenario("open-loop arrivals at 500, 1,000 and 2,000 tasks/s", sustained, 0, "tasks/s", 120),
+        "memory-1000": Scenario("memory of `serve`, idle and under load", memory, 1000, "DAGs"),
+        "ready": Scenario("start of `serve` on its embedded database", ready, 5, "starts", 60),
+        **{f"schedulers-{count}": _fleet(count) for count in (1, 2, 3)},
+    }
+)
+
+# What `--all` runs, as arguments: first the rows of the design's section 11, then the rest.
+EVERYTHING: Final = (
+    ("chain-200",),
+    ("parallel-500x10",),
+    ("parallel-5000x10",),
+    ("parallel-500x10", "--executor", "local", "--callable", "sync"),
+    ("parallel-5000x10", "--executor", "local", "--callable", "sync"),
+    ("idle-5000",),
+    ("history-1m",),
+    ("materialise-1m",),
+    ("memory-1000",),
+    ("takeover",),
+    ("parse-1000",),
+    ("ready",),
+    ("pool-5",),
+    ("herd-20000",),
+    ("sustained",),
+    ("schedulers-1",),
+    ("schedulers-2",),
+    ("schedulers-3",),
+)

@@ -1,0 +1,69 @@
+"""`aiosched users` and `aiosched tokens`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiosched.db import accounts
+from aiosched.web.passwords import hash_token
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture(autouse=True)
+def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiosched.web.passwords._LOG2_COST", 4)
+
+
+def create(on_db: Cli, name: str, role: str, password: str = "correct horse") -> Any:
+    return on_db("users", "create", name, "--role", role, input=f"{password}\n")
+
+
+def test_a_person_is_added_changed_and_removed(on_db: Cli) -> None:
+    create(on_db, "ann", "admin")
+    create(on_db, "bob", "viewer")
+    on_db("user", "role", "bob", "operator")
+    on_db("users", "password", "bob", input="another horse\n")
+    on_db("users", "disable", "bob")
+    before = on_db.json("users", "list")
+    on_db("users", "delete", "bob", "--yes")
+
+    assert [(user["name"], user["role"], user["is_disabled"]) for user in before] == [
+        ("ann", "admin", False),
+        ("bob", "operator", True),
+    ]
+    assert "password" not in before[0]
+    assert [user["name"] for user in on_db.json("users", "list")] == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("words", "input", "code", "said"),
+    [
+        (("create", "bob", "--role", "admn"), "correct horse\n", 2, "Did you mean admin?"),
+        (("create", "bob", "--role", "viewer"), "short\n", 4, "at least 8 characters"),
+        (("create", "a b"), "correct horse\n", 2, "cannot be a user's name"),
+        (("create", "ann"), "correct horse\n", 4, "There is a user 'ann' already"),
+        (("role", "an", "viewer"), None, 3, "Did you mean ann?"),
+        (("role", "ann", "viewer"), None, 4, "the last administrator"),
+        (("delete", "ann", "--yes"), None, 4, "the last administrator"),
+    ],
+)
+def test_what_cannot_be_is_told(on_db: Cli, words: tuple[str, ...], input: str | None, code: int, said: str) -> None:
+    create(on_db, "ann", "admin")
+
+    assert said in on_db("users", *words, input=input, code=code).stderr
+
+
+def test_a_token_is_printed_once_and_can_be_revoked(on_db: Cli) -> None:
+    create(on_db, "ann", "admin")
+    token = on_db("tokens", "create", "ann", "--label", "ci", "--role", "operator").stdout.strip()
+    owner = on_db.work(lambda db: accounts.use_token(db, hash_token(token)))
+    (listed,) = on_db.json("tokens", "list")
+    on_db("token", "revoke", str(listed["id"]))
+
+    assert owner is not None
+    assert (owner.owner, owner.role) == ("ann", "operator")
+    assert token not in str(listed)
+    assert on_db.work(lambda db: accounts.use_token(db, hash_token(token))) is None
+    assert on_db("tokens", "create", "nobody", code=3).stderr

@@ -1,0 +1,67 @@
+"""Worker processes end when their scheduler has been silent for so long that others may take it for dead."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from attempt_builders import Reports, StartLocal, attempt, until, write_dag
+
+from aiosched.core.messages import Outcome
+from aiosched.executors.local import LocalExecutor
+from aiosched.executors.trust import TrustWindow, windows_of
+
+WAITS = "def wait(): time.sleep(1000)\nasync def nap(): await asyncio.sleep(1000)\ntask(wait), task(nap)"
+
+
+def test_an_instant_is_seen_by_whoever_opens_the_same_file() -> None:
+    ours = TrustWindow()
+    theirs = TrustWindow(os.dup(ours.descriptor))
+    assert theirs.until == 0.0
+
+    ours.until = 12.5
+
+    assert theirs.until == 12.5
+    for window in (ours, theirs):
+        window.close()
+        window.close()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_processes_of_a_scheduler_that_is_silent_for_too_long_end_and_their_attempts_are_lost(
+    start_local: StartLocal, dags_folder: Path, reports: Reports, is_async: bool
+) -> None:
+    write_dag(dags_folder, WAITS)
+    executor = await start_local()
+    waiting = attempt("nap" if is_async else "wait", is_async=is_async)
+    executor.submit([waiting])
+    started = await reports.of(waiting, outcome=Outcome.STARTED)
+    assert started.pid is not None
+    worker = psutil.Process(started.pid)
+
+    executor.trust.until = time.monotonic() - 1.0
+    executor.submit([attempt("wait", number=2)])  # wakes the forkserver, which knows of no instant to wake at yet
+
+    await until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    assert (await reports.of(waiting)).outcome is Outcome.LOST
+
+
+async def test_without_a_lease_nothing_ends(start_local: StartLocal, dags_folder: Path, reports: Reports) -> None:
+    write_dag(dags_folder, "def short(): pass\ntask(short)")
+    executor = await start_local()
+    short = attempt("short")
+
+    executor.submit([short])
+
+    assert executor.trust.until == 0.0
+    assert (await reports.of(short)).outcome is Outcome.SUCCESS
+
+
+async def test_the_windows_are_those_of_executors_with_processes(start_local: StartLocal) -> None:
+    executor = await start_local()
+    assert isinstance(executor, LocalExecutor)
+
+    assert windows_of([object(), executor]) == [executor.trust]

@@ -1,0 +1,253 @@
+"""The stage of a campaign: database, schedulers and work, set up, watched, taken down and judged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiosched.db.migrate import migrate
+from tests.faults.campaign.fleet import Service
+from tests.faults.campaign.history import Read, read_history
+from tests.faults.campaign.measures import Blow
+from tests.faults.campaign.postgres import Postgres
+from tests.faults.campaign.proxy import Proxy
+from tests.faults.campaign.watching import WATCH, WRONG_POOLS
+from tests.faults.campaign.workload import Workload
+from tests.faults.checker import Freeze
+
+FINISHED = "SELECT count(*) FROM dag_run WHERE state IN ('success', 'failed')"
+SUCCEEDED = "SELECT count(*) FROM watched.instance WHERE new = 'success'"
+JOINED = "SELECT pid FROM scheduler"
+_STOP_SECONDS = 60.0  # that a scheduler may take to end in order
+
+# Log lines of the service that say what it noticed, and what we call it.
+NOTICED = {
+    "declared dead and its partitions were taken over": "refused writes",
+    "were not as expected": "refused writes",
+    "The lease of this scheduler is lost": "lost leases",
+    "reading everything again": "recoveries",
+    "differ from the rows": "differences",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a fleet is set up."""
+
+    schedulers: int = 3
+    executors: tuple[str, ...] = ("local", "inline")  # in turn
+    lease: float = 15.0
+    proxied: bool = False
+    parallelism: int = 16
+    postgres: dict[str, str] = field(default_factory=dict)
+    module: str = "aiosched"
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "AIOSCHED__SCHEDULER__LEASE": str(self.lease),
+            "AIOSCHED__SCHEDULER__GRACE": "10",
+            "AIOSCHED__CORE__PARALLELISM": str(self.parallelism),
+            "AIOSCHED__EXECUTOR__SLOTS": "4",
+            "AIOSCHED__DATABASE__POOL_SIZE": "3",
+            "AIOSCHED__PARSING__PROCESSES": "1",
+            "AIOSCHED__LOGS__FORMAT": "json",
+        }
+
+
+class Stage:
+    """See the module. `seen` counts what was done and noticed; `dice` is seeded."""
+
+    def __init__(self, setting: Setting, workload: Workload, folder: Path) -> None:
+        self.setting, self.workload, self.folder = setting, workload, folder
+        self.postgres = Postgres(folder, **setting.postgres)
+        self.services: list[Service] = []
+        self.extras: list[Service] = []  # started by a fault, and ended by it
+        self.proxies: list[Proxy] = []
+        self.dice = random.Random(workload.seed)
+        self.seen = Counter[str]()
+        self.blows: list[Blow] = []
+        self.troubles: list[str] = []
+        self.freezes: list[Freeze] = []
+        self.snapshots: list[str] = []
+        self.over = asyncio.Event()  # all planned runs have ended
+
+    @property
+    def planned_runs(self) -> int:
+        return self.workload.dags * self.workload.runs
+
+    async def set_up(self, stack: contextlib.AsyncExitStack) -> None:
+        """Database, DAG files, proxies; then start every scheduler."""
+        self.workload.write(self.folder)
+        await self.postgres.start()
+        stack.push_async_callback(self.postgres.stop)
+        await migrate(self.postgres.dsn)
+        await self._prepare_rows()
+        for number in range(self.setting.schedulers):
+            dsn = self.postgres.dsn
+            if self.setting.proxied:
+                proxy = await stack.enter_async_context(Proxy(self.postgres.socket))
+                self.proxies.append(proxy)
+                dsn = self.postgres.tcp_dsn(proxy.port)
+            executor = self.setting.executors[number % len(self.setting.executors)]
+            service = Service(
+                f"s{number}", executor, dsn, self.folder, self.setting.environment(), module=self.setting.module
+            )
+            self.services.append(service)
+            stack.push_async_callback(self._end, service)
+            await service.start()
+
+    async def joined(self, service: Service) -> bool:
+        """Wait until a scheduler's process is a member of the fleet; False if it ended before, or the work did."""
+        while service.alive and not self.over.is_set():
+            if service.pid in {row[0] for row in await self.postgres.ask(JOINED)}:
+                return True
+            await asyncio.sleep(0.02)
+        return False
+
+    async def members(self) -> list[Service]:
+        """The schedulers that are members of the fleet and go on."""
+        pids = {row[0] for row in await self.postgres.ask(JOINED)}
+        return [s for s in self.services if s.alive and not s.paused and s.pid in pids]
+
+    async def all_joined(self) -> None:
+        """Wait until every scheduler is a member."""
+        await asyncio.gather(*(self.joined(service) for service in self.services))
+
+    async def kill(self, service: Service) -> None:
+        """SIGKILL, noted down."""
+        pid = service.pid
+        self.blows.append(Blow(pid, await service.kill()))
+        self.seen["kills"] += 1
+
+    def pause(self, service: Service, *, whole: bool) -> None:
+        """SIGSTOP, noted down; with `whole` for all its processes."""
+        service.pause(whole=whole)
+        self.blows.append(Blow(service.pid, service.paused_at))
+        self.seen["pauses"] += 1
+
+    def resume(self, service: Service) -> None:
+        """SIGCONT, noted down."""
+        self.freezes += [Freeze(pid, service.paused_at, time.monotonic()) for pid in service.resume()]
+
+    async def rest(self, seconds: float) -> None:
+        """Let time pass, but not beyond the end of the work."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.over.wait()
+
+    async def watch(self) -> None:
+        """Compare rows in snapshots, and notice the end of the work."""
+        while await self.postgres.value(FINISHED) < self.planned_runs:
+            for (problem,) in await self.postgres.ask(WRONG_POOLS):
+                self.snapshots.append(problem)
+            self.seen["snapshots"] += 1
+            await asyncio.sleep(0.25)
+        self.over.set()
+
+    async def stop_services(self) -> None:
+        """Ask every scheduler to end; what does not is a trouble."""
+        orderly = await asyncio.gather(*(service.stop(_STOP_SECONDS) for service in self.services))
+        for service, fine in zip(self.services, orderly, strict=True):
+            if not fine:
+                assert service.process is not None, "it was started"
+                self.troubles.append(f"{service.name} did not end in order: {service.process.returncode}")
+
+    async def read(self) -> Read:
+        """The history, with what was noticed on the way."""
+        read = await read_history(self.postgres.dsn, self.folder, self.workload)
+        for service in self.extras:
+            read.history.survivors += service.survivors()
+        for service in self.services:
+            read.history.survivors += service.survivors()
+            for line in service.logged():
+                self._note(service, line)
+        read.history.snapshots = self.snapshots
+        read.history.freezes = self.freezes
+        read.history.drift = self.seen["differences"]
+        self.seen["take-overs"] = sum(each.end == "taken over" for each in read.incarnations)
+        self.seen["lost attempts"] = read.lost
+        self.seen["joins"] = len(read.incarnations)
+        return read
+
+    def _note(self, service: Service, line: dict[str, object]) -> None:
+        event = str(line["event"])
+        for words, name in NOTICED.items():
+            self.seen[name] += words in event
+        if event.startswith("figures: "):
+            figures = json.loads(event.removeprefix("figures: "))
+            self.seen["unknown commits"] += figures.get("unknown_commits_total", 0)
+            self.seen["stale reports"] += figures.get("stale_reports_total", 0)
+        if line["level"] == "text" and "Error" in event:
+            self.troubles.append(f"{service.name}: {event}")
+
+    async def _prepare_rows(self) -> None:
+        for statement in filter(None, map(str.strip, _statements(WATCH))):
+            await self.postgres.ask(statement)
+        for name, slots in self.workload.pools.items():
+            await self.postgres.ask("INSERT INTO pool (name, slots) VALUES ($1, $2)", name, slots)
+
+    async def _end(self, service: Service) -> None:
+        if service.alive:
+            await service.kill()
+
+
+def _statements(script: str) -> list[str]:
+    """Statements of a script, functions whole."""
+    found, inside = [""], False
+    for line in script.splitlines():
+        inside ^= line.count("$$") % 2 == 1
+        found[-1] += line + "\n"
+        if line.rstrip().endswith(";") and not inside:
+            found.append("")
+    return found
+
+
+Inject = Callable[[Stage], Awaitable[None]]
+
+
+async def perform(
+    setting: Setting, workload: Workload, inject: Inject, *, deadline: float, keep: Path | None = None
+) -> tuple[Stage, Read | None, float]:
+    """Play one round: set up, inject faults until `inject` returns, wait for the end of the work, read everything.
+
+    The history is None when the work did not end within `deadline` seconds. `keep`: the folder of logs and records.
+    """
+    base = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
+    folder = keep or Path(tempfile.mkdtemp(prefix="aiosched-faults-", dir=base))
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o711)
+    stage = Stage(setting, workload, folder)
+    began = time.monotonic()
+    read: Read | None = None
+    async with contextlib.AsyncExitStack() as stack:
+        await stage.set_up(stack)
+        try:
+            async with asyncio.timeout(deadline), asyncio.TaskGroup() as group:
+                group.create_task(stage.watch())
+                group.create_task(_inject(stage, inject))
+        except TimeoutError:
+            done = await stage.postgres.value(FINISHED)
+            stage.troubles.append(f"{done} of {stage.planned_runs} runs had ended after {deadline:.0f} s")
+        else:
+            await stage.stop_services()
+            read = await stage.read()
+    if keep is None and not stage.troubles:
+        shutil.rmtree(folder)
+    return stage, read, time.monotonic() - began
+
+
+async def _inject(stage: Stage, inject: Inject) -> None:
+    await stage.all_joined()
+    while not await stage.postgres.value(SUCCEEDED) and not stage.over.is_set():  # files are parsed, tasks run
+        await asyncio.sleep(0.1)
+    await inject(stage)
+

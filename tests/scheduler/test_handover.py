@@ -1,0 +1,288 @@
+"""Partitions that move while their tasks run: the attempts stay where they are, their results go to the new owner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.ids import PARTITIONS, partition_of
+from aiosched.core.messages import Outcome
+from aiosched.scheduler.ownership import give_back
+from tests.scheduler.harness import GUARD, Running, chain, dag, dag_in, running, succeeding, task
+
+_EVERY = range(PARTITIONS)
+
+
+def owned(it: Running) -> set[int]:
+    return set(it.session.holdings.partitions)
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    try:
+        async with asyncio.timeout(GUARD):
+            while True:
+                if condition():
+                    return
+                await asyncio.sleep(0.002)
+    except TimeoutError:
+        raise AssertionError(f"waited {GUARD:.0f} s for {what}") from None
+
+
+async def shared_out(*fleet: Running) -> None:
+    """Return when everybody holds a fair share, to within one partition, and all partitions are held."""
+
+    def fair() -> bool:
+        counts = [len(owned(it)) for it in fleet]
+        return sum(counts) == PARTITIONS and max(counts) - min(counts) <= 1
+
+    await until(fair, "fair shares")
+
+
+async def all_done(*fleet: Running) -> None:
+    async with asyncio.timeout(GUARD):  # a partition that moves is held by nobody for a moment
+        while True:
+            if not await fleet[0].fetch("SELECT 1 FROM dag_run WHERE state IN ('queued', 'running') LIMIT 1"):
+                break
+            await asyncio.sleep(0.01)
+    for it in fleet:
+        await it.settled()
+    assert await fleet[0].fetch("SELECT DISTINCT state FROM dag_run") == [("success",)]
+    assert await fleet[0].fetch("SELECT 1 FROM task_report") == []
+    assert await fleet[0].fetch("SELECT 1 FROM task_try") == []  # nothing was lost or done twice
+    for it in fleet:
+        assert not it.scheduler._attempts.lent
+        await it.assert_consistent()
+
+
+async def test_busy_partitions_are_shared_out_while_their_tasks_run_on(dsn: str, clock: FakeClock) -> None:
+    """The bound: one look of the giver, one commit, one look of the taker, whatever runs."""
+    specs = [chain(dag_in(partition), 2) for partition in _EVERY]
+    async with running(dsn, clock, *specs) as first:
+        for spec in specs:
+            await first.scheduler.trigger(spec.dag_id, run_id="r")
+        await first.settled()
+        for attempt in list(first.executor.running.values())[::2]:
+            first.executor.start_running(attempt)
+        assert len(first.executor.running) == PARTITIONS
+
+        async with running(dsn, clock, settle=False) as second:
+            await shared_out(first, second)
+
+            assert len(first.executor.running) == PARTITIONS  # nobody was disturbed
+            assert not first.executor.cancelled
+            assert not second.executor.submitted  # and nobody started again
+            assert await first.fetch("SELECT 1 FROM task_instance WHERE queued_by <> $1", first.incarnation) == []
+
+            second.executor.script = first.executor.script = succeeding
+            for attempt in list(first.executor.running.values()):
+                first.executor.succeed(attempt)
+            await all_done(first, second)
+            assert len(first.executor.submitted) == PARTITIONS + 32  # the second task of a DAG runs at its owner's
+            assert len(second.executor.submitted) == 32
+
+
+async def test_every_kind_of_end_reaches_the_new_owner(dsn: str, clock: FakeClock) -> None:
+    ends = ("success", "failed", "skipped", "up_for_reschedule", "up_for_retry", "deferred")
+    names = [dag_in(partition) for partition in range(len(ends))]
+    specs = [dag(name, task("a", retries=int(end == "up_for_retry"))) for name, end in zip(names, ends, strict=True)]
+    async with running(dsn, clock, *specs) as first:
+        for name in names:
+            await first.trigger(name, "r")
+        async with running(dsn, clock, settle=False) as second:
+            await _give_everything(first, second)
+            for name, end in zip(names, ends, strict=True):
+                attempt = await first.attempt("a", dag_id=name)
+                match end:
+                    case "success":
+                        first.executor.succeed(attempt, value=[1, "two"])
+                    case "skipped":
+                        first.executor.skip(attempt)
+                    case "up_for_reschedule":
+                        first.executor.start_running(attempt)
+                        first.executor.reschedule(attempt, at=clock.now().replace(year=2030))
+                    case "deferred":
+                        first.executor.defer(attempt)
+                    case _:
+                        first.executor.fail(attempt, "no such file")
+
+            await until(lambda: not first.scheduler._attempts.lent, "the reports to be sent")
+            await second.until(lambda: len(second.executor.triggers) == 1, "the trigger of the deferred task")
+            for name, end in zip(names, ends, strict=True):
+                await _until_state(second, name, end)
+            assert await second.fetch("SELECT value::text FROM xcom") == [('[1,"two"]',)]
+            assert await second.fetch("SELECT 1 FROM task_report") == []
+            await second.assert_consistent()
+
+
+async def _until_state(it: Running, dag_id: str, state: str) -> None:
+    async with asyncio.timeout(GUARD):
+        while True:
+            if (await it.states("r", dag_id))["a"] == state:
+                return
+            await asyncio.sleep(0.002)
+
+
+async def _give_everything(giver: Running, taker: Running) -> None:
+    """The giver drains, as one that is to be replaced."""
+    giver.scheduler._draining = giver.session.draining = True
+    giver.scheduler._incarnation.look()  # type: ignore[union-attr]
+    await until(lambda: len(owned(taker)) == PARTITIONS, "all partitions to move")
+    await taker.settled()
+
+
+async def test_a_scheduler_that_drains_gives_its_dags_away_at_once_and_tells_how_its_tasks_end(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, chain("d", 3), chain("e", 1)) as second:
+        async with running(dsn, clock, settle=False) as first:
+            await _give_everything(second, first)
+            second.scheduler._draining = second.session.draining = False  # it comes back
+            await second.execute("UPDATE scheduler SET draining = false")
+            await shared_out(first, second)
+            await _give_everything(first, second)
+        async with running(dsn, clock, settle=False) as third:
+            await second.trigger("d", "r")
+            attempt = await second.attempt("t0")
+            draining = asyncio.create_task(second.scheduler.drain(grace=GUARD))
+            await until(lambda: len(owned(third)) == PARTITIONS, "all partitions to move")
+            await third.trigger("e", "r")  # other DAGs go on meanwhile
+            await third.finish("t0", dag_id="e")
+            assert not draining.done()
+
+            second.executor.succeed(attempt)
+
+            assert await draining
+            await third.finish("t1", "t2", dag_id="d")
+            assert await third.runs("d") == {"r": "success"}
+            assert await third.fetch("SELECT 1 FROM task_try") == []
+
+
+async def test_what_a_scheduler_could_not_wait_for_is_lost_and_runs_again_at_the_new_owner(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, chain("d", 1)) as first:
+        await first.trigger("d", "r")
+        async with running(dsn, clock, settle=False) as second:
+            await _give_everything(first, second)
+
+            await first.scheduler.stop(grace=0)
+
+            await second.finish("t0")
+            assert await second.runs("d") == {"r": "success"}
+            assert await second.fetch("SELECT state FROM task_try") == [("lost",)]
+            await second.assert_consistent()
+
+
+async def test_when_the_lender_dies_its_attempts_are_lost_apart_from_those_that_it_told_of(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, chain("told", 2), chain("untold", 2)) as first:
+        await first.trigger("told", "r")
+        await first.trigger("untold", "r")
+        dead = first.incarnation
+        async with running(dsn, clock, settle=False) as second:
+            await _give_everything(first, second)
+            async with second.session.books:  # it hears nothing until the other one is gone
+                first.executor.succeed(await first.attempt("t0", dag_id="told"))
+                await until(lambda: len(first.scheduler._attempts.lent) == 1, "the report to be sent")
+                await second.execute("DELETE FROM partition_lease WHERE incarnation = $1", dead)
+                await second.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
+
+            await second.finish("t1", dag_id="told")
+            await second.finish("t0", "t1", dag_id="untold")
+
+            tries = await second.fetch("SELECT r.dag_id, t.state FROM task_try t JOIN dag_run r ON r.id = t.run_id")
+            assert tries == [("untold", "lost")]
+            assert await second.runs("told") == await second.runs("untold") == {"r": "success"}
+
+
+async def test_a_lent_attempt_that_is_cleared_or_cancelled_is_stopped_where_it_runs(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 1), chain("e", 1)) as first:
+        await first.trigger("d", "r")
+        await first.trigger("e", "r")
+        async with running(dsn, clock, settle=False) as second:
+            await _give_everything(first, second)
+
+            await second.ask("cancel_run", "d", run_id="r")
+            await second.ask("clear", "e", run_id="r")
+
+            await until(lambda: len(first.executor.cancelled) == 2, "both to be stopped")
+            await until(lambda: second.executor.running, "the cleared one to run again")
+            await second.finish("t0", dag_id="e")
+            assert await second.runs("d") == {"r": "failed"}
+            assert await second.runs("e") == {"r": "success"}
+            await second.assert_consistent()
+
+
+async def test_a_partition_that_comes_back_finds_its_attempt_and_its_report(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 2), chain("e", 2)) as it:
+        await it.trigger("d", "r")
+        await it.trigger("e", "r")
+        ended = await it.attempt("t0", dag_id="e")
+        async with it.session.books:  # nobody else is there: it takes them again
+            await give_back(it.session, PARTITIONS)
+            assert owned(it) == set()
+            assert len(it.scheduler._attempts.lent) == 2
+            it.executor.succeed(ended)
+
+        await until(lambda: len(owned(it)) == PARTITIONS, "the partitions to come back")
+        await it.finish("t1", dag_id="e")
+        await it.finish("t0", "t1", dag_id="d")
+
+        assert await it.runs("d") == await it.runs("e") == {"r": "success"}
+        assert await it.fetch("SELECT 1 FROM task_try") == []
+        assert await it.fetch("SELECT 1 FROM task_report") == []
+        await it.assert_consistent()
+
+
+async def test_a_report_that_is_told_twice_does_not_end_a_later_call_of_the_same_try(
+    dsn: str, clock: FakeClock
+) -> None:
+    """A lender that did not hear whether its report was stored tells it again."""
+    async with running(dsn, clock, dag("d")) as first:
+        await first.trigger("d", "r")
+        async with running(dsn, clock, settle=False) as second:
+            await _give_everything(first, second)
+            attempt = await first.attempt("a")
+            again = first.executor.report(attempt, Outcome.RESCHEDULED, reschedule_at=clock.now())
+            await second.until(lambda: second.executor.find("a"), "the next call")
+            stale = second.scheduler.metrics.stale_reports
+
+            first.scheduler._attempts.lent[attempt.key] = partition_of("d")
+            first.scheduler._attempts.outgoing.append(again)
+            first.session.lending.wake()
+
+            await second.until(lambda: second.scheduler.metrics.stale_reports > stale, "the doubled report")
+            await second.settled()
+            assert second.executor.find("a") is not None
+            await second.finish("a")
+            assert await second.runs("d") == {"r": "success"}
+            assert await second.fetch("SELECT 1 FROM task_report") == []
+
+
+@pytest.mark.parametrize("joiners", [2, 3])
+async def test_many_join_at_once_under_load_and_nothing_is_lost_or_done_twice(
+    dsn: str, clock: FakeClock, joiners: int
+) -> None:
+    specs = [chain(dag_in(partition), 6) for partition in _EVERY]
+    async with running(dsn, clock, *specs) as first:
+        for spec in specs:
+            await first.scheduler.trigger(spec.dag_id, run_id="r")
+        first.executor.script = succeeding
+        async with (
+            running(dsn, clock, settle=False) as second,
+            running(dsn, clock, settle=False) as third,
+        ):
+            fleet = [first, second, third][:joiners]
+            for it in (second, third):
+                it.executor.script = succeeding
+            for attempt in list(first.executor.running.values()):
+                first.executor.succeed(attempt)
+            if len(fleet) == 3:
+                await shared_out(*fleet)
+            await all_done(first, second, third)
+            keys = [attempt.key for it in (first, second, third) for attempt in it.executor.submitted]
+            assert len(keys) == len(set(keys)) == 6 * PARTITIONS

@@ -1,0 +1,407 @@
+"""The independent checker of simulated histories: what must hold at every commit, at every start, and in the end.
+
+It reads a `History` and the plan that it was made from, and knows nothing of how schedulers work.
+Source: the semantics reference, section 35; the design, sections 4 to 7.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from tests.simulation.history import (
+    Attempt,
+    Began,
+    Buried,
+    CallbackRan,
+    Commit,
+    Ended,
+    Fault,
+    Handed,
+    History,
+    Row,
+    RowChange,
+)
+from tests.simulation.store import EPOCH
+from tests.simulation.workload import Plan, rows_of
+
+HOLDING = frozenset({"queued", "running", "restarting", "shutdown"})
+FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+RUN_OVER = frozenset({"success", "failed"})
+_OWNED = ("task_instance", "dag_run", "task_try", "xcom")  # tables that only the owner of a partition writes
+
+Instance = tuple[int, int, int]
+
+
+@dataclass
+class Checker:
+    """Walks through a history; `found` are the violations."""
+
+    plan: Plan
+    history: History
+    found: list[str] = field(default_factory=list)
+    rows: dict[str, dict[Any, Row]] = field(default_factory=lambda: defaultdict(dict))
+    handed: dict[Attempt, Handed] = field(default_factory=dict)
+    working: dict[Instance, list[Began]] = field(default_factory=lambda: defaultdict(list))
+    again: set[Attempt] = field(default_factory=set)  # attempts that asked to be called again
+    succeeded: dict[Instance, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
+    buried: dict[int, Buried] = field(default_factory=dict)
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    callbacks: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+    ran: Counter[int] = field(default_factory=Counter)
+    ended: dict[int, str] = field(default_factory=dict)  # machines that were killed
+    reopened: Counter[Instance] = field(default_factory=Counter)
+    at: float = 0.0
+
+    def say(self, rule: str, what: str) -> None:
+        self.found.append(f"[{rule}] at {self.at:.6f}: {what}")
+
+    def check(self) -> list[str]:
+        for table, rows in rows_of(self.plan.specs).items():
+            self.rows[table].update(rows)
+        for event in self.history.events:
+            self.at = event.at
+            match event:
+                case Commit():
+                    self._commit(event)
+                case Handed():
+                    self._handed(event)
+                case Began():
+                    self._began(event)
+                case Ended():
+                    self._ended(event)
+                case CallbackRan():
+                    self.ran[event.number] += 1
+                case Buried():
+                    self.buried[event.incarnation] = event
+                case Fault(what="kill"):
+                    for working in self.working.values():
+                        working[:] = [began for began in working if began.node != event.node]
+        self._end()
+        return self.found
+
+    # -- what a row is about
+
+    def task(self, instance: Instance) -> Any:
+        spec = self.spec(instance[0])
+        return spec.tasks[instance[1]]
+
+    def spec(self, run: int) -> Any:
+        dag_id = self.rows["dag_run"][run]["dag_id"]
+        return next(spec for spec in self.plan.specs if spec.dag_id == dag_id)
+
+    def name(self, instance: Instance) -> str:
+        run = self.rows["dag_run"][instance[0]]
+        return f"{run['dag_id']}/{run['run_id']}/{self.task(instance).task_id}"
+
+    def owner(self, run: int) -> int | None:
+        row = self.rows["dag_run"].get(run)
+        return None if row is None else self.rows["partition_lease"][row["partition"]]["incarnation"]
+
+    # -- commits
+
+    def _commit(self, commit: Commit) -> None:
+        owners = {p: row["incarnation"] for p, row in self.rows["partition_lease"].items()}
+        living = set(self.rows["scheduler"])
+        for change in commit.changes:
+            table = self.rows[change.table]
+            if change.new is None:
+                table.pop(change.key, None)
+            else:
+                table[change.key] = change.new
+        for change in commit.changes:
+            self._only_the_owner_writes(commit, change, owners, living)
+            match change.table:
+                case "task_instance":
+                    self._instance(change)
+                case "dag_run":
+                    self._run(change)
+                case "command":
+                    self._command(change)
+                case "callback_outbox" if change.old is None and change.new is not None:
+                    new = change.new
+                    self.callbacks[new["kind"], new["run_id"], new["task_id"], new["map_index"], new["try_number"]] += 1
+                case "partition_lease":
+                    self._lease(change, living)
+        self._limits()
+
+    def _only_the_owner_writes(
+        self, commit: Commit, change: RowChange, owners: dict[int, int | None], living: set[int]
+    ) -> None:
+        if change.table not in _OWNED:
+            return
+        run = change.key if change.table == "dag_run" else change.key[0]
+        row = self.rows["dag_run"].get(run)
+        if row is None:
+            return
+        owner = owners[row["partition"]]
+        if commit.fence is None or commit.fence != owner:
+            self.say("owner", f"{change.table} {change.key} was written by {commit.fence}, its partition is {owner}'s")
+        elif commit.fence not in living:
+            self.say("fence", f"{change.table} {change.key} was written by {commit.fence}, who was taken over")
+
+    def _lease(self, change: RowChange, living: set[int]) -> None:
+        assert change.old is not None
+        assert change.new is not None
+        old, new = change.old["incarnation"], change.new["incarnation"]
+        if old is not None and new is not None:
+            self.say("lease", f"partition {change.key} went from {old} to {new} without being free")
+        if new is not None and new not in living:
+            self.say("lease", f"partition {change.key} went to {new}, who is not there")
+
+    def _instance(self, change: RowChange) -> None:
+        new, key = change.new, change.key
+        if new is None or change.old is None:
+            return
+        old, before, after = change.old, change.old["state"], new["state"]
+        step = new["try_number"] - old["try_number"]
+        if step not in (0, 1):
+            self.say("tries", f"{self.name(key)} went from try {old['try_number']} to {new['try_number']}")
+        if before == after:
+            return
+        move = f"{self.name(key)} went from {before} to {after}"
+        if before in FINISHED:
+            self.reopened[key] += 1
+            if self.reopened[key] > self._clears(key[0]):
+                self.say("final", f"{move}, and nobody has cleared it")
+        if after == "queued":
+            if before in HOLDING and step == 0:
+                self.say("transition", f"{move} in one try")
+            if step == 0 and before not in ("scheduled", "up_for_reschedule"):
+                self.say("transition", f"{move} without a new try")
+            self._dependencies(key)
+        if after == "running" and (before != "queued" or step):
+            self.say("transition", move)
+        if after == "success" and (before not in ("queued", "running") or step):
+            self.say("transition", move)
+        if after in ("up_for_retry", "up_for_reschedule") and (before not in HOLDING or step):
+            self.say("transition", move)
+
+    def _clears(self, run: int) -> int:
+        row = self.rows["dag_run"][run]
+        commands = self.rows["command"].values()
+        return sum(
+            c["verb"] == "clear" and c["dag_id"] == row["dag_id"] and row["run_id"] in json.loads(c["args"])["run_ids"]
+            for c in commands
+        )
+
+    def _dependencies(self, key: Instance) -> None:
+        spec, task = self.spec(key[0]), self.task(key)
+        index = {t.task_id: i for i, t in enumerate(spec.tasks)}
+        states = [self.rows["task_instance"][key[0], index[up], -1]["state"] for up in task.upstream]
+        if task.trigger_rule == "all_success":
+            met = all(state == "success" for state in states)
+        else:
+            met = all(state in ("success", "skipped") for state in states) and "success" in states
+        if not met:
+            self.say("dependencies", f"{self.name(key)} is queued while {dict(zip(task.upstream, states, strict=True))}")
+
+    def _run(self, change: RowChange) -> None:
+        new, old = change.new, change.old
+        if new is None:
+            return
+        before, after = (None if old is None else old["state"]), new["state"]
+        if before in RUN_OVER and after != before and not self._clears(change.key):
+            self.say("final", f"run {new['dag_id']}/{new['run_id']} went from {before} to {after}")
+        if after in RUN_OVER and before != after:
+            left = [k for k, r in self._instances(change.key) if r["state"] not in FINISHED]
+            if left:
+                self.say("run", f"{new['dag_id']}/{new['run_id']} is {after} with unfinished {left}")
+
+    def _instances(self, run: int) -> Iterator[tuple[Instance, Row]]:
+        return ((key, row) for key, row in self.rows["task_instance"].items() if key[0] == run)
+
+    def _command(self, change: RowChange) -> None:
+        if change.old is None or change.new is None:
+            return
+        if change.old["state"] != "waiting":
+            self.say("inbox", f"request {change.key} was answered twice: {change.old['state']}, {change.new['state']}")
+        if change.new["state"] == "applied" and change.new["verb"] == "trigger":
+            result = json.loads(change.new["result"])
+            if result["id"] not in self.rows["dag_run"]:
+                self.say("inbox", f"request {change.key} was answered with run {result['id']}, which is not there")
+
+    def _limits(self) -> None:
+        """Pools, running tasks and running runs."""
+        used: Counter[str] = Counter()
+        tasks: Counter[str] = Counter()
+        runs: Counter[str] = Counter()
+        for key, row in self.rows["task_instance"].items():
+            if row["state"] in HOLDING:
+                task = self.task(key)
+                used[task.pool] += task.pool_slots
+                tasks[self.rows["dag_run"][key[0]]["dag_id"]] += 1
+        for row in self.rows["dag_run"].values():
+            runs[row["dag_id"]] += row["state"] == "running"
+        for name, pool in self.rows["pool"].items():
+            if pool["used"] != used[name]:
+                self.say("pool", f"{name} says {pool['used']}, its tasks use {used[name]}")
+            if used[name] > pool["slots"]:
+                self.say("pool", f"{used[name]} slots of {name} are in use, it has {pool['slots']}")
+        for spec in self.plan.specs:
+            if tasks[spec.dag_id] > spec.max_active_tasks:
+                self.say("limit", f"{tasks[spec.dag_id]} tasks of {spec.dag_id} are active, {spec.max_active_tasks} may")
+            if runs[spec.dag_id] > spec.max_active_runs:
+                self.say("limit", f"{runs[spec.dag_id]} runs of {spec.dag_id} are running, {spec.max_active_runs} may")
+
+    # -- processes
+
+    def _handed(self, event: Handed) -> None:
+        key, instance = event.attempt, event.attempt[:3]
+        row = self.rows["task_instance"].get(instance)
+        buried = self.buried.get(event.incarnation)
+        if buried is not None and not buried.gone:
+            self.say("trust", f"{key} was handed out by {event.incarnation}, whose lease had run out and was taken over")
+        as_stored = row is not None and (row["state"], row["try_number"], row["queued_by"]) == (
+            "queued", key[3], event.incarnation,
+        )  # fmt: skip
+        if not as_stored and buried is None:
+            self.say("commit first", f"{key} was handed out by {event.incarnation}, the row says {_brief(row)}")
+        if key in self.handed and key not in self.again:
+            self.say("one process", f"{key} was handed out twice: by {self.handed[key].incarnation} and {event.incarnation}")
+        self.again.discard(key)
+        self.handed[key] = event
+
+    def _began(self, event: Began) -> None:
+        instance = event.attempt[:3]
+        for other in self.working[instance]:
+            incarnation = self.handed[other.attempt].incarnation
+            if incarnation not in self.buried and incarnation in self.rows["scheduler"]:
+                self.say("overlap", f"{event.attempt} began on machine {event.node}, {other.attempt} runs on {other.node}")
+        self.working[instance].append(event)
+
+    def _ended(self, event: Ended) -> None:
+        instance = event.attempt[:3]
+        working = self.working[instance]
+        working[:] = [began for began in working if (began.attempt, began.node) != (event.attempt, event.node)]
+        if event.outcome == "rescheduled":
+            self.again.add(event.attempt)
+        if event.outcome == "success":
+            self.succeeded[instance].append(event.attempt)
+
+    # -- the end
+
+    def _end(self) -> None:
+        tables = self.history.tables
+        for trouble in self.history.troubles:
+            self.say("trouble", trouble)
+        for difference in self.history.memory:
+            self.say("memory", difference)
+        if self.history.seen["deadlocks"]:
+            self.say("locks", f"{self.history.seen['deadlocks']} deadlocks")
+        for key, run in tables["dag_run"].items():
+            if run["state"] not in RUN_OVER:
+                left = {self.task(k).task_id: r["state"] for k, r in self._instances(key)}
+                self.say("lost", f"run {run['dag_id']}/{run['run_id']} is {run['state']} for ever: {left}")
+            else:
+                self._as_planned(key, run)
+        for name, pool in tables["pool"].items():
+            if pool["used"]:
+                self.say("pool", f"{pool['used']} slots of {name} are in use by nobody")
+        self._fleet_in_the_end()
+        self._runs_in_the_end()
+        self._callbacks_in_the_end()
+        self._work_in_the_end()
+
+    def _fleet_in_the_end(self) -> None:
+        tables, living = self.history.tables, self.history.living
+        if dead := tables["scheduler"].keys() - living:
+            self.say("dead rows", f"schedulers {sorted(dead)} are not alive")
+        owners = {row["incarnation"] for row in tables["partition_lease"].values()}
+        if not owners <= living:
+            self.say("dead rows", f"partitions belong to {owners - living}, who are not alive")
+        if tables["task_report"]:
+            self.say("inbox", f"{len(tables['task_report'])} reports are left")
+
+    def _runs_in_the_end(self) -> None:
+        runs = self.history.tables["dag_run"].values()
+        for dag_id, count in self.plan.intervals.items():
+            spec = next(spec for spec in self.plan.specs if spec.dag_id == dag_id)
+            step = (spec.end_date - EPOCH) / (count - 1) if count > 1 and spec.end_date else timedelta(0)
+            dates = sorted(r["logical_date"] for r in runs if r["dag_id"] == dag_id and r["run_type"] == "scheduled")
+            if dates != [EPOCH + step * n for n in range(count)]:
+                self.say("intervals", f"{dag_id} has runs for {[f'{date:%M:%S}' for date in dates]}, {count} are due")
+        asked = Counter(
+            (c["dag_id"], json.loads(c["args"])["run_id"])
+            for c in self.history.tables["command"].values()
+            if c["verb"] == "trigger" and c["state"] == "applied"
+        )
+        there = Counter((r["dag_id"], r["run_id"]) for r in runs if r["run_type"] == "manual")
+        if asked != there:
+            self.say("inbox", f"answered triggers and runs differ: {asked - there} without a run, {there - asked} without an answer")
+        waiting = [c["id"] for c in self.history.tables["command"].values() if c["state"] == "waiting"]
+        if waiting:
+            self.say("inbox", f"requests {waiting} wait for ever")
+
+    def _callbacks_in_the_end(self) -> None:
+        for what, count in self.callbacks.items():
+            if count > 1 + self._clears(what[1]):
+                self.say("callbacks", f"{what} was asked for {count} times")
+        requested = {c.key for e in self.history.events if isinstance(e, Commit) for c in e.changes
+                     if c.table == "callback_outbox" and c.old is None}  # fmt: skip
+        left = self.history.tables["callback_outbox"]
+        for number in requested:
+            if number in left:
+                if left[number]["given_up_at"] is None or left[number]["attempts"] < 3:
+                    self.say("callbacks", f"callback {number} waits for ever")
+            elif not self.ran[number]:
+                self.say("callbacks", f"callback {number} was forgotten and never run")
+
+    def _work_in_the_end(self) -> None:
+        """A success that its scheduler lived to store is not repeated."""
+        for instance, attempts in self.succeeded.items():
+            counted = self.rows["task_instance"][instance]["try_number"]
+            for attempt in attempts:
+                incarnation = self.handed[attempt].incarnation
+                lives = incarnation in self.history.living
+                if attempt[3] != counted and lives and not self._clears(instance[0]):
+                    self.say("repeated", f"{attempt} had succeeded with {incarnation}, which lives; try {counted} counts")
+
+    def _as_planned(self, key: int, run: Row) -> None:
+        """How runs end does not depend on what happens to machines (unless a task was lost three times in a row)."""
+        rows = dict(self._instances(key))
+        lost = any(row["losses"] >= 3 and row["state"] == "failed" for row in rows.values())
+        if lost or self._cancelled(run):
+            return
+        dag, spec = run["dag_id"], self.spec(key)
+        ends: dict[str, str] = {}
+        for task in spec.tasks:
+            ups = [ends[up] for up in task.upstream]
+            fails = self.plan.behaviour.failures.get((dag, task.task_id), 0) > task.retries
+            excluded = any(
+                self.plan.behaviour.branches.get((dag, up), task.task_id) not in (task.task_id,)
+                for up in task.upstream
+            )
+            if excluded:
+                ends[task.task_id] = "skipped"
+            elif any(up in ("failed", "upstream_failed") for up in ups):
+                ends[task.task_id] = "upstream_failed"
+            else:
+                ends[task.task_id] = "failed" if fails else "success"
+        found = {self.task(k).task_id: row["state"] for k, row in rows.items()}
+        if found != ends:
+            self.say("outcome", f"{dag}/{run['run_id']} ended as {found}, not as {ends}")
+        expected = "failed" if "failed" in ends.values() else "success"
+        if run["state"] != expected:
+            self.say("outcome", f"{dag}/{run['run_id']} is {run['state']}, not {expected}")
+
+    def _cancelled(self, run: Row) -> bool:
+        return any(
+            c["verb"] == "cancel_run" and c["dag_id"] == run["dag_id"] and json.loads(c["args"])["run_id"] == run["run_id"]
+            for c in self.history.tables["command"].values()
+        )  # fmt: skip
+
+
+def _brief(row: Row | None) -> str:
+    if row is None:
+        return "nothing"
+    return f"{row['state']}, try {row['try_number']}, queued by {row['queued_by']}"
+
+
+def violations(plan: Plan, history: History) -> list[str]:
+    """What is wrong with a history; empty when all is well."""
+    return Checker(plan, history).check()

@@ -1,0 +1,253 @@
+"""Simulated machines: the real scheduler on the modelled database, with an executor whose tasks only take time.
+
+Everything of `aiosched.scheduler` runs as it is, apart from three places: the lease has its loop
+on the machine's own instead of a thread of its own, clocks are virtual, and `Database` is the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from aiosched.config import Settings
+from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, SkipDecision, TaskServices, XComValue
+from aiosched.db import ownership as lease_statements
+from aiosched.scheduler import broadcast, incarnation, ownership, service
+from aiosched.scheduler import lease as lease_module
+from aiosched.scheduler.lease import Lease
+from aiosched.scheduler.service import Scheduler
+from tests.simulation.history import Began, CallbackRan, Ended, Handed, History
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.network import ModelledDatabase, Network
+from tests.simulation.store import EPOCH
+
+
+class VirtualClock:
+    """The clock of the machines: that of the loop."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(seconds=self._loop.time())
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+
+class VirtualLease(Lease):
+    """A lease that is kept on the machine's loop."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._woken = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def start(self) -> int:
+        self._keeping = asyncio.create_task(self._keep())
+        return await self._started
+
+    def look(self) -> None:
+        self._woken.set()
+
+    async def _rest(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        self._woken.clear()
+
+    async def stop(self, *, leave: bool) -> None:
+        self._leave = leave
+        self._stop.set()
+        self._woken.set()
+        if self._keeping is not None:
+            await asyncio.wait((self._keeping,))
+
+
+class VirtualScheduler(Scheduler):
+    """A scheduler on the modelled database."""
+
+    network: Network
+    node: int
+
+    async def _open_database(self) -> None:
+        self._db = ModelledDatabase(self.network, self.node)  # type: ignore[assignment]
+
+
+@contextlib.contextmanager
+def virtual_time(loop: VirtualLoop) -> Iterator[None]:
+    """Let the modules of the scheduler read the loop's clock, and keep leases on it."""
+    clock = SimpleNamespace(monotonic=loop.time, perf_counter=time.perf_counter)
+    with contextlib.ExitStack() as stack:
+        for module in (lease_module, incarnation, ownership, lease_statements, broadcast):
+            stack.enter_context(mock.patch.object(module, "time", clock))
+        stack.enter_context(mock.patch.object(service, "Lease", VirtualLease))
+        yield
+
+
+# -- tasks ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """How the attempts of tasks go, decided by the seed, the task and the number of its real try.
+
+    Where and when an attempt runs makes no difference to how it ends.
+    """
+
+    seed: int
+    failures: dict[tuple[str, str], int] = field(default_factory=dict)  # (DAG, task): how many real tries fail
+    reschedules: dict[tuple[str, str], float] = field(default_factory=dict)  # until this second
+    branches: dict[tuple[str, str], str] = field(default_factory=dict)  # which task is followed
+    silent: frozenset[tuple[str, str]] = frozenset()  # fail without a word: the scheduler calls their callbacks
+    slowest: float = 2.0
+
+    def seconds(self, attempt: Attempt) -> float:
+        """How long it takes."""
+        text = f"{self.seed} {attempt.run.dag_id} {attempt.run.run_id} {attempt.task_id} {attempt.key.try_number}"
+        share = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") / 2**32
+        return self.slowest * share**3
+
+
+class VirtualExecutor:
+    """Runs attempts by letting time pass. Reports may come twice; a worker dies with its machine."""
+
+    name = "virtual"
+
+    def __init__(
+        self, node: int, clock: VirtualClock, behaviour: Behaviour, retries: dict[tuple[str, str], int], history: History,
+        twice: Callable[[], bool], slots: int,
+    ) -> None:  # fmt: skip
+        self.node, self.clock, self.behaviour, self.retries, self.history = node, clock, behaviour, retries, history
+        self.twice, self.slots = twice, slots
+        self.incarnation: Callable[[], int] = lambda: 0
+        self.running: dict[AttemptKey, asyncio.Task[None]] = {}
+        self._report: Callable[[Report], None] = lambda report: None
+
+    @property
+    def open_slots(self) -> int:
+        return max(0, self.slots - len(self.running))
+
+    open_async_slots = open_slots
+
+    async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
+        self._report = report
+
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            if attempt.callback is None:
+                handed = Handed(self.clock.monotonic(), self.node, self.incarnation(), tuple(attempt.key))
+                self.history.events.append(handed)
+            self.running[attempt.key] = asyncio.create_task(self._work(attempt))
+
+    async def _work(self, attempt: Attempt) -> None:
+        key, plain = attempt.key, tuple(attempt.key)
+        if attempt.callback is not None:
+            await asyncio.sleep(0.05)
+            call = attempt.callback
+            self.history.events.append(CallbackRan(self.clock.monotonic(), self.node, call.id, call.kind, key.run))
+            self._end(Report(key=key, outcome=Outcome.SUCCESS, at=self.clock.now()))
+            return
+        outcome = "died"
+        self.history.events.append(Began(self.clock.monotonic(), self.node, plain))
+        try:
+            self._say(Report(key=key, outcome=Outcome.STARTED, at=self.clock.now()))
+            await asyncio.sleep(self.behaviour.seconds(attempt))
+            report = self._result(attempt)
+            outcome = report.outcome.value
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            report = Report(key=key, outcome=Outcome.LOST, at=self.clock.now(), reason="was stopped on request")
+        finally:
+            self.history.events.append(Ended(self.clock.monotonic(), self.node, plain, outcome))
+        self._end(report)
+
+    def _end(self, report: Report) -> None:
+        self.running.pop(report.key, None)
+        self._say(report)
+
+    def _say(self, report: Report) -> None:
+        self._report(report)
+        if self.twice():
+            loop = asyncio.get_running_loop()
+            loop.call_later(self.behaviour.slowest * 2 if self.twice() else 0.01, self._report, report)
+
+    def _result(self, attempt: Attempt) -> Report:
+        task, now = (attempt.run.dag_id, attempt.task_id), self.clock.now()
+        key = attempt.key
+        real_try = key.try_number - (attempt.max_tries - self.retries[task])
+        until = self.behaviour.reschedules.get(task, 0.0)
+        if self.clock.monotonic() < until:
+            again = now + timedelta(seconds=1.5)
+            return Report(key=key, outcome=Outcome.RESCHEDULED, at=now, reschedule_at=again)
+        if real_try <= self.behaviour.failures.get(task, 0):
+            silent = task in self.behaviour.silent
+            return Report(key=key, outcome=Outcome.FAILED, at=now, reason="boom", unattended=silent)
+        followed = self.behaviour.branches.get(task)
+        skip = None if followed is None else SkipDecision(followed=(followed,))
+        value = XComValue("return_value", msgspec.json.encode([task[1], real_try]).decode())
+        return Report(key=key, outcome=Outcome.SUCCESS, at=now, xcoms=(value,), skip=skip)
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        if (work := self.running.get(attempt)) is not None:
+            work.cancel()
+            await asyncio.wait((work,))
+
+    def forget(self, triggers: Sequence[AttemptKey]) -> None:
+        """Nothing here waits for triggers."""
+
+    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
+        return [key for key in attempts if key in self.running]
+
+    async def stop(self, grace: float) -> None:
+        for work in list(self.running.values()):
+            work.cancel()
+        if self.running:
+            await asyncio.wait(list(self.running.values()))
+
+
+# -- machines ---------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Machine:
+    """One process with one scheduler."""
+
+    number: int
+    scheduler: VirtualScheduler
+    executor: VirtualExecutor
+    life: asyncio.Task[None]
+    state: str = "up"  # up, frozen, leaving, dead, gone
+
+    @property
+    def incarnation(self) -> int:
+        session = self.scheduler._session
+        return 0 if session is None else session.incarnation
+
+
+def make_scheduler(network: Network, node: int, clock: VirtualClock, executor: VirtualExecutor, **values: Any) -> VirtualScheduler:
+    """A scheduler on node `node`; `values` are settings of [core] and [scheduler]."""
+    settings = Settings()
+    settings.core.killed_task_cleanup_time = 0.0
+    for name, value in {"name": f"n{node}", **values}.items():
+        section = settings.core if name in type(settings.core).model_fields else settings.scheduler
+        setattr(section, name, value)
+    scheduler = VirtualScheduler(executor=executor, clock=clock, settings=settings, parse=False)
+    scheduler.network, scheduler.node = network, node
+
+    def current() -> int:
+        session = scheduler._session
+        return 0 if session is None else session.incarnation
+
+    executor.incarnation = current
+    return scheduler

@@ -1,0 +1,337 @@
+"""One seed, from the first machine to the verdict: `simulate(seed)` plays it and returns its history."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from aiosched.core.ids import partition_of
+from aiosched.db import inbox
+from tests.simulation import statements
+from tests.simulation.fleet import Machine, VirtualClock, VirtualExecutor, make_scheduler, virtual_time
+from tests.simulation.history import Buried, Commit, Fault, History, RowChange
+from tests.simulation.loop import NothingHappens, VirtualLoop, run
+from tests.simulation.network import Network
+from tests.simulation.store import Change, Store, Transaction
+from tests.simulation.workload import FAULTS_END, Blow, Plan, Request, make_plan, rows_of
+
+_PATIENCE = 240.0  # virtual seconds after the last fault in which everything must have ended
+_UNFINISHED = ("queued", "running")
+
+
+class Weather:
+    """The network of a seed: it may delay, cut, lose and double, until it is `calm`."""
+
+    def __init__(self, random: Random, rough: float) -> None:
+        self._random, self._rough, self.calm = random, rough, False
+
+    def _bad(self, share: float) -> bool:
+        return not self.calm and self._random.random() < share * self._rough
+
+    def delay(self, node: int) -> float:
+        if self._bad(0.01):
+            return self._random.choice((0.05, 0.3, 2.0)) * self._random.random()
+        return 0.0002 + 0.002 * self._random.random()
+
+    def cuts(self, node: int, text: str) -> str | None:
+        if node and self._bad(0.03 if text == "COMMIT" or text.lstrip().startswith("WITH fence") else 0.006):
+            return self._random.choice(("before", "after"))
+        return None
+
+    def notices(self, node: int) -> int:
+        return self._random.choice((0, 0, 2)) if self._bad(0.2) else 1
+
+    def notices_death(self) -> float:
+        return 0.001 if self.calm else self._random.choice((0.001, 0.2, 1.5)) * self._random.random()
+
+    def twice(self) -> bool:
+        return self._bad(0.05)
+
+
+class Simulation:
+    """A fleet on a modelled database."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.history = History(plan.seed)
+        self.loop = VirtualLoop(Random(plan.seed + 1))
+        self.store = Store(self.loop)
+        for table, rows in rows_of(plan.specs).items():
+            self.store.tables[table].update(rows)
+        self.store.on_commit = self._committed
+        self.weather = Weather(Random(plan.seed + 2), plan.rough)
+        self.network = Network(self.loop, self.store, self.weather, on_cut=self._cut)
+        self.clock = VirtualClock(self.loop)
+        self.machines: list[Machine] = []
+        self.loop.set_exception_handler(self._unhandled)
+
+    # -- noting down
+
+    def _committed(self, transaction: Transaction, changes: list[Change]) -> None:
+        at, node = self.loop.time(), transaction.backend.node
+        found = [RowChange(*change) for change in changes]
+        for change in found:
+            if change.table == "scheduler" and change.new is None:
+                self._left(change.key, node)
+        self.history.events.append(Commit(at, node, transaction.fence, found))
+        self.history.seen["commits"] += 1
+
+    def _left(self, incarnation: int, node: int) -> None:
+        """A scheduler's row is gone: it left, or somebody declared it dead."""
+        owner = next((m for m in self.machines if m.number == node), None)
+        row = self.store.tables["scheduler"].get(incarnation)
+        if owner is None or owner.incarnation != incarnation:
+            gone = incarnation not in self.store.advisory
+            self.history.events.append(Buried(self.loop.time(), incarnation, gone))
+            self.history.seen["take-overs"] += 1
+        del row
+
+    def _cut(self, node: int, when: str, text: str) -> None:
+        if when == "after" and (text == "COMMIT" or text.lstrip().startswith("WITH fence")):
+            self.history.seen["unknown commits"] += 1
+        self.history.seen["cut connections"] += 1
+
+    def _unhandled(self, loop: Any, context: dict[str, Any]) -> None:
+        if not self.network.closed:
+            error = context.get("exception")
+            self.history.troubles.append(f"{context.get('message')}: {error!r}")
+
+    # -- machines
+
+    def add_machine(self) -> Machine:
+        number = len(self.machines) + 1
+        executor = VirtualExecutor(
+            number, self.clock, self.plan.behaviour, self.plan.retries, self.history, self.weather.twice, 64
+        )
+        scheduler = make_scheduler(
+            self.network, number, self.clock, executor,
+            lease=self.plan.lease, parallelism=self.plan.parallelism, safety_poll=3.0,
+        )  # fmt: skip
+        life = self.loop.spawn(number, self._live(scheduler))
+        machine = Machine(number, scheduler, executor, life)
+        self.machines.append(machine)
+        self._note(machine, "start")
+        return machine
+
+    async def _live(self, scheduler: Any) -> None:
+        while True:
+            try:
+                await scheduler.start()
+                break
+            except (OSError, TimeoutError):  # whoever starts services starts them again
+                await asyncio.sleep(0.5)
+        await scheduler.failed
+
+    def _note(self, machine: Machine, what: str) -> None:
+        self.history.events.append(Fault(self.loop.time(), machine.number, what))
+        self.history.seen[what] += 1
+
+    def kill(self, machine: Machine) -> None:
+        """The process is gone at once, its tasks with it."""
+        machine.state = "dead"
+        self.loop.frozen.discard(machine.number)
+        self.loop.dead.add(machine.number)
+        self.network.unreachable.pop(machine.number, None)
+        self._note(machine, "kill")
+        self.network.disconnect(machine.number)
+
+    def _strike(self, blow: Blow) -> None:
+        if blow.what == "join":
+            if sum(m.state in ("up", "frozen") for m in self.machines) < 4:
+                self.add_machine()
+            return
+        up = [m for m in self.machines if m.state == "up"]
+        if not up:
+            return
+        machine = up[blow.machine % len(up)]
+        match blow.what:
+            case "kill":
+                self.kill(machine)
+                self.loop.call_later(blow.seconds / 3, self.add_machine)
+            case "freeze":
+                machine.state = "frozen"
+                self.loop.frozen.add(machine.number)
+                self._note(machine, "freeze")
+                self.loop.call_later(blow.seconds, self._thaw, machine)
+            case "cut":
+                self._note(machine, "cut")
+                self.network.disconnect(machine.number)
+            case "cut_lease":
+                self._note(machine, "cut lease")
+                for connection in list(self.network.connections.get(machine.number, ())):
+                    if connection.name == "aiosched lease":
+                        connection.break_()
+            case "isolate":
+                self._note(machine, "isolate")
+                back = self.network.unreachable[machine.number] = asyncio.Event()
+                self.loop.call_later(blow.seconds, self._rejoin, machine, back)
+            case "leave":
+                machine.state = "leaving"
+                self._note(machine, "leave")
+                self.loop.spawn(machine.number, self._leave(machine))
+                self.loop.call_later(blow.seconds, self.add_machine)
+
+    def _thaw(self, machine: Machine) -> None:
+        if machine.state == "frozen":
+            machine.state = "up"
+            self.loop.frozen.discard(machine.number)
+            self._note(machine, "thaw")
+
+    def _rejoin(self, machine: Machine, back: asyncio.Event) -> None:
+        if self.network.unreachable.get(machine.number) is back:
+            del self.network.unreachable[machine.number]
+        back.set()
+
+    async def _leave(self, machine: Machine) -> None:
+        await machine.scheduler.stop(grace=2.0)
+        machine.state = "gone"
+
+    # -- people
+
+    def _ask(self, request: Request) -> None:
+        backend = self.store.connect(0, "people")
+        transaction = self.store.begin(backend, explicit=False)
+        partition = partition_of(request.dag_id)
+        number = self.store.number("command")
+        row = {
+            "id": number, "partition": partition, "dag_id": request.dag_id, "verb": request.verb,
+            "args": statements.document(request.args), "requested_by": "people", "state": "waiting", "result": None,
+            "applied_by": None,
+        }  # fmt: skip
+        transaction.put("command", number, row)
+        transaction.notices.append((inbox.NEWS_CHANNEL, f"commands {partition}"))
+        self.store.commit(transaction)
+        self.store.end(backend)
+
+    # -- from beginning to end
+
+    async def play(self) -> None:
+        plan = self.plan
+        for _ in range(plan.machines):
+            self.add_machine()
+        for request in plan.requests:
+            self.loop.call_at(request.at, self._ask, request)
+        for blow in plan.blows:
+            self.loop.call_at(blow.at, self._strike, blow)
+        await asyncio.sleep(FAULTS_END)
+        self._heal()
+        until = self.loop.time() + _PATIENCE
+        while not self._over() and self.loop.time() < until:
+            await asyncio.sleep(1.0)
+            if any(m.state == "up" and m.life.done() for m in self.machines):
+                return  # a scheduler that ends by itself is a fault of its own
+            self._heal()
+        await asyncio.sleep(2.0)
+
+    def _heal(self) -> None:
+        self.weather.calm = True
+        for machine in self.machines:
+            self._thaw(machine)
+        for number, back in list(self.network.unreachable.items()):
+            del self.network.unreachable[number]
+            back.set()
+        if not any(m.state == "up" for m in self.machines):
+            self.add_machine()
+
+    def _over(self) -> bool:
+        tables = self.store.tables
+        created = {dag_id: 0 for dag_id in self.plan.intervals}
+        for run_ in tables["dag_run"].values():
+            if run_["state"] in _UNFINISHED:
+                return False
+            if run_["run_type"] == "scheduled":
+                created[run_["dag_id"]] += 1
+        waiting = any(command["state"] == "waiting" for command in tables["command"].values())
+        calling = any(row["given_up_at"] is None for row in tables["callback_outbox"].values())
+        alive = {m.incarnation for m in self.machines if m.state == "up" and not m.life.done()}
+        same = tables["scheduler"].keys() == alive
+        return created == self.plan.intervals and not waiting and not calling and same
+
+    def finish(self) -> History:
+        """Note down how it ended."""
+        history = self.history
+        history.tables = self.store.tables
+        up = [m for m in self.machines if m.state == "up"]
+        history.living = {m.incarnation for m in up}
+        history.seen["deadlocks"] += self.store.deadlocks
+        for machine in up:
+            if machine.life.done():
+                history.troubles.append(f"the scheduler of machine {machine.number} ended: {machine.life.exception()!r}")
+                continue
+            metrics = machine.scheduler.metrics
+            history.memory += list(self._differences(machine))
+            history.seen["recoveries"] += metrics.recoveries
+            history.seen["stale reports dropped"] += metrics.stale_reports
+        history.seen["turns"] = self.loop.turns
+        return history
+
+    def _differences(self, machine: Machine) -> Iterator[str]:
+        """Where what a scheduler holds is not what the rows say."""
+        session = machine.scheduler._session
+        assert session is not None
+        tables, holdings = self.store.tables, session.holdings
+        owned = {p for p, row in tables["partition_lease"].items() if row["incarnation"] == session.incarnation}
+        if owned != holdings.partitions:
+            yield f"machine {machine.number} holds partitions {holdings.partitions ^ owned} otherwise than stored"
+        for board in holdings.boards.values():
+            for i in board:
+                row = tables["task_instance"].get((board.run.key, i.task, i.map_index))
+                if row is None or (row["state"], row["try_number"]) != (i.state.stored, i.try_number):
+                    yield f"machine {machine.number} holds {board.key(i)} as {i.state}, the row is {row}"
+        for dag in holdings.dags.values():
+            if dag.room.active:
+                yield f"machine {machine.number} counts {dag.room.active} active tasks of {dag.row.dag_id}"
+
+    async def tear_down(self) -> None:
+        """Let every task find its way out: nothing of this is part of the history."""
+        self.network.closed = True
+        self.loop.resurrect()
+        for connections in list(self.network.connections.values()):
+            for connection in list(connections):
+                connection.break_()
+        this = asyncio.current_task()
+        while left := [task for task in asyncio.all_tasks() if task is not this]:
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=1.0)
+        for machine in self.machines:
+            if machine.life.done() and not machine.life.cancelled():
+                machine.life.exception()
+
+
+def simulate(seed: int, plan: Plan | None = None) -> History:
+    """Play a seed; the same seed plays the same history."""
+    with _quietly():
+        simulation = Simulation(plan or make_plan(seed))
+        loop = simulation.loop
+        with virtual_time(loop):
+            try:
+                run(loop, simulation.play())
+            except NothingHappens:
+                simulation.history.troubles.append("nothing happens any more")
+            history = simulation.finish()
+            simulation.history = History(seed)  # what follows is of no interest
+            with contextlib.suppress(NothingHappens):
+                run(loop, simulation.tear_down())
+        loop.close()
+    return history
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the warnings of the scheduler, which is warned all the time, and without pauses of the collector."""
+    logger = logging.getLogger("aiosched")
+    level, collecting = logger.level, gc.isenabled()
+    logger.setLevel(logging.CRITICAL + 1)
+    gc.disable()
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if collecting:
+            gc.enable()

@@ -1,0 +1,285 @@
+"""The modelled PostgreSQL: rows, read-committed transactions, row locks, sessions, notifications.
+
+As much of it as the named statements rely on. A transaction sees what is committed and what it
+wrote itself; it locks the rows that it writes, and one that waited for a lock sees the row as it is
+then. Locks have PostgreSQL's three strengths that occur here; a circle of waits is a deadlock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from tests.simulation.loop import VirtualLoop
+
+Row = dict[str, Any]
+Place = tuple[str, Any]  # table and key
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Strength(Enum):
+    """Of row locks: FOR KEY SHARE, FOR NO KEY UPDATE (what an update takes), FOR UPDATE (what a delete takes)."""
+
+    KEY_SHARE = 1
+    NO_KEY_UPDATE = 2
+    UPDATE = 3
+
+
+_TOGETHER = {
+    (Strength.KEY_SHARE, Strength.KEY_SHARE),
+    (Strength.KEY_SHARE, Strength.NO_KEY_UPDATE),
+    (Strength.NO_KEY_UPDATE, Strength.KEY_SHARE),
+}
+
+
+class Change(NamedTuple):
+    """One row of a commit, before and after (None: it is not there)."""
+
+    table: str
+    key: Any
+    old: Row | None
+    new: Row | None
+
+
+@dataclass(eq=False)
+class Transaction:
+    """One transaction of one session. `fence` is the incarnation that it was begun for, if any."""
+
+    store: Store
+    backend: Backend
+    began: float
+    explicit: bool
+    fence: int | None = None
+    failed: bool = False
+    written: dict[Place, Row | None] = field(default_factory=dict)
+    held: dict[Place, Strength] = field(default_factory=dict)
+    notices: list[tuple[str, str]] = field(default_factory=list)
+    waits_for: Place | None = None
+
+    @property
+    def now(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.began)
+
+    def get(self, table: str, key: Any) -> Row | None:
+        """The row as this transaction sees it."""
+        place = (table, key)
+        return self.written[place] if place in self.written else self.store.tables[table].get(key)
+
+    def rows(self, table: str) -> Iterator[tuple[Any, Row]]:
+        """All rows of a table as this transaction sees them, by key."""
+        own = {key: row for (name, key), row in self.written.items() if name == table}
+        committed = self.store.tables[table]
+        for key in sorted(committed.keys() | own.keys()):
+            row = own[key] if key in own else committed[key]
+            if row is not None:
+                yield key, row
+
+    def put(self, table: str, key: Any, row: Row) -> None:
+        self.written[table, key] = row
+
+    def delete(self, table: str, key: Any) -> None:
+        self.written[table, key] = None
+
+    async def lock(self, table: str, key: Any, strength: Strength) -> Row | None:
+        """Lock a row, waiting for others; returns it as it is then."""
+        await self.store.lock(self, (table, key), strength)
+        return self.get(table, key)
+
+    async def update(self, table: str, key: Any, **values: Any) -> Row | None:
+        """Lock and change a row; None when it is not there (any more)."""
+        row = await self.lock(table, key, Strength.NO_KEY_UPDATE)
+        if row is None:
+            return None
+        changed = {**row, **values}
+        self.put(table, key, changed)
+        return changed
+
+
+@dataclass(eq=False)
+class Backend:
+    """The server's side of one connection."""
+
+    pid: int
+    node: int
+    name: str
+    started: datetime
+    alive: bool = True
+    transaction: Transaction | None = None
+    busy: bool = False  # carries out a statement
+    ending: bool = False  # ends as soon as it is not busy
+    listens: dict[str, Callable[[int, str, str], None]] = field(default_factory=dict)
+
+
+class Store:
+    """See the module docstring. `on_commit` hears of each commit that changed something."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.tables: dict[str, dict[Any, Row]] = {
+            name: {}
+            for name in (
+                "scheduler", "partition_lease", "dag", "dag_version", "dag_run", "task_instance", "task_try", "xcom",
+                "pool", "command", "callback_outbox", "task_report", "uq_run", "uq_date",
+            )
+        }  # fmt: skip
+        self.backends: dict[int, Backend] = {}
+        self.advisory: dict[int, Backend] = {}
+        self.deadlocks = 0
+        self.on_commit: Callable[[Transaction, list[Change]], None] = lambda transaction, changes: None
+        self.on_notice: Callable[[Backend, str, str], None] = lambda backend, channel, payload: None
+        self._numbers: dict[str, Iterator[int]] = {}
+        self._holders: dict[Place, dict[Transaction, Strength]] = {}
+        self._queues: dict[Place, list[tuple[Transaction, Strength, asyncio.Future[None]]]] = {}
+
+    def number(self, sequence: str) -> int:
+        """The next number of a sequence; numbers of transactions that roll back are lost."""
+        return next(self._numbers.setdefault(sequence, itertools.count(1)))
+
+    # -- sessions ---------------------------------------------------------------------------
+
+    def connect(self, node: int, name: str) -> Backend:
+        started = EPOCH + timedelta(seconds=self.loop.time())
+        backend = Backend(self.number("pid"), node, name, started)
+        self.backends[backend.pid] = backend
+        return backend
+
+    def end(self, backend: Backend) -> None:
+        """The session is over, as soon as the statement under way is."""
+        backend.ending = True
+        if backend.busy:
+            waiting = backend.transaction
+            if waiting is not None and waiting.waits_for is not None:
+                self._stop_waiting(waiting)
+            return
+        self._bury(backend)
+
+    def _bury(self, backend: Backend) -> None:
+        if not backend.alive:
+            return
+        backend.alive = False
+        if backend.transaction is not None:
+            self.roll_back(backend.transaction)
+        for number in [n for n, holder in self.advisory.items() if holder is backend]:
+            del self.advisory[number]
+        del self.backends[backend.pid]
+
+    def finished(self, backend: Backend) -> None:
+        """The statement under way is done."""
+        backend.busy = False
+        if backend.ending:
+            self._bury(backend)
+
+    # -- transactions -----------------------------------------------------------------------
+
+    def begin(self, backend: Backend, *, explicit: bool) -> Transaction:
+        backend.transaction = Transaction(self, backend, self.loop.time(), explicit)
+        return backend.transaction
+
+    def commit(self, transaction: Transaction) -> None:
+        changes = []
+        for (table, key), new in transaction.written.items():
+            old = self.tables[table].get(key)
+            if new is None:
+                self.tables[table].pop(key, None)
+            else:
+                self.tables[table][key] = new
+            if old != new:
+                changes.append(Change(table, key, old, new))
+        self._release(transaction)
+        if changes:
+            self.on_commit(transaction, changes)
+        for channel, payload in dict.fromkeys(transaction.notices):
+            for backend in list(self.backends.values()):
+                if channel in backend.listens:
+                    self.on_notice(backend, channel, payload)
+
+    def roll_back(self, transaction: Transaction) -> None:
+        self._release(transaction)
+
+    def _release(self, transaction: Transaction) -> None:
+        transaction.backend.transaction = None
+        for place in transaction.held:
+            holders = self._holders[place]
+            del holders[transaction]
+            if not holders:
+                del self._holders[place]
+            self._grant(place)
+        transaction.held.clear()
+
+    # -- locks ------------------------------------------------------------------------------
+
+    def free(self, transaction: Transaction, place: Place, strength: Strength) -> bool:
+        """Whether the lock can be had now."""
+        return not self._against(transaction, place, strength)
+
+    def _against(self, transaction: Transaction, place: Place, strength: Strength) -> list[Transaction]:
+        holders = self._holders.get(place, {})
+        return [t for t, held in holders.items() if t is not transaction and (held, strength) not in _TOGETHER]
+
+    async def lock(self, transaction: Transaction, place: Place, strength: Strength) -> None:
+        held = transaction.held.get(place)
+        if held is not None and held.value >= strength.value:
+            return
+        if self._against(transaction, place, strength) or self._queues.get(place):
+            if self._circle(transaction, place, strength):
+                self.deadlocks += 1
+                raise asyncpg.DeadlockDetectedError(f"deadlock at {place}")
+            granted: asyncio.Future[None] = self.loop.create_future()
+            self._queues.setdefault(place, []).append((transaction, strength, granted))
+            transaction.waits_for = place
+            try:
+                await granted
+            finally:
+                transaction.waits_for = None
+            return
+        self._take(transaction, place, strength)
+
+    def _take(self, transaction: Transaction, place: Place, strength: Strength) -> None:
+        transaction.held[place] = strength
+        self._holders.setdefault(place, {})[transaction] = strength
+
+    def _grant(self, place: Place) -> None:
+        queue = self._queues.get(place, [])
+        while queue:
+            transaction, strength, granted = queue[0]
+            if self._against(transaction, place, strength):
+                return
+            queue.pop(0)
+            self._take(transaction, place, strength)
+            if not granted.done():
+                granted.set_result(None)
+        self._queues.pop(place, None)
+
+    def _stop_waiting(self, transaction: Transaction) -> None:
+        place = transaction.waits_for
+        assert place is not None
+        queue = self._queues[place]
+        for entry in [entry for entry in queue if entry[0] is transaction]:
+            queue.remove(entry)
+            if not entry[2].done():
+                entry[2].set_exception(asyncpg.AdminShutdownError("terminating connection"))
+        self._grant(place)
+
+    def _circle(self, transaction: Transaction, place: Place, strength: Strength) -> bool:
+        """Whether whom it would wait for waits, in the end, for it."""
+        seen: set[Transaction] = set()
+        ahead = [t for t, _, _ in self._queues.get(place, [])]
+        left = [*self._against(transaction, place, strength), *ahead]
+        while left:
+            other = left.pop()
+            if other is transaction:
+                return True
+            if other in seen or other.waits_for is None:
+                continue
+            seen.add(other)
+            mode = next(s for t, s, _ in self._queues[other.waits_for] if t is other)
+            left.extend(self._against(other, other.waits_for, mode))
+        return False

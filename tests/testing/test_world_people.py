@@ -1,0 +1,428 @@
+"""What people do in a world: the same as in the real scheduler, at once and on a virtual clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from world_builders import NEW_YEAR, at, dag, minutes, task
+
+from aiosched import Asset
+from aiosched.core.spec import AssetRef, DeadlineSpec
+from aiosched.errors import AioschedError, NotFound
+from aiosched.testing import World, defers, fails, never_ends
+
+
+def world(**options: object) -> World:
+    return World(now=NEW_YEAR, takes=minutes(1), **options)  # type: ignore[arg-type]
+
+
+def day(number: int) -> datetime:
+    return datetime(2025, 12, number, tzinfo=UTC)
+
+
+# ---- clearing (28.1 to 28.3) ----
+
+
+async def test_a_cleared_task_and_what_is_behind_it_run_again() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a"), task("c", after="b")))
+        run = it.trigger("d")
+        await it.run_until_idle()
+
+        touched = it.clear("d", [run], task_ids=["b"], downstream=True)
+        before = it.run("d", run).state
+        await it.run_until_idle()
+
+        assert [(i["task_id"], i["state"], i["try_number"]) for i in touched] == [
+            ("b", "success", 1),
+            ("c", "success", 1),
+        ]
+        assert (before, it.run("d", run).state, it.run("d", run).clear_number) == ("queued", "success", 1)
+        assert [it.task("d", run, task_id).try_number for task_id in "abc"] == [1, 2, 2]
+
+
+async def test_a_failed_run_is_cleared_by_its_failures_and_succeeds() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a"), task("c", after="b")))
+        it.script("d", "b", fails=1)
+        run = it.trigger("d")
+        await it.run_until_idle()
+        failed = it.states("d", run)
+
+        it.clear("d", [run], only_failed=True)
+        await it.run_until_idle()
+
+        assert failed == {"a": "success", "b": "failed", "c": "upstream_failed"}
+        assert set(it.states("d", run).values()) == {"success"}
+
+
+async def test_a_running_task_that_is_cleared_is_stopped_and_runs_again() -> None:
+    async with world() as it:
+        it.add(dag("d"))
+        it.script("d", "a", takes=minutes(10))
+        run = it.trigger("d")
+        await it.run_until(at(0, 5))
+
+        it.clear("d", [run])
+        await it.run_until_idle()
+
+        assert (it.task("d", run, "a").try_number, it.now) == (2, at(0, 15))
+
+
+async def test_a_dry_run_touches_nothing() -> None:
+    async with world() as it:
+        it.add(dag("d"))
+        run = it.trigger("d")
+        await it.run_until_idle()
+
+        touched = it.clear("d", [run], dry_run=True)
+
+        assert [i["task_id"] for i in touched] == ["a"]
+        assert it.run("d", run).state == "success"
+
+
+async def test_runs_are_chosen_by_their_dates() -> None:
+    async with world() as it:
+        it.add(dag("d", schedule="@daily", start_date=day(28), catchup=True))
+        await it.run_until_idle()
+
+        touched = it.clear("d", first=day(29), final=day(30))
+
+        assert {i["run_id"][:21] for i in touched} == {"scheduled__2025-12-29", "scheduled__2025-12-30"}
+
+
+async def test_a_cleared_run_may_move_to_the_newest_version() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a")))
+        it.script("d", "a", returns=[1])
+        run = it.trigger("d")
+        await it.run_until_idle()
+        it.add(dag("d", task("new"), task("b", after="new"), task("a")))
+
+        it.clear("d", [run], task_ids=["b"], newest_version=True)
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"new": "success", "b": "success", "a": "success"}
+        assert [it.task("d", run, task_id).try_number for task_id in ("new", "b", "a")] == [1, 2, 1]
+        assert (it.xcom("d", run, "a"), it.xcom("d", run, "b")) == ("[1]", None)
+
+
+# ---- marking (28.4, 28.5) ----
+
+
+async def test_a_task_that_is_marked_success_lets_the_rest_go_on() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a")))
+        it.script("d", "a", fails=True)
+        run = it.trigger("d")
+        await it.run_until_idle()
+
+        it.mark_task("d", run, "a", "success")
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"a": "success", "b": "success"}
+        assert it.run("d", run).state == "success"
+
+
+@pytest.mark.parametrize(
+    ("state", "running", "waiting"), [("success", "success", "skipped"), ("failed", "failed", "skipped")]
+)
+async def test_a_run_that_is_marked_ends_with_all_that_is_unfinished_in_it(
+    state: str, running: str, waiting: str
+) -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a"), has_success_callback=True, has_failure_callback=True))
+        it.script("d", "a", lambda attempt: never_ends())
+        run = it.trigger("d")
+        await it.run_until(at(0, 5))
+
+        it.mark_run("d", run, state)
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"a": running, "b": waiting}
+        assert (it.run("d", run).state, it.callbacks) == (state, [])
+
+
+async def test_a_queued_run_can_be_cancelled() -> None:
+    async with world() as it:
+        it.add(dag("d", max_active_runs=1))
+        first, second = it.trigger("d"), it.trigger("d")
+
+        it.cancel("d", second)
+        await it.run_until_idle()
+
+        assert [it.run("d", run).state for run in (first, second)] == ["success", "failed"]
+        assert it.run("d", second).reason == "cancelled"
+
+
+# ---- backfills (29.1) ----
+
+
+async def test_a_backfill_makes_its_runs_in_order_and_under_its_own_limit() -> None:
+    async with world() as it:
+        it.add(dag("d", schedule="@daily", start_date=day(1), max_active_runs=1), paused=False)
+
+        number = it.backfill("d", day(1), day(5), max_active_runs=2)["id"]
+        await it.run_until(NEW_YEAR)
+        both = [run.logical_date for run in it.runs("d") if run.state == "running"]
+        await it.run_until_idle()
+
+        starts = {run.logical_date: run.start_date for run in it.runs("d") if run.backfill_id == number}
+        assert len(both) == 2 + 1, "two of the backfill, beside the scheduled one"
+        assert sorted(starts, key=lambda d: (starts[d], d)) == [day(n) for n in range(1, 6)]
+        assert it.backfills("d") == {number: "completed"}
+
+
+async def test_a_backfill_backwards_begins_with_the_latest() -> None:
+    async with world() as it:
+        it.add(dag("d", schedule="@daily", start_date=day(1)), paused=False)
+
+        it.backfill("d", day(1), day(3), max_active_runs=1, backwards=True)
+        await it.run_until_idle()
+
+        ran = sorted((run.start_date, run.logical_date) for run in it.runs("d") if run.backfill_id)
+        assert [date for _, date in ran] == [day(3), day(2), day(1)]
+
+
+async def test_a_backfill_pauses_goes_on_and_is_cancelled() -> None:
+    async with world() as it:
+        it.add(dag("d", schedule="@daily", start_date=day(1)), paused=False)
+        number = it.backfill("d", day(1), day(6), max_active_runs=1)["id"]
+        await it.run_until(at(0, 0))
+
+        it.pause_backfill(number)
+        await it.run_until(at(1))
+        while_paused = sum(run.state == "queued" for run in it.runs("d") if run.backfill_id)
+        await it.restart()
+        it.pause_backfill(number, paused=False)
+        await it.run_until(at(1, 2))
+        failed = it.cancel_backfill(number)
+        await it.run_until_idle()
+
+        assert (while_paused, it.backfills("d")) == (5, {number: "completed"})
+        assert sum(run.reason == "cancelled" for run in it.runs("d")) == failed
+        assert {run.state for run in it.runs("d")} == {"success", "failed"}
+
+
+async def test_a_backfill_runs_again_what_has_failed() -> None:
+    async with world() as it:
+        it.add(dag("d", schedule="@daily", start_date=day(29), catchup=True), paused=False)
+        it.script("d", "a", fails=1)
+        await it.run_until_idle()
+
+        dates = it.backfill("d", day(29), day(31), rerun="failed")["dates"]
+        await it.run_until_idle()
+
+        assert [date["fate"] for date in dates] == ["rerun"] * 3
+        assert {(run.state, run.run_type) for run in it.runs("d")} == {("success", "backfill")}
+
+
+async def test_a_dry_run_of_a_backfill_tells_the_dates() -> None:
+    async with world() as it:
+        it.add(dag("d", schedule="@daily", start_date=day(29)), paused=False)
+        await it.run_until_idle()
+
+        dates = it.backfill("d", day(29), day(31), dry_run=True)["dates"]
+
+        assert [date["fate"] for date in dates] == ["create", "create", "already exists"]
+        assert len(it.runs("d")) == 1
+
+
+# ---- deadlines (23.4, 23.5) ----
+
+
+LATE = DeadlineSpec(reference="queued_at", interval=600.0)
+
+
+@pytest.mark.parametrize(
+    ("takes", "state", "callbacks"), [(10, None, []), (11, "missed", ["deadline"])], ids=["in time", "too late"]
+)
+async def test_a_deadline_is_missed_when_the_run_is_not_over_by_then(
+    takes: int, state: str | None, callbacks: list[str]
+) -> None:
+    async with world() as it:
+        it.add(dag("d", deadlines=(LATE,)))
+        it.script("d", "a", takes=minutes(takes))
+        run = it.trigger("d")
+        planned = it.deadlines("d", run)
+        await it.run_until_idle()
+
+        assert planned == {0: (at(0, 10), "pending")}
+        assert it.deadlines("d", run) == ({} if state is None else {0: (at(0, 10), state)})
+        assert [call.kind for call in it.callbacks] == callbacks
+        assert it.run("d", run).state == "success"
+
+
+async def test_a_failed_run_misses_its_deadline_unless_it_is_cleared_in_time() -> None:
+    async with world() as it:
+        it.add(dag("d", deadlines=(LATE,)), dag("e", deadlines=(LATE,)))
+        it.script("*", "a", fails=1)
+        left, cleared = it.trigger("d"), it.trigger("e")
+        await it.run_until(at(0, 5))
+
+        it.clear("e", [cleared])
+        await it.run_until(at(1))
+
+        assert it.deadlines("d", left) == {0: (at(0, 10), "missed")}
+        assert it.deadlines("e", cleared) == {}
+        assert [(call.kind, call.dag_id) for call in it.callbacks] == [("deadline", "d")]
+
+
+async def test_an_average_counts_the_latest_runs() -> None:
+    usual = DeadlineSpec(reference="average_runtime", interval=60.0, max_runs=2)
+    async with world() as it:
+        it.add(dag("d", deadlines=(usual,), schedule="@hourly", start_date=NEW_YEAR))
+        it.script("d", "a", takes=minutes(4))
+
+        await it.run_until(at(3))
+
+        runs = [run.run_id for run in it.runs("d")]
+        assert [it.deadlines("d", run) for run in runs[:2]] == [{}, {}], "two runs make an average"
+        assert it.deadlines("d", runs[2]) == {0: (at(3, 5), "pending")}
+
+
+# ---- callbacks (23.1, 23.2) ----
+
+
+async def test_callbacks_are_noted_with_what_they_are_about() -> None:
+    told: dict[str, Any] = {"has_retry_callback": True, "has_failure_callback": True, "has_success_callback": True}
+    async with world() as it:
+        it.add(dag("d", task("a", retries=1, retry_delay=0.0, **told), task("b", **told), has_failure_callback=True))
+        it.script("d", "a", lambda attempt: fails(f"try {attempt.key.try_number}"))
+        run = it.trigger("d")
+        await it.run_until_idle()
+
+        calls = [(call.kind, call.task_id, call.try_number, call.reason) for call in it.callbacks]
+        assert sorted(calls[:3]) == [
+            ("task_failure", "a", 2, "try 2"),
+            ("task_retry", "a", 1, "try 1"),
+            ("task_success", "b", 1, None),
+        ]
+        assert calls[3:] == [("dag_failure", "a", 2, "task_failure")]
+        assert {call.run_id for call in it.callbacks} == {run}
+
+
+# ---- assets: the examples of 15.5 ----
+
+
+A, B, C = Asset("a"), Asset("b"), Asset("c")
+
+
+def consumed(it: World) -> list[str]:
+    """The names of the events of each run of the reader."""
+    return ["".join(event.name for event in it.events_of("reader", run.run_id)) for run in it.runs("reader")]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "events", "runs"),
+    [
+        ([A, B], "aaa", []),
+        ([A, B], "aab", ["aab"]),
+        (A | B, "ab", ["ab"]),
+        ((A & B) | C, "c", ["c"]),
+        (A, "aaa", ["aaa"]),
+    ],
+    ids=["[a, b] a a a", "[a, b] a a b", "a or b", "(a & b) or c", "a a a"],
+)
+async def test_events_that_wait_become_one_run(schedule: object, events: str, runs: list[str]) -> None:
+    async with world() as it:
+        it.add(dag("reader", schedule=schedule), dag("others", schedule=[A, B, C]))
+
+        for name in events:
+            it.emit(name)
+        await it.run_until_idle()
+
+        assert consumed(it) == runs
+
+
+async def test_a_producer_that_succeeds_at_its_second_try_makes_one_event() -> None:
+    async with world() as it:
+        it.add(dag("reader", schedule=A))
+        it.add(dag("maker", task("m", outlets=(AssetRef(name="a"),), retries=1, retry_delay=60.0)))
+        it.script("maker", "m", fails=1)
+
+        it.trigger("maker")
+        await it.run_until_idle()
+
+        assert consumed(it) == ["a"]
+
+
+async def test_events_of_a_paused_consumer_make_no_run_and_are_listed_by_the_next() -> None:
+    async with world() as it:
+        it.add(dag("reader", schedule=A), paused=True)
+        it.emit("a")
+        it.unpause("reader")
+        await it.run_until_idle()
+        before = consumed(it)
+
+        it.emit("a")
+        await it.run_until_idle()
+
+        assert (before, consumed(it)) == ([], ["aa"])
+
+
+async def test_a_consumer_that_is_busy_runs_once_for_all_that_came_meanwhile() -> None:
+    async with world() as it:
+        it.add(dag("reader", schedule=A, max_active_runs=1))
+        it.script("reader", "a", takes=minutes(10))
+        for minute in (0, 1, 2, 3):
+            await it.run_until(at(0, minute))
+            it.emit("a")
+
+        await it.run_until_idle()
+
+        assert consumed(it) == ["a", "aaa"]
+
+
+async def test_an_asset_that_nobody_mentions_has_no_events() -> None:
+    async with world() as it:
+        it.add(dag("reader", schedule=A))
+
+        with pytest.raises(NotFound, match=r"No DAG of the world mentions an asset 'b'"):
+            it.emit("b")
+
+
+# ---- what is refused ----
+
+
+async def test_what_the_scheduler_refuses_is_refused() -> None:
+    async with world() as it:
+        it.add(dag("d", schedule="@daily", start_date=day(1)), dag("running"))
+        it.script("running", "a", lambda attempt: never_ends())
+        run = it.trigger("running")
+        await it.run_until(at(0, 1))
+        it.backfill("d", day(1), day(3))
+        it.add(dag("running", task("a"), task("b")))
+
+        for request, message in (
+            (lambda: it.backfill("d", day(1), day(3)), "has an unfinished backfill"),
+            (lambda: it.backfill("running", day(1), day(3)), "no dates to backfill"),
+            (lambda: it.backfill("d", day(1), day(3), max_active_runs=0), "would never run"),
+            (lambda: it.mark_run("running", run, "running"), "cannot be marked running"),
+            (lambda: it.mark_run("running", run, "queued"), "is running"),
+            (lambda: it.mark_task("running", run, "a", "deferred"), "cannot be marked deferred"),
+            (lambda: it.clear("running", [run], newest_version=True), "cannot be moved"),
+            (lambda: it.clear("running", ["other"]), "has no run 'other'"),
+            (lambda: it.clear("running", [run], task_ids=["c"]), "no task or task group 'c'"),
+            (lambda: it.pause_backfill(7), "has no backfill 7"),
+        ):
+            with pytest.raises(AioschedError, match=message):
+                request()
+
+
+# ---- pools ----
+
+
+@pytest.mark.parametrize(("include_deferred", "second"), [(False, 0), (True, 10)])
+async def test_a_pool_may_count_what_is_deferred(include_deferred: bool, second: int) -> None:
+    async with world() as it:
+        it.pool("etl", slots=1, include_deferred=include_deferred)
+        it.add(dag("d", task("first", pool="etl", priority_weight=2), task("second", pool="etl")))
+        it.script("d", "first", lambda attempt: None if attempt.resume else defers(minutes(10), takes=timedelta()))
+
+        run = it.trigger("d")
+        await it.run_until_idle()
+
+        assert it.task("d", run, "second").queued_at == at(0, second + include_deferred)

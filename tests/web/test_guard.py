@@ -1,0 +1,103 @@
+"""What every request goes through: names, foreign pages, sizes, and headers that keep browsers safe."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from aiosched.config import Settings, WebSettings
+from aiosched.db.engine import Database
+from aiosched.web.app import make_app
+from aiosched.web.gateway import Gateway
+from aiosched.web.guard import MOST_BODY
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "10.0.0.1"])
+async def test_without_a_login_only_names_of_this_machine_are_answered(api: httpx2.AsyncClient, host: str) -> None:
+    answer = await api.get("dags", headers={"Host": host})
+
+    assert (answer.status_code, answer.json()["code"]) == (421, "wrong-host")
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8484", "127.0.0.1:1", "[::1]:8484", "LOCALHOST"])
+async def test_names_of_this_machine_are_answered(api: httpx2.AsyncClient, host: str) -> None:
+    assert (await api.get("dags", headers={"Host": host})).status_code == 200
+
+
+async def test_more_names_are_a_setting(db: Database) -> None:
+    app = make_app(Gateway(db, Settings(web=WebSettings(allowed_hosts="flows.example, other"))))
+    transport = httpx2.ASGITransport(app=app)
+
+    async with httpx2.AsyncClient(transport=transport, base_url="http://flows.example") as client:
+        assert (await client.get("/api/v1/dags")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_a_page_of_another_site_changes_nothing(api: httpx2.AsyncClient, headers: dict[str, str]) -> None:
+    answer = await api.post("tokens", json={"label": "x"}, headers=headers)
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "cross-site")
+
+
+@pytest.mark.parametrize("headers", [{}, {"Origin": "http://localhost"}, {"Sec-Fetch-Site": "same-origin"}])
+async def test_our_own_page_and_programs_may(api: httpx2.AsyncClient, headers: dict[str, str]) -> None:
+    answer = await api.post("logout", headers=headers)
+
+    assert answer.status_code == 204
+
+
+async def test_a_body_has_a_largest_size(api: httpx2.AsyncClient) -> None:
+    async def stream() -> AsyncIterator[bytes]:
+        for _ in range(MOST_BODY // 65_536 + 1):
+            yield b" " * 65_536
+
+    told = await api.post("login", content=b" " * (MOST_BODY + 1), headers={"content-type": "application/json"})
+    streamed = await api.post("login", content=stream(), headers={"content-type": "application/json"})
+
+    assert (told.status_code, streamed.status_code) == (413, 413)
+
+
+@pytest.mark.parametrize("path", ["/", "/dags/x", "/ui/app.js", "/api/v1/dags", "/api/v1/nothing", "/livez"])
+async def test_every_answer_keeps_browsers_safe(api: httpx2.AsyncClient, path: str) -> None:
+    headers = (await api.get(f"http://localhost{path}")).headers
+
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../access.py", "%2e%2e/access.py", "..%2faccess.py", "vendor/../../access.py", "%2fetc/passwd", "nothing.js", ""],
+)
+async def test_no_file_outside_of_the_ui_is_served(api: httpx2.AsyncClient, path: str) -> None:
+    answer = await api.get(httpx2.URL("http://localhost", raw_path=f"/ui/{path}".encode()))
+
+    assert "from __future__" not in answer.text
+    assert "root:" not in answer.text
+    assert answer.status_code in (404, 200)
+    assert answer.status_code == 404 or answer.headers["content-type"].startswith("text/html")
+
+
+async def test_a_page_knows_the_prefix_that_it_is_mounted_under(app: FastAPI) -> None:
+    transport = httpx2.ASGITransport(app=app, root_path='/flows"><script>')
+
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        text = (await client.get("/dags")).text
+
+    assert '<base href="/flows&quot;&gt;&lt;script&gt;/">' in text

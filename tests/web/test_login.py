@@ -1,0 +1,316 @@
+"""Logging in: passwords, sessions, tokens, roles; what is forged, guessed or over is refused."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from aiosched.config import Settings, WebSettings
+from aiosched.db import accounts
+from aiosched.db.engine import Database
+from aiosched.errors import ConfigError, Refused
+from aiosched.web.access import Role, needed_role
+from aiosched.web.accounts import Attempts
+from aiosched.web.app import make_app
+from aiosched.web.gateway import Gateway
+from aiosched.web.passwords import hash_password, hash_token, new_token, verify_password
+from aiosched.web.ports import check_exposure
+from aiosched.web.sessions import Session, Signer
+from tests.web.test_access import routes
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture(autouse=True)
+def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiosched.web.passwords._LOG2_COST", 4)
+
+
+@pytest.fixture
+async def guarded(db: Database) -> AsyncIterator[FastAPI]:
+    """The application with a login, and a person of each role, who is called as the role is."""
+    for role in ("viewer", "operator", "admin"):
+        await accounts.create_user(db, role, role, await hash_password(PASSWORD))
+    gateway = Gateway(db, Settings(web=WebSettings(auth="password")))
+    yield make_app(gateway)
+    await gateway.stop()
+
+
+def client_of(app: FastAPI) -> httpx2.AsyncClient:
+    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+    return httpx2.AsyncClient(transport=transport, base_url="https://aiosched.example/api/v1/")
+
+
+@pytest.fixture
+async def browser(guarded: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+    """A browser that nobody has logged in with."""
+    async with client_of(guarded) as client:
+        yield client
+
+
+async def log_in(browser: httpx2.AsyncClient, name: str, password: str = PASSWORD) -> httpx2.Response:
+    answer = await browser.post("login", json={"name": name, "password": password})
+    if answer.is_success:
+        browser.headers["X-CSRF-Token"] = answer.json()["csrf"]
+    return answer
+
+
+# ---- sessions ----
+
+
+async def test_without_a_login_nothing_is_told(browser: httpx2.AsyncClient) -> None:
+    answer = await browser.get("dags")
+
+    assert (answer.status_code, answer.json()["code"]) == (401, "login-needed")
+
+
+async def test_a_person_logs_in_and_out(browser: httpx2.AsyncClient) -> None:
+    cookie = (await log_in(browser, "viewer")).headers["set-cookie"]
+    inside = await browser.get("me")
+    await browser.post("logout")
+    outside = await browser.get("me")
+
+    assert {"HttpOnly", "Secure", "SameSite=lax", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+    assert (inside.json()["name"], inside.json()["role"], inside.json()["login"]) == ("viewer", "viewer", "password")
+    assert outside.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [("viewer", "wrong password"), ("nobody", PASSWORD), ("view\0er", PASSWORD), ("viewer", "\ud800")],
+)
+async def test_a_wrong_login_says_no_more_than_that(browser: httpx2.AsyncClient, name: str, password: str) -> None:
+    content = b'{"name": %s, "password": %s}' % (ascii_json(name), ascii_json(password))
+
+    answer = await browser.post("login", content=content, headers={"content-type": "application/json"})
+
+    assert answer.status_code in (401, 422)
+    assert answer.json()["code"] in ("wrong-login", "unusable-request")
+
+
+def ascii_json(text: str) -> bytes:
+    return ('"' + "".join(f"\\u{ord(c):04x}" for c in text) + '"').encode()
+
+
+async def test_another_password_or_role_ends_the_sessions(
+    db: Database, browser: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiosched.web.accounts._REMEMBERED_SECONDS", 0.0)
+    await log_in(browser, "operator")
+    before = await browser.get("dags")
+
+    await accounts.change_user(db, "operator", role="viewer")
+
+    assert before.status_code == 200
+    assert (await browser.get("dags")).status_code == 401
+
+
+async def test_a_disabled_person_is_outside(
+    db: Database, browser: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiosched.web.accounts._REMEMBERED_SECONDS", 0.0)
+    await log_in(browser, "operator")
+
+    await accounts.change_user(db, "operator", is_disabled=True)
+
+    assert (await browser.get("dags")).status_code == 401
+    assert (await log_in(browser, "operator")).status_code == 401
+
+
+async def test_a_change_needs_the_token_of_the_session(browser: httpx2.AsyncClient) -> None:
+    await log_in(browser, "admin")
+    wish = {"name": "eve", "role": "viewer", "password": PASSWORD}
+    del browser.headers["X-CSRF-Token"]
+
+    refused = await browser.post("users", json=wish)
+    told = (await browser.get("me")).json()["csrf"]
+    done = await browser.post("users", json=wish, headers={"X-CSRF-Token": told})
+
+    assert (refused.status_code, refused.json()["code"]) == (403, "csrf")
+    assert done.status_code == 201
+
+
+def test_a_cookie_is_read_only_as_it_was_sealed() -> None:
+    signer = Signer(b"k" * 32)
+    session = Session("ann", int(time.time()) + 60, 0, "n")
+    cookie = signer.seal(session)
+    body, _, mac = cookie.partition(".")
+
+    assert signer.open(cookie, time.time()) == session
+    assert signer.open(cookie, session.expires) is None
+    assert Signer(b"x" * 32).open(cookie, 0) is None
+    for broken in ("", ".", body, f"{body}.", f".{mac}", f"{body}x.{mac}", f"{body}.{mac}x", "é.é", cookie + "\0"):
+        assert signer.open(broken, 0) is None
+
+
+async def test_guessing_is_slowed_down(browser: httpx2.AsyncClient) -> None:
+    answers = [(await log_in(browser, "viewer", "guess")).status_code for _ in range(Attempts.FREE + 1)]
+    right = await log_in(browser, "viewer")
+
+    assert answers == [401] * Attempts.FREE + [429]
+    assert right.status_code == 429
+    assert int(right.headers["Retry-After"]) >= 1
+    assert (await log_in(browser, "operator")).status_code == 200
+
+
+def test_only_so_many_failures_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Attempts, "REMEMBERED", 10)
+    attempts = Attempts()
+
+    for number in range(100):
+        attempts.count(f"name {number}", f"host {number}")
+
+    assert len(attempts._failures) == 10
+
+
+# ---- tokens ----
+
+
+async def test_a_token_stands_for_its_owner_with_its_own_role(browser: httpx2.AsyncClient, guarded: FastAPI) -> None:
+    await log_in(browser, "operator")
+    made = (await browser.post("tokens", json={"label": "ci", "role": "viewer"})).json()
+
+    async with client_of(guarded) as program:
+        program.headers["Authorization"] = f"Bearer {made['token']}"
+        me = await program.get("me")
+        denied = await program.get("users")
+
+    assert (me.json()["name"], me.json()["role"]) == ("operator", "viewer")
+    assert denied.status_code == 403
+    assert (await browser.get("tokens")).json()["items"][0]["last_used_at"] is not None
+
+
+async def test_a_token_cannot_be_more_than_its_owner(db: Database, browser: httpx2.AsyncClient) -> None:
+    await log_in(browser, "viewer")
+    token = new_token()
+    await accounts.create_token(db, "viewer", "made elsewhere", hash_token(token), "admin", None)
+
+    refused = await browser.post("tokens", json={"label": "ci", "role": "admin"})
+    browser.cookies.clear()
+    me = await browser.get("me", headers={"Authorization": f"Bearer {token}"})
+
+    assert refused.status_code == 409
+    assert me.json()["role"] == "viewer"
+
+
+@pytest.mark.parametrize("header", ["Bearer nonsense", "Bearer ", "Basic dXNlcjpwYXNz", "Bearer \udcff"])
+async def test_a_wrong_token_is_refused(browser: httpx2.AsyncClient, header: str) -> None:
+    answer = await browser.get("me", headers={"Authorization": header.encode("utf-8", "surrogateescape")})
+
+    assert (answer.status_code, answer.json()["code"]) == (401, "wrong-token")
+
+
+async def test_a_revoked_or_expired_token_is_refused(db: Database, browser: httpx2.AsyncClient) -> None:
+    await log_in(browser, "viewer")
+    made = (await browser.post("tokens", json={"label": "ci"})).json()
+    old = (await browser.post("tokens", json={"label": "old"})).json()
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE api_token SET expires_at = now() WHERE id = $1", old["facts"]["id"])
+    gone = await browser.delete(f"tokens/{made['facts']['id']}")
+    browser.cookies.clear()
+
+    assert gone.status_code == 204
+    for token in (made["token"], old["token"]):
+        assert (await browser.get("me", headers={"Authorization": f"Bearer {token}"})).status_code == 401
+
+
+async def test_nobody_revokes_the_tokens_of_others_but_administrators(
+    db: Database, browser: httpx2.AsyncClient
+) -> None:
+    token = await accounts.create_token(db, "operator", "ci", hash_token("t"), "viewer", None)
+    await log_in(browser, "viewer")
+    refused = await browser.delete(f"tokens/{token.id}")
+    await log_in(browser, "admin")
+
+    assert refused.status_code == 404
+    assert (await browser.delete(f"tokens/{token.id}")).status_code == 204
+
+
+# ---- roles ----
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
+async def test_every_route_is_open_to_exactly_the_roles_that_it_names(
+    guarded: FastAPI, browser: httpx2.AsyncClient, role: str
+) -> None:
+    await log_in(browser, role)
+    wrong = []
+    for route in routes(guarded):
+        needed = needed_role(route.endpoint)
+        assert needed is not None
+        if needed is Role.PUBLIC or route.path in ("/stream",):
+            continue
+        path = re.sub(r"[{}]|:path", "", route.path.lstrip("/"))
+        for method in route.methods or ():
+            answer = await browser.request(method, path, json={})
+            denied = answer.status_code == 403 and answer.json()["code"] == "role-too-low"
+            if denied != (Role.of(role) < needed):
+                wrong.append(f"{method} {path}: {answer.status_code}")
+
+    assert wrong == []
+
+
+async def test_the_last_administrator_stays(db: Database, browser: httpx2.AsyncClient) -> None:
+    await log_in(browser, "admin")
+
+    answers = [
+        await browser.delete("users/admin"),
+        await browser.patch("users/admin", json={"role": "viewer"}),
+        await browser.patch("users/admin", json={"is_disabled": True}),
+    ]
+
+    assert [answer.status_code for answer in answers] == [409, 409, 409]
+    assert (await browser.delete("users/viewer")).status_code == 204
+
+
+# ---- addresses ----
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "scheduler.example"])
+def test_an_address_that_others_reach_needs_a_word_about_logging_in(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"web\.auth is not set"):
+        check_exposure(WebSettings(host=host))
+
+    check_exposure(WebSettings(host=host, auth="password"))
+    check_exposure(WebSettings(host=host, auth="none"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost"])
+def test_an_address_of_this_machine_needs_none(host: str) -> None:
+    check_exposure(WebSettings(host=host))
+
+
+async def test_the_first_user_of_a_container_is_made_once(db: Database) -> None:
+    settings = Settings(web=WebSettings(auth="password", admin_password=PASSWORD))
+    for _ in range(2):
+        app = make_app(Gateway(db, settings))
+        async with app.router.lifespan_context(app):
+            pass
+
+    (user,) = await accounts.list_users(db)
+    assert (user.name, user.role) == ("admin", "admin")
+
+
+# ---- passwords ----
+
+
+async def test_a_password_is_told_from_another_and_from_none() -> None:
+    stored = await hash_password(PASSWORD)
+
+    assert stored != await hash_password(PASSWORD)
+    assert await verify_password(PASSWORD, stored)
+    assert not await verify_password("other", stored)
+    assert not await verify_password(PASSWORD, None)
+
+
+@pytest.mark.parametrize("password", ["short", "x" * 1001, "with\0nul char"])
+async def test_unusable_passwords_are_refused(db: Database, password: str) -> None:
+    from aiosched.web.passwords import check_password
+
+    with pytest.raises(Refused):
+        check_password(password)
