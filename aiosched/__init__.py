@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aiosched.authoring.asset_dags import asset
     from aiosched.authoring.asset_events import Metadata
-    from aiosched.authoring.assets import Asset, AssetAlias, AssetAll, AssetAny
+    from aiosched.authoring.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
     from aiosched.authoring.connections import BaseHook, Connection
     from aiosched.authoring.context import Context, get_current_context
     from aiosched.authoring.dag import DAG
@@ -85,6 +85,7 @@ _HOMES = {
     "AssetAlias": "authoring.assets",
     "AssetAll": "authoring.assets",
     "AssetAny": "authoring.assets",
+    "AssetWatcher": "authoring.assets",
     "BaseBranchOperator": "authoring.operators",
     "BaseHook": "authoring.connections",
     "BaseNotifier": "authoring.notifiers",
@@ -183,6 +184,7 @@ __all__ = [
     "AssetAlias",
     "AssetAll",
     "AssetAny",
+    "AssetWatcher",
     "BaseBranchOperator",
     "BaseHook",
     "BaseNotifier",

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aiosched.authoring.asset_dags import asset
     from aiosched.authoring.asset_events import Metadata
-    from aiosched.authoring.assets import Asset, AssetAlias, AssetAll, AssetAny
+    from aiosched.authoring.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
     from aiosched.authoring.connections import BaseHook, Connection
     from aiosched.authoring.context import Context, build_context, current_context, get_current_context
     from aiosched.authoring.dag import DAG
@@ -100,6 +100,7 @@ _HOMES = {
     "AssetAlias": "assets",
     "AssetAll": "assets",
     "AssetAny": "assets",
+    "AssetWatcher": "assets",
     "AuthoringDefaults": "settings",
     "BaseBranchOperator": "operators",
     "BaseHook": "connections",
@@ -196,6 +197,7 @@ __all__ = [
     "AssetAlias",
     "AssetAll",
     "AssetAny",
+    "AssetWatcher",
     "AuthoringDefaults",
     "BaseBranchOperator",
     "BaseHook",

@@ -25,10 +25,12 @@ from aiosched.core.assets import (
     AssetExpression,
     AssetRequired,
     ReferenceRequired,
+    WatcherSpec,
 )
 from aiosched.core.spec import AssetRef
 
 if TYPE_CHECKING:
+    from aiosched.authoring.triggers.base import BaseTrigger
     from aiosched.authoring.operator import BaseOperator
 
 _LONGEST: Final = 1500  # bytes: names are indexed
@@ -50,15 +52,42 @@ class Condition:
         raise NotImplementedError
 
 
+class AssetWatcher:
+    """Makes an event of its asset of each event of `trigger`, as long as an unpaused DAG is scheduled on the asset.
+
+    The trigger may run twice for a moment, and begins anew after a restart: it yields as often as it likes, and
+    remembers elsewhere what it has told. The event's `extra` has the watcher's name and the payload.
+    """
+
+    __slots__ = ("name", "trigger")
+
+    def __init__(self, name: str, trigger: BaseTrigger) -> None:
+        self.name = _named("AssetWatcher", name)
+        self.trigger = trigger
+
+    def to_spec(self) -> WatcherSpec:
+        """Its serialized form. Raises DagError for a trigger that cannot travel."""
+        from aiosched.authoring.triggers.base import BaseTrigger  # few assets are watched
+        from aiosched.authoring.triggers.encoding import dump
+
+        if not isinstance(self.trigger, BaseTrigger):
+            raise fail(f"AssetWatcher {self.name!r} needs a trigger, not {self.trigger!r}: give a BaseTrigger.")
+        try:
+            classpath, kwargs = self.trigger.serialize()
+            return WatcherSpec(self.name, classpath, dump(dict(kwargs), f"kwargs of {type(self.trigger).__name__}"))
+        except TypeError as error:
+            raise fail(f"AssetWatcher {self.name!r}: {error}") from None
+
+
 class Asset(Condition):
     """Something that tasks make and others wait for: a table, a file, a model.
 
     Its name says which asset it is, everywhere; `uri` says where it lies and is the name when left out
-    (and the other way round). `extra` is a JSON object about the asset itself. Two with the same name are
-    equal.
+    (and the other way round). `extra` is a JSON object about the asset itself, `watchers` make events of it out of
+    what happens elsewhere. Two with the same name are equal.
     """
 
-    __slots__ = ("extra", "group", "name", "uri")
+    __slots__ = ("extra", "group", "name", "uri", "watchers")
 
     def __init__(
         self,
@@ -67,7 +96,9 @@ class Asset(Condition):
         *,
         group: str = "asset",
         extra: Mapping[str, Any] | None = None,
+        watchers: Iterable[AssetWatcher] = (),
     ) -> None:
+        self.watchers = tuple(watchers)
         self.name = _named("Asset", name if name is not None else uri)
         self.uri = _named("Asset", uri if uri is not None else name, "uri")
         self.group = group
@@ -82,7 +113,8 @@ class Asset(Condition):
         return AssetLink(name=name, uri=uri)
 
     def to_expression(self) -> AssetRequired:
-        return AssetRequired(self.name, "" if self.uri == self.name else self.uri, self.extra)
+        watchers = tuple(watcher.to_spec() for watcher in self.watchers)
+        return AssetRequired(self.name, "" if self.uri == self.name else self.uri, self.extra, watchers)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Asset) and other.name == self.name

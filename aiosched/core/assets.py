@@ -21,12 +21,21 @@ import msgspec
 NOTHING: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
 
 
+class WatcherSpec(msgspec.Struct, frozen=True):
+    """A trigger whose events are events of an asset. `kwargs` is a JSON object."""
+
+    name: str
+    classpath: str
+    kwargs: str = "{}"
+
+
 class AssetRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="asset"):
     """One asset. Its name says which one it is, its URI where it lies."""
 
     name: str
     uri: str = ""
     extra: dict[str, Any] = {}  # of the asset itself, for people
+    watchers: tuple[WatcherSpec, ...] = ()
 
     def __str__(self) -> str:
         return self.name
@@ -191,12 +200,15 @@ class AssetReference:
     uri: str = ""
     task_id: str = ""  # empty for the schedule
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    watchers: tuple[WatcherSpec, ...] = ()
 
 
 def reference_of(leaf: Leaf) -> AssetReference:
     """The schedule's mention of one asset."""
     if isinstance(leaf, AssetRequired):
-        return AssetReference("schedule", "asset", leaf.name, leaf.uri or leaf.name, extra=leaf.extra)
+        return AssetReference(
+            "schedule", "asset", leaf.name, leaf.uri or leaf.name, extra=leaf.extra, watchers=leaf.watchers
+        )
     if isinstance(leaf, AliasRequired):
         return AssetReference("schedule", "alias", leaf.name)
     if leaf.uri:

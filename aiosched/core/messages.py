@@ -107,6 +107,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     executor: str | None = None
     resume: Resume | None = None
     trigger: Deferral | None = None
+    watches: bool = False  # the trigger is that of an asset watcher: all its events are reported, not the first alone
     callback: CallbackCall | None = None
 
 
@@ -161,6 +162,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     skip: SkipDecision | None = None
     deferral: Deferral | None = None
     event: str | None = None  # JSON, of a trigger
+    more: bool = False  # of an asset watcher's trigger: it goes on
     ends: bool = False  # of a trigger: the outcome is that of its task, which does not go on
     assets: tuple[AssetTouch, ...] = ()
     map_length: int | None = None  # of the return value, when a downstream task maps over it

@@ -44,8 +44,10 @@ DROP_REFERENCES: Final = """
      WHERE d.dag_id = told.dag_id AND (d.asset_scheduled_at IS NOT NULL) <> told.scheduled
 """
 PUT_REFERENCES: Final = """
-    INSERT INTO asset_reference (dag_id, role, kind, name, uri, task_id)
-    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+    INSERT INTO asset_reference (dag_id, role, kind, name, uri, task_id, watchers)
+    SELECT dag_id, role, kind, name, uri, task_id, watchers::json
+      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
+        AS r (dag_id, role, kind, name, uri, task_id, watchers)
     ON CONFLICT DO NOTHING
 """
 
@@ -68,7 +70,19 @@ async def store_references(
     if assets:
         uris, extras = zip(*assets.values(), strict=True)
         await conn.execute(PUT_ASSETS, list(assets), list(uris), list(extras))
-    rows = [(dag_id, r.role, r.kind, r.name, r.uri, r.task_id) for dag_id in dag_ids for r in references[dag_id]]
+    rows = [
+        (
+            dag_id,
+            r.role,
+            r.kind,
+            r.name,
+            r.uri,
+            r.task_id,
+            msgspec.json.encode(r.watchers).decode() if r.watchers else None,
+        )
+        for dag_id in dag_ids
+        for r in references[dag_id]
+    ]
     if rows:
         await conn.execute(PUT_REFERENCES, *map(list, zip(*rows, strict=True)))
 

@@ -288,6 +288,7 @@ asset_reference = Table(
     Column("name", Text, primary_key=True),  # of the asset or alias; the URI for kind uri
     Column("task_id", Text, primary_key=True),  # empty for the schedule
     Column("uri", Text, nullable=False, server_default=text("''")),
+    Column("watchers", JSON),  # of the asset, as the schedule defines it; NULL for none
     CheckConstraint(_one_of("role", ("schedule", "inlet", "outlet")), name="role"),
     CheckConstraint(_one_of("kind", ("asset", "alias", "name", "uri")), name="kind"),
     Index(None, "name", "role"),

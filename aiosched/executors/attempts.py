@@ -70,7 +70,7 @@ class TriggerExecution(Execution):
     An event that ends the task gives a report that `ends`, with the outcome of the task.
     """
 
-    __slots__ = ("_blocked_at", "_file", "killed", "trigger")
+    __slots__ = ("_blocked_at", "_file", "killed", "tell", "trigger")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -78,6 +78,7 @@ class TriggerExecution(Execution):
         self.killed = False  # stopped because nobody wants the event any more, not because it goes elsewhere
         self._file: AttemptLog | None = None
         self._blocked_at: set[str] = set()
+        self.tell: Callable[[Report], None] = lambda report: None  # of an asset watcher's trigger: each event
 
     async def _steps(self, dags: DagSource) -> Report:
         deferral = self.attempt.trigger
@@ -86,7 +87,7 @@ class TriggerExecution(Execution):
         self.trigger = trigger = await self._load(deferral, dags)
         with offering(Services(self._services, self.attempt.key.run, self._blocking)):
             try:
-                event = await _first_event(trigger)
+                event = await (self._every_event(trigger) if self.attempt.watches else _first_event(trigger))
             except asyncio.CancelledError:
                 await self.kill()
                 raise
@@ -100,6 +101,13 @@ class TriggerExecution(Execution):
             return self._report(Outcome.FAILED, reason=reason)
         payload = getattr(event, "payload", event)
         return self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"))
+
+    async def _every_event(self, trigger: BaseTrigger) -> Any:
+        """Tell all events of an asset watcher's trigger; its end is one without an event."""
+        async for event in trigger.run():
+            payload = getattr(event, "payload", event)
+            self.tell(self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"), more=True))
+        return _NO_EVENT
 
     @property
     def title(self) -> str:

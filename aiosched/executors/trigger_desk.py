@@ -49,9 +49,10 @@ class TriggerDesk:
 
     def fired(self, link: WorkerLink, number: int, report: Report) -> None:
         """A worker says how a trigger ended; one that was cancelled meanwhile does not count."""
-        attempt = link.triggers.pop(number, None)
+        attempt = link.triggers.get(number) if report.more else link.triggers.pop(number, None)
         if attempt is not None and self._waiting.get(attempt.key) == number:
-            del self._waiting[attempt.key]
+            if not report.more:
+                del self._waiting[attempt.key]
             self._report(report)
 
     def worker_gone(self, link: WorkerLink, reason: str, *, again: bool) -> None:

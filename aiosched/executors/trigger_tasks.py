@@ -48,6 +48,7 @@ class TriggerTasks(Generic[K]):
     def start(self, key: K, execution: TriggerExecution) -> None:
         """Let a trigger wait; one that waits under the same key already is dropped without its `on_kill`."""
         self.stop(key, kill=False)
+        execution.tell = lambda report: self._tell(key, execution, report)
         task = self._loop.create_task(self._run(key, execution))
         self._waiting[key] = (task, execution)
         self._executions[task] = execution
@@ -81,9 +82,13 @@ class TriggerTasks(Generic[K]):
 
     async def _run(self, key: K, execution: TriggerExecution) -> None:
         report = await execution.run(self._dags)
+        self._tell(key, execution, report)
+
+    def _tell(self, key: K, execution: TriggerExecution, report: Report) -> None:
         held = self._waiting.get(key)
         if held is not None and held[1] is execution:
-            del self._waiting[key]
+            if not report.more:
+                del self._waiting[key]
             self._on_end(key, report)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -11,6 +11,7 @@ from aiosched.core.messages import AttemptKey, Outcome, Report
 from aiosched.executors.failures import storable_report
 from aiosched.scheduler.beginnings import Beginnings
 from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.watch_book import Watchers
 
 
 @dataclass(slots=True)
@@ -30,6 +31,7 @@ class Attempts:
     outgoing: deque[Report] = field(default_factory=deque)  # what became of them, not sent yet
     doubts_at: float | None = None  # monotonic second of the next look whether they are still wanted; None: now
     on_lent: Callable[[], None] = lambda: None
+    watchers: Watchers = field(default_factory=Watchers)
     drop: Callable[[Sequence[AttemptKey]], None] = lambda keys: None  # tell the executor to forget triggers
     revoke: Callable[[AttemptKey], None] = lambda key: None  # tell the executor to give an attempt up
 
@@ -77,7 +79,8 @@ class Attempts:
         """This incarnation is over, others run its attempts again: nothing is known of any."""
         self.in_flight.clear()
         self.beginnings.forget()
-        self.drop(list(self.triggers))
+        self.drop([*self.triggers, *self.watchers.running])
+        self.watchers.running.clear()
         self.triggers.clear()
         self.reports.clear()
         self.lent.clear()
@@ -93,6 +96,9 @@ class Attempts:
         """What executors call. News of an attempt that is not (or no longer) ours is dropped."""
         report = storable_report(report)
         key, started = report.key, report.outcome is Outcome.STARTED
+        if key.run < 0:
+            self.watchers.hear(report)
+            return
         if key.task_index < 0 and key.try_number in self.callbacks:
             if not started:
                 self.callback_reports.append(report)

@@ -36,6 +36,16 @@ async def enqueue(session: Session) -> float | None:
     return 0.0 if holdings.dirty else _rest(session)
 
 
+async def store(session: Session) -> None:
+    """Store what was decided and claim nothing: for those who need it stored while the loops wait at the gate."""
+    async with session.journal.batch(shared=session.has_peers) as transaction:
+        keeping, _ = await look_at_pools(session, transaction, claims=False)
+        batch = session.storing = session.holdings.collect(keeping)
+        if not batch.is_empty:
+            await transaction.write(batch)
+    session.committed(batch)
+
+
 async def _decide(session: Session, transaction: Transaction) -> Batch:
     """Choose under lock and collect. No await stands between the choice and the collected batch."""
     holdings = session.holdings

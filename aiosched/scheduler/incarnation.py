@@ -35,6 +35,7 @@ from aiosched.scheduler.retention import retain
 from aiosched.scheduler.run_creation import create_runs
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.triggers import sweep_triggers
+from aiosched.scheduler.watchers import tend_watchers
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +113,7 @@ class Incarnation:
                 ("callbacks and deadlines", tend_outbox, session.aside),
                 ("retention", retain, session.retention),
                 ("attempts for others", tend_lent, session.lending),
+                ("asset watchers", tend_watchers, session.watching),
                 ("news for browsers", tell_changes, session.broadcast.pulse),
             )
             for name, step, pulse in loops:

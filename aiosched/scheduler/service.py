@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,8 +38,8 @@ from aiosched.parsing.store import register_specs
 from aiosched.scheduler.actions import Actions
 from aiosched.scheduler.beginnings import Beginnings
 from aiosched.scheduler.events import Listener
-from aiosched.scheduler.figures import figures_of
 from aiosched.scheduler.executor_choice import Choice, choose_executor
+from aiosched.scheduler.figures import figures_of
 from aiosched.scheduler.incarnation import Incarnation, give_up
 from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.lease import Identity, Lease
@@ -51,6 +51,8 @@ from aiosched.scheduler.vitals import Vitals
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
+    from aiosched.web.access import Authenticator
+    from aiosched.web.embedded import EmbeddedApp
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +148,7 @@ class Scheduler(Actions):
         self._stopping = False
         self._ended: dict[int, list[asyncio.Event]] = {}
         self._life: asyncio.Task[None] | None = None
+        self._before_close: list[Callable[[], Awaitable[None]]] = []  # of what uses the database, too
 
     # -- starting and stopping --------------------------------------------------------------
 
@@ -213,12 +216,34 @@ class Scheduler(Actions):
                     await life
         finally:
             await self.executor.stop(0.0)
+            for callback in self._before_close:
+                await callback()
             if self._db is not None:
                 await self._db.close()
                 self._db = None
             if self._embedded is not None:
                 await self._embedded.stop()
                 self._embedded = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has been started, and neither stopped nor failed."""
+        return self._life is not None and not self._life.done() and self._db is not None
+
+    def on_close(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Call `callback` when the scheduler stops, before its database is closed."""
+        self._before_close.append(callback)
+
+    def web_app(self, *, authenticator: Authenticator | None = None) -> EmbeddedApp:
+        """REST API and web UI as an ASGI application, to mount into another one: `app.mount("/flows", …)`.
+
+        May be called before the scheduler is started. Who may use it says the setting `web.auth`, or
+        `authenticator`, a coroutine function from a request to a `aiosched.web.access.Principal` or None.
+        Raises ConfigError when neither does.
+        """
+        from aiosched.web.embedded import EmbeddedApp
+
+        return EmbeddedApp(self, authenticator)
 
     @property
     def failed(self) -> asyncio.Task[None]:

@@ -22,6 +22,7 @@ from aiosched.core.messages import AttemptKey, Executor
 from aiosched.core.states import SUCCEEDED, TaskState
 from aiosched.db.engine import Database
 from aiosched.db.inbox import CommandResult, announce_applied, notify
+from aiosched.db.watchers import WatchedAsset
 from aiosched.errors import FencedOut
 from aiosched.scheduler.attempts import Attempts as Attempts
 from aiosched.scheduler.batch import Batch
@@ -69,6 +70,8 @@ class Session:
     aside: Pulse = field(default_factory=Pulse)  # callbacks and deadlines
     retention: Pulse = field(default_factory=Pulse)
     lending: Pulse = field(default_factory=Pulse)  # attempts that run here for others
+    resting_watchers: dict[WatchedAsset, float] = field(default_factory=dict)  # until this monotonic second
+    watching: Pulse = field(default_factory=Pulse)  # asset watchers
     triggers: TriggerQueue = field(default_factory=TriggerQueue)
     broadcast: Broadcast = field(default_factory=Broadcast)
     has_peers: bool = False
@@ -107,7 +110,7 @@ class Session:
     @property
     def pulses(self) -> tuple[Pulse, ...]:
         loops = (self.creation, self.evaluation, self.enqueueing, self.news, self.aside, self.retention, self.lending)
-        return (*loops, self.broadcast.pulse)
+        return (*loops, self.broadcast.pulse, self.watching)
 
     def wake_all(self) -> None:
         for pulse in self.pulses:

@@ -24,6 +24,7 @@ from aiosched.errors import StaleRows
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.deadlines import watch_deadlines
 from aiosched.scheduler.desk import Desk
+from aiosched.scheduler.enqueueing import store
 from aiosched.scheduler.holdings import OwnedDag, make_board
 from aiosched.scheduler.journal import Transaction
 from aiosched.scheduler.session import Session
@@ -40,6 +41,9 @@ async def until_stored(session: Session, keys: Collection[int]) -> None:
     while any(board.run.key in keys for board in session.ending()):
         if session.enqueueing.stopping:
             raise StaleRows("The scheduler stops before the end of a run is stored")
+        if not session.gate.is_set():  # the loop that stores it waits until all requests are applied: this one, too
+            await store(session)
+            continue
         session.progress.clear()
         session.enqueueing.wake()
         with contextlib.suppress(TimeoutError):

@@ -7,6 +7,7 @@ they do (api/, stream.py, ui.py), who may use them (access.py), the server (serv
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -24,11 +25,14 @@ from aiosched.web.live import Hub
 API: Final = "/api/v1"
 
 
-def make_app(gateway: Gateway, *, authenticator: Authenticator | None = None) -> FastAPI:
+def make_app(
+    gateway: Gateway, *, authenticator: Authenticator | None = None, longest_stream: float = math.inf
+) -> FastAPI:
     """The application on an open database. Its lifespan starts and stops what it needs, but not the database.
 
-    Without an `authenticator` the settings say how people log in. An application that mounts this one does
-    not run its lifespan; `Scheduler.web_app` sees to that.
+    Without an `authenticator` the settings say how people log in. `longest_stream`: seconds after which a stream
+    of news ends and the browser comes back. An application that mounts this one does not run its lifespan;
+    `Scheduler.web_app` sees to that.
     """
     web = gateway.settings.web
     if authenticator is None:
@@ -45,7 +49,7 @@ def make_app(gateway: Gateway, *, authenticator: Authenticator | None = None) ->
         responses=problems.RESPONSES,
     )
     app.state.gateway = gateway
-    app.state.hub = Hub(gateway.db)
+    app.state.hub = Hub(gateway.db, longest=longest_stream)
     app.state.authenticator = authenticator
     hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]
     app.add_middleware(Guard, only_loopback=isinstance(authenticator, Loopback) and web.auth is None, hosts=hosts)

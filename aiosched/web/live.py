@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator
@@ -68,8 +69,9 @@ class Subscriber:
 class Hub:
     """See the module docstring. It listens from the first subscriber to the last."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, *, longest: float = math.inf) -> None:
         self._db = db
+        self._longest = longest  # seconds that one stream may last; the browser comes back with its number
         self._epoch = secrets.token_hex(4)  # numbers of another process mean nothing here
         self._number = 0
         self._kept: deque[tuple[int, int | None, bytes]] = deque(maxlen=_KEPT)  # number, watched run, message
@@ -97,7 +99,8 @@ class Hub:
             yield b"retry: 2000\n\n"
             for message in self._missed(last, runs):
                 yield message
-            while not self._closed.is_set():
+            end = asyncio.get_running_loop().time() + self._longest
+            while not self._closed.is_set() and asyncio.get_running_loop().time() < end:
                 if (heard := await self._next(subscriber)) is not None:
                     yield heard
         finally:
@@ -108,7 +111,9 @@ class Hub:
         waiting = asyncio.ensure_future(subscriber.messages.get())
         closed = asyncio.ensure_future(self._closed.wait())
         try:
-            await asyncio.wait((waiting, closed), timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (waiting, closed), timeout=min(_HEARTBEAT, self._longest), return_when=asyncio.FIRST_COMPLETED
+            )
             if waiting.done():
                 return waiting.result() or self._reset()
             return None if closed.done() else b": still here\n\n"

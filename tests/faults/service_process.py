@@ -1,4 +1,4 @@
-"""A process that is one scheduler, to be killed: `python -m tests.faults.service_process DSN FOLDER [NAME]`.
+"""A process that is one scheduler, to be killed: `python -m tests.faults.service_process DSN FOLDER NAME [LEASE]`.
 
 Its tasks write a line to FOLDER/ran when they begin, and wait while FOLDER/hold exists.
 """
@@ -40,8 +40,9 @@ def numbered_dag(folder: Path) -> DAG:
     return dag
 
 
-async def main(dsn: str, folder: Path, name: str) -> None:
+async def main(dsn: str, folder: Path, name: str, lease: float = 15.0) -> None:
     settings = Settings()
+    settings.scheduler.lease = lease
     settings.core.parallelism = 20
     settings.core.home = folder
     async with Scheduler(dsn=dsn, dags=[numbered_dag(folder)], settings=settings, name=name) as scheduler:
@@ -49,4 +50,4 @@ async def main(dsn: str, folder: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], *map(float, sys.argv[4:])))

@@ -20,11 +20,10 @@ GUARD = 60.0
 
 
 @contextlib.asynccontextmanager
-async def service(dsn: str, folder: Path, name: str = "one") -> AsyncIterator[Process]:
-    """A scheduler process; killed at the end of the block at the latest."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.faults.service_process", dsn, str(folder), name, cwd=Path(__file__).parents[2]
-    )
+async def service(dsn: str, folder: Path, name: str = "one", *lease: str) -> AsyncIterator[Process]:
+    """A scheduler process; killed at the end of the block at the latest. `lease` in seconds, if not the usual one."""
+    arguments = ("-m", "tests.faults.service_process", dsn, str(folder), name, *lease)
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=Path(__file__).parents[2])
     try:
         yield process
     finally:

@@ -159,7 +159,7 @@ class Checker:
             return
         old, before, after = change.old, change.old["state"], new["state"]
         step = new["try_number"] - old["try_number"]
-        if step not in (0, 1):
+        if not 0 <= step <= 1 + self._clears(key[0]):  # what is cleared before it is stored takes a try, too
             self.say("tries", f"{self.name(key)} went from try {old['try_number']} to {new['try_number']}")
         if before == after:
             return
@@ -169,9 +169,8 @@ class Checker:
             if self.reopened[key] > self._clears(key[0]):
                 self.say("final", f"{move}, and nobody has cleared it")
         if after == "queued":
-            if before in HOLDING and step == 0:
-                self.say("transition", f"{move} in one try")
-            if step == 0 and before not in ("scheduled", "up_for_reschedule"):
+            called_again = before in HOLDING and (*key, new["try_number"]) in self.again  # it was due again at once
+            if step == 0 and before not in ("scheduled", "up_for_reschedule") and not called_again:
                 self.say("transition", f"{move} without a new try")
             self._dependencies(key)
         if after == "running" and (before != "queued" or step):

@@ -131,7 +131,7 @@ def make_plan(seed: int) -> Plan:
         lease=random.choice((4.0, 6.0, 9.0)),
         specs=tuple(specs),
         behaviour=behaviour,
-        requests=tuple(sorted(requests)),
+        requests=tuple(sorted(r._replace(at=min(r.at, FAULTS_END - 2)) for r in requests)),
         blows=tuple(sorted(_blows(random, machines))),
         rough=random.choice((0.0, 0.3, 1.0)),
         parallelism=random.choice((2, 4, 32)),

@@ -7,8 +7,10 @@ import { theme, setTheme } from "./lib/theme.js";
 import { shortcuts, useKey } from "./lib/keys.js";
 import { Dialog, Toasts } from "./parts/dialog.js";
 import { Empty, Page } from "./parts/basics.js";
+import { loginNeeded, me, post, whoAmI } from "./lib/api.js";
 import { Home } from "./pages/home.js";
 import { Dags } from "./pages/dags.js";
+import { Login } from "./pages/login.js";
 
 const ROUTES = [
   ["/", Home],
@@ -21,6 +23,11 @@ const SECTIONS = [
 
 const NotThere = () => html`<${Page} title="No such page"><${Empty} title="There is nothing at this address"><a href=${href("/")}>Go home</a><//><//>`;
 
+async function logOut() {
+  await post("logout");
+  location.reload();
+}
+
 function Key({ keys, words, act }) { useKey(keys, words, act); return null; }
 
 function Side() {
@@ -32,6 +39,7 @@ function Side() {
     ${SECTIONS.map(([name, items]) => html`${name && html`<div class="heading">${name}</div>`}${items.map(([to, words]) => html`<a class="item" href=${href(to)} aria-current=${current(to)}>${words}</a>`)}`)}
     <div class="foot">
       <span role="status">${lamp}</span>
+      ${me.value?.login === "password" && html`<span class="row apart"><span>${me.value.name} · ${me.value.role}</span><button class="button small" onClick=${logOut}>Log out</button></span>`}
       <button class="button small" onClick=${switchZone} title="Times in UTC or local (t)">${zone.value === "utc" ? "UTC" : zoneName()}</button>
       <label class="row">Theme <select class="input" value=${theme.value} onChange=${(e) => setTheme(e.target.value)}><option value="system">System</option><option value="light">Light</option><option value="dark">Dark</option></select></label>
     </div>
@@ -42,7 +50,10 @@ function App() {
   const [help, setHelp] = useState(false);
   useKey("?", "this list", () => setHelp(true));
   useKey("t", "times in UTC or local", switchZone);
-  useEffect(startLive, []);
+  useEffect(() => { whoAmI(); }, []);
+  useEffect(() => { if (me.value) startLive(); }, [me.value?.name]);
+  if (loginNeeded.value) return html`<${Login} />`;
+  if (!me.value) return null;
   const found = match(ROUTES, here.value.path);
   const page = found ? html`<${found.page} key=${here.value.path} ...${found.params} />` : html`<${NotThere} />`;
   return html`<div class="shell">

@@ -17,6 +17,7 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("pool", sa.Column("demands", JSONB(), server_default=sa.text("'{}'"), nullable=False))
+    op.add_column("asset_reference", sa.Column("watchers", sa.JSON(), nullable=True))
     op.add_column("scheduler", sa.Column("figures", sa.JSON(), nullable=True))
     op.add_column("scheduler", sa.Column("protocol", sa.SmallInteger(), server_default=sa.text("1"), nullable=False))
     op.add_column("task_report", sa.Column("queued_by", sa.BigInteger(), nullable=True))
@@ -82,6 +83,7 @@ def downgrade() -> None:
     op.drop_column("task_report", "queued_by")
     op.drop_column("scheduler", "protocol")
     op.drop_column("scheduler", "figures")
+    op.drop_column("asset_reference", "watchers")
     op.drop_column("pool", "demands")
     op.drop_table("task_note")
     op.drop_table("sla_miss")

@@ -16,6 +16,19 @@ export class Problem extends Error {
 
 /** Set when the server wants a login: the shell shows it instead of the page. */
 export const loginNeeded = signal(false);
+/** Who we are: `{name, role, login, csrf}`; null until it is known. */
+export const me = signal(null);
+const RANK = { viewer: 1, operator: 2, admin: 3 };
+/** Whether we may do what `role` may. */
+export const may = (role) => RANK[me.value?.role] >= RANK[role];
+
+/** Ask who we are; afterwards either `me` or `loginNeeded` is set. */
+export async function whoAmI() {
+  try {
+    me.value = await get("me");
+    loginNeeded.value = false;
+  } catch (problem) { if (problem.status !== 401) throw problem; }
+}
 
 function address(path, params) {
   const url = new URL(path.replace(/^\//, ""), root);
@@ -36,7 +49,7 @@ export async function call(method, path, { params, body, headers, raw = false, s
       method,
       signal: abort,
       credentials: "same-origin",
-      headers: { Accept: "application/json", ...(body !== undefined && { "Content-Type": "application/json" }), ...headers },
+      headers: { Accept: "application/json", ...(body !== undefined && { "Content-Type": "application/json" }), ...(me.value?.csrf && { "X-CSRF-Token": me.value.csrf }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch (error) {

@@ -1,0 +1,48 @@
+"""Which asset watchers are to run. Source: the semantics reference, section 15.1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from aiosched.core.assets import WatcherSpec
+from aiosched.db.engine import Connection
+
+
+class WatchedAsset(NamedTuple):
+    """A watcher of an asset, and the version of the DAG whose file has its trigger."""
+
+    asset: str
+    uri: str
+    watcher: WatcherSpec
+    dag_id: str
+    version: int
+    file: str | None
+    file_hash: str | None
+
+
+# Of several DAGs with the same asset the first one that is not paused runs its watchers: so its owner does, alone.
+# Stale DAGs have no references. A table of mentions, read whole now and then.
+LOAD_WATCHERS: Final = """
+    WITH chosen AS (
+        SELECT DISTINCT ON (r.name) r.name, r.uri, r.watchers, d.dag_id, d.partition, d.version_id
+          FROM asset_reference AS r JOIN dag AS d USING (dag_id)
+         WHERE r.watchers IS NOT NULL AND r.role = 'schedule' AND NOT d.is_paused
+         ORDER BY r.name, d.dag_id
+    )
+    SELECT c.name, c.uri, c.watchers, c.dag_id, v.number, v.file, v.file_hash
+      FROM chosen AS c JOIN dag_version AS v ON v.id = c.version_id
+     WHERE c.partition = ANY($1::smallint[])
+"""
+
+_decode: Final = msgspec.json.Decoder(tuple[WatcherSpec, ...]).decode
+
+
+async def load_watchers(conn: Connection, partitions: Iterable[int]) -> list[WatchedAsset]:
+    """The watchers that the owner of `partitions` runs."""
+    rows = await conn.fetch(LOAD_WATCHERS, list(partitions))
+    return [
+        WatchedAsset(asset, uri, watcher, *dag) for asset, uri, watchers, *dag in rows for watcher in _decode(watchers)
+    ]

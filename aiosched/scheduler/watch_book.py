@@ -1,0 +1,40 @@
+"""What this process knows of the asset watchers that it runs: part of what outlives sessions (attempts.py)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+
+from aiosched.core.messages import AttemptKey, Outcome, Report
+from aiosched.db.watchers import WatchedAsset
+
+
+@dataclass(slots=True)
+class Watchers:
+    """The watchers that run here by the keys of their triggers: these have a negative run of their own."""
+
+    running: dict[AttemptKey, WatchedAsset] = field(default_factory=dict)
+    events: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # not stored yet
+    ended: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # to be begun again some time later
+    on_news: Callable[[], None] = lambda: None
+    _numbers: Iterable[int] = field(default_factory=lambda: count(1))
+
+    def begin(self, watched: WatchedAsset) -> AttemptKey:
+        """A new key for a watcher that begins."""
+        key = AttemptKey(-next(iter(self._numbers)), 0, -1, -1)
+        self.running[key] = watched
+        return key
+
+    def hear(self, report: Report) -> None:
+        """What executors tell of a watcher's trigger; news of one that was ended is dropped."""
+        watched = self.running.get(report.key)
+        if watched is None or report.outcome is Outcome.STARTED:
+            return
+        if report.more:
+            self.events.append((watched, report))
+        else:
+            del self.running[report.key]
+            self.ended.append((watched, report))
+        self.on_news()

@@ -1,0 +1,63 @@
+"""The web application of an embedded scheduler: mounts under any ASGI application, at any prefix.
+
+It is made with the first request after the scheduler has started, on the scheduler's own database and event
+loop, and lives as long as the scheduler does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
+
+from aiosched.errors import ConfigError
+from aiosched.web.access import Authenticator
+from aiosched.web.accounts import Accounts
+from aiosched.web.app import make_app
+from aiosched.web.gateway import Gateway
+from aiosched.web.problems import Problem
+
+if TYPE_CHECKING:
+    from aiosched.scheduler import Scheduler
+
+_LONGEST_STREAM: Final = 10.0  # seconds: the server around us waits for open streams when it stops
+
+
+class EmbeddedApp:
+    """ASGI. Answers 503 while the scheduler is not running."""
+
+    def __init__(self, scheduler: Scheduler, authenticator: Authenticator | None) -> None:
+        if authenticator is None and scheduler.settings.web.auth is None:
+            raise ConfigError(
+                "Who may use the web application inside yours? Set web.auth to 'password', or to 'none' if your "
+                "application sees to the login, or give `web_app(authenticator=…)`."
+            )
+        self._scheduler = scheduler
+        self._authenticator = authenticator
+        self._app: FastAPI | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # the lifespan is the scheduler's; there are no websockets
+        if not self._scheduler.is_running:
+            problem = Problem(503, "not-running", "The scheduler of this application is not running.")
+            await problem.response()(scope, receive, send)
+            return
+        await (await self._ready())(scope, receive, send)
+
+    async def _ready(self) -> FastAPI:
+        if self._app is None or self._app.state.gateway.db is not self._scheduler.db:
+            gateway = Gateway(self._scheduler.db, self._scheduler.settings, clock=self._scheduler.clock)
+            app = make_app(gateway, authenticator=self._authenticator, longest_stream=_LONGEST_STREAM)
+            if isinstance(accounts := app.state.authenticator, Accounts):
+                await accounts.start()
+            self._app = app
+            self._scheduler.on_close(self._close)
+        return self._app
+
+    async def _close(self) -> None:
+        app, self._app = self._app, None
+        if app is not None:
+            app.state.hub.close()
+            await app.state.gateway.stop()
