@@ -19,17 +19,17 @@ _TASKS: Final = 10
 _SETTLE: Final = 5.0  # seconds after the first pass, before idle memory is read
 
 
-async def memory(size: int, timeout: float) -> Finding:
+async def memory(size: int, timeout: float, *, lead: float | None = None, settle: float = _SETTLE) -> Finding:
     """`size` DAGs of ten tasks: what `serve` with the local executor has in memory before they are due, and its most
     while they run. Pages that several of its processes share count once; PostgreSQL's do not count."""
     shape = Shape("memory", size, _TASKS, ())
     async with stage() as at:
-        start = write_dags(at, shape, kind="sync", lead=20.0 + size / 20)
+        start = write_dags(at, shape, kind="sync", lead=20.0 + size / 20 if lead is None else lead)
         serve = await start_serve(at.folders, dsn=at.dsn, executor="local")
         try:
             await serve.wait_ready()
             problems = await unread(at.conn, shape, start)
-            await asyncio.sleep(_SETTLE)
+            await asyncio.sleep(settle)
             idle, idle_own = _memory(serve.pid)
             if datetime.now(UTC) > start:
                 problems.append("the DAGs were due before idle memory was read: give more time")

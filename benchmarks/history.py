@@ -66,7 +66,11 @@ def history_of(instances: int) -> Seed:
 
 
 async def history(
-    size: int, *, rounds: int = 3, shapes: tuple[Shape, ...] = (SHAPES["chain-200"], SHAPES["parallel-500x10"])
+    size: int,
+    *,
+    rounds: int = 3,
+    shapes: tuple[Shape, ...] = (SHAPES["chain-200"], SHAPES["parallel-500x10"]),
+    lead: float | None = None,
 ) -> Finding:
     """Each shape `rounds` times on an empty database and on one with `size` instances, in turn; compares medians."""
     figures: list[Figure] = []
@@ -74,8 +78,8 @@ async def history(
     for shape in shapes:
         empty, full = [], []
         for _ in range(rounds):
-            empty.append(await run(shape, executor="inline", kind="async"))
-            full.append(await run(shape, executor="inline", kind="async", seed=history_of(size)))
+            empty.append(await run(shape, executor="inline", kind="async", lead=lead))
+            full.append(await run(shape, executor="inline", kind="async", lead=lead, seed=history_of(size)))
         problems += [problem for result in (*empty, *full) for problem in result.problems]
         problems += [
             f"{shape.name}: {count} sequential scans of {table}, which is large"

@@ -10,6 +10,7 @@ from typing import Final
 import psutil
 
 from aiosched import Scheduler
+from aiosched.scheduler.garbage import rare_collections
 from benchmarks import measure
 from benchmarks.figures import Figure, Finding
 from benchmarks.run import postgres, unread, write_dags
@@ -20,16 +21,16 @@ _SETTLE: Final = 3.0  # seconds after the last file was read, before the measure
 _FAR: Final = 20 * 3600.0
 
 
-async def idle(size: int, seconds: float) -> Finding:
+async def idle(size: int, seconds: float, *, settle: float = _SETTLE) -> Finding:
     """`size` DAGs of two tasks with a daily schedule, read from files; nothing is due while it is measured."""
     shape = Shape("idle", size, 2, ((0, 1),), cron=True)
     async with stage() as at:
         start = write_dags(at, shape, kind="async", lead=_FAR)
         scheduler = Scheduler(dsn=at.dsn, dags_folder=at.folders.dags, executor="local", settings=unlimited(at.folders))
-        with measure.count_statements() as counter:
+        with measure.count_statements() as counter, rare_collections():  # as `aiosched serve` does
             async with scheduler:
                 problems = await _read(at, shape, start, size)
-                await asyncio.sleep(_SETTLE)
+                await asyncio.sleep(settle)
                 before, counted, wal = await measure.usages(at.conn), counter.count, await measure.wal_position(at.conn)
                 began, children = asyncio.get_running_loop().time(), _children()
                 await asyncio.sleep(seconds)

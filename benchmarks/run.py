@@ -21,6 +21,7 @@ import asyncpg
 from aiosched import DAG, Scheduler
 from aiosched.authoring.loader import load_file
 from aiosched.scheduler import SchedulerEvent
+from aiosched.scheduler.garbage import rare_collections
 from benchmarks import measure, record
 from benchmarks.lag import lags, percentile, summarise
 from benchmarks.report import Result
@@ -87,7 +88,7 @@ async def _measured(
     start = write_dags(at, shape, kind=kind, lead=lead)
     await make_pool(conn, shape)
     use_before = await measure.table_use(conn)
-    with measure.count_statements() as counter:
+    with measure.count_statements() as counter, rare_collections():  # as `aiosched serve` does
         async with _service(executor, at.folders, at.dsn, finish) as scheduler, measure.watch_loop() as stall:
             problems = await unread(conn, shape, start)
             before, wal_before, statements_before = await _readings(conn, counter)

@@ -90,7 +90,6 @@ def unlimited(folders: Folders) -> Settings:
     settings.core.parallelism = NO_LIMIT
     settings.core.default_pool_task_slot_count = NO_LIMIT
     settings.executor.async_slots = NO_LIMIT
-    settings.scheduler.max_dagruns_to_create_per_loop = 10_000
     return settings
 
 
@@ -98,7 +97,6 @@ _UNLIMITED: Final = {
     "AIOSCHED__CORE__PARALLELISM": str(NO_LIMIT),
     "AIOSCHED__CORE__DEFAULT_POOL_TASK_SLOT_COUNT": str(NO_LIMIT),
     "AIOSCHED__EXECUTOR__ASYNC_SLOTS": str(NO_LIMIT),
-    "AIOSCHED__SCHEDULER__MAX_DAGRUNS_TO_CREATE_PER_LOOP": "10000",
     "AIOSCHED__LOGS__LEVEL": "WARNING",
 }
 

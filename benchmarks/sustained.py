@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from aiosched import Scheduler
+from aiosched.scheduler.garbage import rare_collections
 from benchmarks import measure, record
 from benchmarks.figures import Figure, Finding
 from benchmarks.lag import percentile
@@ -71,19 +72,19 @@ class Arrival(NamedTuple):
     lag: float
 
 
-async def sustained(size: int, seconds: float) -> Finding:
+async def sustained(size: int, seconds: float, *, lead: float = _LEAD) -> Finding:
     """`size` tasks a second for `seconds`; 0: each of RATES, one after the other."""
-    found = [await _at_rate(rate, int(seconds)) for rate in ([size] if size else RATES)]
+    found = [await _at_rate(rate, int(seconds), lead) for rate in ([size] if size else RATES)]
     figures = [figure for finding in found for figure in finding.figures]
     problems = [problem for finding in found for problem in finding.problems]
     return Finding("sustained", found[-1].about, found[-1].machine, figures, problems)
 
 
-async def _at_rate(rate: int, seconds: int) -> Finding:
+async def _at_rate(rate: int, seconds: int, lead: float) -> Finding:
     dags = max(1, rate // TASKS)
     expected = dags * TASKS * seconds
     async with stage() as at:
-        start = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=math.ceil(_LEAD + dags / 100))
+        start = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=math.ceil(lead + dags / 100))
         text = _FILE.format(
             records=str(at.folders.records), start=start.isoformat(), dags=dags, seconds=seconds, tasks=TASKS
         )
@@ -96,7 +97,7 @@ async def _at_rate(rate: int, seconds: int) -> Finding:
             settings=unlimited(at.folders),
             listener=finish,
         )
-        with measure.count_statements() as counter:
+        with measure.count_statements() as counter, rare_collections():  # as `aiosched serve` does
             async with scheduler, measure.watch_loop() as stall:
                 before = await measure.usages(at.conn)
                 wal, statements = await measure.wal_position(at.conn), counter.count

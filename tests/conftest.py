@@ -14,10 +14,11 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 import asyncpg
 import pytest
@@ -30,6 +31,8 @@ from aiosched.db.embedded_host import binaries
 from aiosched.db.engine import Database
 from aiosched.db.migrate import migrate
 from aiosched.errors import DatabaseError
+
+T = TypeVar("T")
 
 PREFIX = "aiosched-test-"
 TEMPLATE = "aiosched"  # the database that the embedded server makes; nobody may stay connected to it
@@ -45,6 +48,7 @@ settings.register_profile(
 )
 settings.load_profile("aiosched")
 
+OTHER_SERVER = os.environ.get("AIOSCHED_TEST_DSN")  # of a superuser; without -n: all tests on a server of your own
 POSTGRES_15 = Path(os.environ.get("AIOSCHED_TEST_POSTGRES_15", "/usr/lib/postgresql/15/bin"))  # as Debian installs it
 POSTGRES_16 = binaries().parent.with_name("pginstall") / "bin"  # comes with the wheel
 OLDER_SERVERS = {v: path for v, path in ((15, POSTGRES_15), (16, POSTGRES_16)) if (path / "postgres").exists()}
@@ -121,16 +125,37 @@ def short_path() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # leaves the policy's loop alone
+        return runner.run(work)
+
+
+@contextlib.contextmanager
+def _server_of(dsn: str) -> Iterator[Server]:
+    """A server that somebody else runs. It must not have a database of the template's name."""
+    own = with_database(dsn, TEMPLATE)
+    server = Server(own)
+    _run(server._admin(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0"))
+    try:
+        _run(migrate(own))
+        yield server
+    finally:
+        _run(server._admin(f"DROP DATABASE {TEMPLATE} WITH (FORCE)"))
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """The session's PostgreSQL (one per pytest-xdist worker), its template migrated."""
+    if OTHER_SERVER is not None:
+        with _server_of(OTHER_SERVER) as server:
+            yield server
+        return
     _end_leftovers()
     folder = short_folder()
     embedded = EmbeddedPostgres(folder / "pg", durable=False)
     try:
         dsn = embedded.start_blocking()
-        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # leaves the policy's loop alone
-            runner.run(migrate(dsn))
+        _run(migrate(dsn))
         yield Server(dsn)
     finally:
         embedded.stop_blocking()

@@ -30,8 +30,8 @@ from aiosched.core.assets import (
 from aiosched.core.spec import AssetRef
 
 if TYPE_CHECKING:
-    from aiosched.authoring.triggers.base import BaseTrigger
     from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.triggers.base import BaseTrigger
 
 _LONGEST: Final = 1500  # bytes: names are indexed
 

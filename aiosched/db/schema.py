@@ -196,7 +196,7 @@ task_instance = Table(
     CheckConstraint(_TASK_STATES, name="state"),
     CheckConstraint("try_number >= 0 AND max_tries >= 0 AND losses >= 0", name="tries"),
     CheckConstraint("map_index >= -1", name="map_index"),
-    postgresql_with={"fillfactor": "60"},
+    postgresql_with={"fillfactor": "25"},  # rows begin half as long as they end, and a batch updates all of a page
 )
 
 # A finished attempt that is not the task instance's current row any more (retried, lost, cleared).

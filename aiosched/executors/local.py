@@ -28,12 +28,13 @@ import msgspec
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
 from aiosched.errors import ConfigError
 from aiosched.executors.affinity import match
+from aiosched.executors.answers import Answers
 from aiosched.executors.forkserver_client import ForkserverClient
 from aiosched.executors.logs import AttemptLog
 from aiosched.executors.options import LocalOptions
 from aiosched.executors.pace import Pace
 from aiosched.executors.processes import describe_exit, signal_group
-from aiosched.executors.protocol import Ask, Call, Ended, Fired, Reply, WorkerConfig, kind_of
+from aiosched.executors.protocol import Ask, Call, Ended, Fired, WorkerConfig
 from aiosched.executors.runner import timeout_reason
 from aiosched.executors.start_notices import StartNotices
 from aiosched.executors.trigger_desk import TriggerDesk
@@ -85,7 +86,6 @@ class LocalExecutor:
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
         self._kills: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those told to stop
         self._connecting: set[asyncio.Task[None]] = set()
-        self._answering: set[asyncio.Task[None]] = set()
         self._pace = Pace()
         self._passed_over = 0  # times in a row that the first in line was not the next
         self._busy = 0  # plain workers that run something (fresh: all)
@@ -120,7 +120,7 @@ class LocalExecutor:
     async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
         """Start the forkserver; workers are forked when there is work for them."""
         self._loop = asyncio.get_running_loop()
-        self._report, self._services = report, services
+        self._report, self._answers = report, Answers(services)
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
         self._forkserver = ForkserverClient(self._config, self, self.trust)
         self._triggers = TriggerDesk(lambda: self._spawn(is_async=True, watches=True), report, self._hostname)
@@ -274,31 +274,7 @@ class LocalExecutor:
 
     def worker_asks(self, link: WorkerLink, question: Ask | Call) -> None:
         """A task in a worker wants XComs, or calls a service."""
-        work = self._answer(link, question) if isinstance(question, Ask) else self._reply(link, question)
-        task = self._loop.create_task(work)
-        self._answering.add(task)
-        task.add_done_callback(self._answering.discard)
-
-    async def _answer(self, link: WorkerLink, question: Ask) -> None:
-        try:
-            if question.previous:
-                pairs = [await self._services.get_previous_xcoms(question.run, question.refs[0])]
-            else:
-                pairs = await self._services.get_xcoms(question.run, question.refs)
-        except Exception as error:  # the task fails with it; whether it tries again is its own matter
-            log.warning("the XComs of a running task cannot be read: %s", error)
-            link.answer(question.number, [], f"XComs cannot be read: {type(error).__name__}: {error}")
-        else:
-            link.answer(question.number, pairs)
-
-    async def _reply(self, link: WorkerLink, call: Call) -> None:
-        try:
-            reply = Reply(call.number, await self._services.call(call.run, call.name, call.args))
-        except Exception as error:  # the task fails with it; whether it tries again is its own matter
-            kind = kind_of(error)
-            text = str(error) if kind else f"the service {call.name!r} failed: {type(error).__name__}: {error}"
-            reply = Reply(call.number, "", text, kind)
-        link.reply(reply)
+        self._answers.give(link, question)
 
     # The ends of processes
 
@@ -480,9 +456,8 @@ class LocalExecutor:
         if self._reaper is not None:
             self._reaper.cancel()
         links = list(self._links.values())
-        for task in self._answering:
-            task.cancel()
-        await asyncio.gather(*self._connecting, *self._answering, return_exceptions=True)
+        await asyncio.gather(*self._connecting, return_exceptions=True)
+        await self._answers.close()
         for link in links:
             link.close()
         if self._forkserver is not None:

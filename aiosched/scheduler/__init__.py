@@ -1,7 +1,7 @@
 """Decides what runs next, and keeps each decision in one database.
 
 The service
-    service.py      the Scheduler: parts, start, stop      actions.py        what an application may ask
+    service.py      the Scheduler: parts, start, stop      actions.py, run_handle.py  what an application may ask
     incarnation.py  a lease and its sessions               lease.py          the lease on its thread
     session.py      what the loops share                   ownership.py      who owns which partitions
     attempts.py     what the executor was given            pulse.py          how loops rest and wake; timers
@@ -30,6 +30,7 @@ Requests and effects
 """
 
 from aiosched.scheduler.events import SchedulerEvent
-from aiosched.scheduler.service import RunHandle, Scheduler
+from aiosched.scheduler.run_handle import RunHandle
+from aiosched.scheduler.service import Scheduler
 
 __all__ = ["RunHandle", "Scheduler", "SchedulerEvent"]

@@ -1,4 +1,4 @@
-"""What an embedding application may ask of its scheduler, beside `trigger`: the same requests as the command line's.
+"""What an embedding application may ask of its scheduler: the same requests as the command line's.
 
 Each is stored in the inbox, applied by the owner of the DAG, and answered when it is stored.
 All raise NotFound or Refused with the owner's words.
@@ -11,15 +11,45 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from aiosched.core.backfills import Rerun
+from aiosched.core.ids import partition_of
 from aiosched.core.states import RunState, TaskState
+from aiosched.scheduler.run_handle import RunHandle, Runs
 
 
-class _Asking(Protocol):
-    async def request(self, verb: str, dag_id: str, args: Mapping[str, Any]) -> dict[str, Any]: ...
+class _Asking(Runs, Protocol):
+    async def request(
+        self, verb: str, dag_id: str | None, args: Mapping[str, Any], *, partition: int | None = None
+    ) -> dict[str, Any]: ...
 
 
 class Actions:
     """Mixed into `Scheduler`. Instants are aware."""
+
+    async def trigger(
+        self: _Asking,
+        dag_id: str,
+        *,
+        conf: Mapping[str, Any] | None = None,
+        logical_date: datetime | None = None,
+        run_id: str | None = None,
+        run_after: datetime | None = None,
+    ) -> RunHandle:
+        """Create a run; returns when it is stored. Raises Refused or NotFound with the reason."""
+        args: dict[str, Any] = {"conf": dict(conf or {}), "run_id": run_id, "triggered_by": "api"}
+        if logical_date is not None:
+            args["logical_date"] = logical_date.isoformat()
+        if run_after is not None:
+            args["run_after"] = run_after.isoformat()
+        result = await self.request("trigger", dag_id, args)
+        return RunHandle(self, dag_id, result["run_id"], result["id"])
+
+    async def emit(self: _Asking, asset: str, extra: Mapping[str, Any] | None = None) -> None:
+        """Make an event of the asset with that name, as a task would: DAGs that wait for it run.
+
+        `extra` is a JSON object. Raises NotFound for an unknown asset, Refused for one that no DAG mentions.
+        """
+        args = {"name": asset, "extra": dict(extra or {})}
+        await self.request("emit_asset", None, args, partition=partition_of(asset))
 
     async def pause(self: _Asking, dag_id: str) -> None:
         """Create and start nothing more of a DAG; what runs goes on."""

@@ -21,6 +21,7 @@ class Attempts:
     metrics: Metrics
     beginnings: Beginnings = field(default_factory=Beginnings)
     in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
+    begun: dict[AttemptKey, Report] = field(default_factory=dict)  # of those: their starts, which rows may not tell yet
     triggers: set[AttemptKey] = field(default_factory=set)
     callbacks: dict[int, int] = field(default_factory=dict)  # id -> partition; until their reports are stored
     reports: deque[Report] = field(default_factory=deque)
@@ -78,6 +79,7 @@ class Attempts:
     def abandon(self) -> None:
         """This incarnation is over, others run its attempts again: nothing is known of any."""
         self.in_flight.clear()
+        self.begun.clear()
         self.beginnings.forget()
         self.drop([*self.triggers, *self.watchers.running])
         self.watchers.running.clear()
@@ -113,8 +115,10 @@ class Attempts:
             return
         elif not started:
             del self.in_flight[key]
+            self.begun.pop(key, None)
             report = self.beginnings.judge(report)
         else:
+            self.begun[key] = report
             self.beginnings.started(key)
         if key in self.lent:
             self.outgoing.append(report)

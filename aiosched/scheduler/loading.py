@@ -147,7 +147,11 @@ def resume(
     now = session.clock.now()
     abandoned = []
     for instance in board:
-        if instance.state not in HOLDING_SLOT or board.key(instance) in known:
+        if instance.state not in HOLDING_SLOT:
+            continue
+        if board.key(instance) in known:
+            if (began := session.attempts.begun.get(board.key(instance))) is not None:
+                board.apply(began, now)  # the row may not tell yet
             continue
         if instance.queued_by is not None and instance.queued_by in elsewhere:
             session.holdings.elsewhere.add(instance.queued_by)

@@ -84,7 +84,7 @@ async def apply_view(session: Session, view: View) -> bool:
         await load_partitions(session, mine)
     if suspects := session.holdings.elsewhere - {peer.incarnation for peer in view.peers}:
         await lose_attempts_of(session, suspects)
-    if plan.surplus:
+    if plan.surplus and not session.unsent:  # what we had queued and not handed out is handed out before it may go
         knows = all(peer.protocol >= MOVES_BUSY for peer in view.peers if not peer.dead)
         busy |= await give_back(session, plan.surplus, busy_ones=knows)
     return busy

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +21,7 @@ from aiosched.config import Settings
 from aiosched.core.board import Run
 from aiosched.core.ids import partition_of
 from aiosched.core.messages import AttemptKey, Executor
-from aiosched.core.states import RUN_FINISHED, RunState
+from aiosched.core.states import RunState
 from aiosched.db import inbox
 from aiosched.db import runs as statements
 from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir
@@ -58,36 +57,6 @@ logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS: Final = 30.0
 _LIST_AGAIN: Final = 600.0  # seconds; a list of runs reaches at least two hours ahead
-_LOOK_AGAIN_SECONDS: Final = 5.0
-
-
-class RunHandle:
-    """A run that was asked for: `await run.wait()` for its end."""
-
-    def __init__(self, scheduler: Scheduler, dag_id: str, run_id: str, key: int) -> None:
-        self._scheduler = scheduler
-        self.dag_id, self.run_id, self.key = dag_id, run_id, key
-
-    def __repr__(self) -> str:
-        return f"<run {self.run_id} of {self.dag_id}>"
-
-    async def state(self) -> RunState:
-        """The run's state now, read from the database."""
-        return await self._scheduler.run_state(self.dag_id, self.run_id)
-
-    async def wait(self, timeout: float | None = None) -> RunState:
-        """Wait until the run is over; returns success or failed. Raises TimeoutError after `timeout` seconds.
-
-        A run of another scheduler's is looked at every few seconds, one of ours is told at once.
-        """
-        with self._scheduler.hears_end_of(self.key) as ended:
-            async with asyncio.timeout(timeout):
-                while True:
-                    if (state := await self.state()) in RUN_FINISHED:
-                        return state
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
-                            await ended.wait()
 
 
 class Scheduler(Actions):
@@ -405,32 +374,6 @@ class Scheduler(Actions):
             self._session.news.wake()
 
     # -- asking -----------------------------------------------------------------------------
-
-    async def trigger(
-        self,
-        dag_id: str,
-        *,
-        conf: Mapping[str, Any] | None = None,
-        logical_date: datetime | None = None,
-        run_id: str | None = None,
-        run_after: datetime | None = None,
-    ) -> RunHandle:
-        """Create a run; returns when it is stored. Raises Refused or NotFound with the reason."""
-        args: dict[str, Any] = {"conf": dict(conf or {}), "run_id": run_id, "triggered_by": "api"}
-        if logical_date is not None:
-            args["logical_date"] = logical_date.isoformat()
-        if run_after is not None:
-            args["run_after"] = run_after.isoformat()
-        result = await self.request("trigger", dag_id, args)
-        return RunHandle(self, dag_id, result["run_id"], result["id"])
-
-    async def emit(self, asset: str, extra: Mapping[str, Any] | None = None) -> None:
-        """Make an event of the asset with that name, as a task would: DAGs that wait for it run.
-
-        `extra` is a JSON object. Raises NotFound for an unknown asset, Refused for one that no DAG mentions.
-        """
-        args = {"name": asset, "extra": dict(extra or {})}
-        await self.request("emit_asset", None, args, partition=partition_of(asset))
 
     async def request(
         self, verb: str, dag_id: str | None, args: Mapping[str, Any], *, partition: int | None = None

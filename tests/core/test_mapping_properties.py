@@ -42,13 +42,9 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Story:
-    spec: DagSpec
+    graph: Graph
     endings: dict[str, list[Any]]  # of a task's calls in turn: a length to return, None, or an outcome
     cleared: frozenset[int]  # after the first end
-
-    @property
-    def graph(self) -> Graph:
-        return Graph(self.spec)
 
 
 @st.composite
@@ -82,7 +78,7 @@ def stories(draw: st.DrawFn) -> Story:
         )
     ending = st.one_of(st.integers(0, 2), st.integers(1, 2), st.sampled_from([None, Outcome.FAILED, Outcome.SKIPPED]))
     return Story(
-        DagSpec(dag_id="sales", tasks=tuple(tasks), groups=tuple(groups)),
+        Graph(DagSpec(dag_id="sales", tasks=tuple(tasks), groups=tuple(groups))),
         {task.task_id: draw(st.lists(ending, max_size=8)) for task in tasks},
         frozenset(draw(st.sets(st.integers(0, size - 1)))),
     )

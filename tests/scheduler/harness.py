@@ -29,7 +29,8 @@ from aiosched.db import inbox
 from aiosched.db.engine import Database
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.events import SchedulerEvent
-from aiosched.scheduler.service import RunHandle, Scheduler
+from aiosched.scheduler.run_handle import RunHandle
+from aiosched.scheduler.service import Scheduler
 from aiosched.scheduler.session import Session
 from tests.scheduler.invariants import assert_consistent, assert_memory_is_a_copy
 from tests.scheduler.scripted_executor import ScriptedExecutor, succeeding

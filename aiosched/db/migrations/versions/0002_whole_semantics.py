@@ -16,6 +16,7 @@ depends_on = None
 
 
 def upgrade() -> None:
+    op.execute("ALTER TABLE task_instance SET (fillfactor = 25)")  # holds for pages from now on
     op.add_column("pool", sa.Column("demands", JSONB(), server_default=sa.text("'{}'"), nullable=False))
     op.add_column("asset_reference", sa.Column("watchers", sa.JSON(), nullable=True))
     op.add_column("scheduler", sa.Column("figures", sa.JSON(), nullable=True))
@@ -78,6 +79,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.execute("ALTER TABLE task_instance SET (fillfactor = 60)")
     for table in ("web_key", "api_token", "web_user"):
         op.drop_table(table)
     op.drop_column("task_report", "queued_by")
