@@ -10,6 +10,7 @@
     expansion.py      what is mapped over            nesting.py        who reads whose instances
     mapped.py         mapped tasks (function_mapping.py, group_mapping.py: of functions and groups)
     deadlines.py      deadlines of runs              custom_timetables.py  timetables of the author's own
+    slas.py           telling of tasks that are late previous_run.py   the successful run before, in the context
     params.py         params and their schema        rendering.py      filling in arguments (templates.py: Jinja)
     context.py        what a task knows of its run   task_instance.py  ti and its XComs
     loader.py         from a file to its DAGs        serialize.py      from a DAG to its spec

@@ -14,6 +14,7 @@
     retries.py        how long a failure waits                params.py      which values a run gets
     run_creation.py   which runs should exist                 backfills.py   the dates of a backfill
     assets.py         runs by events                          deadlines.py   when a run is late
+    slas.py           when a task is late
     connections.py    where services are                      masking.py     secrets become ***
     timetables/       when runs happen                        instants.py    dates inside the calendar
 

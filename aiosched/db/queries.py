@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Select, Text, and_, cast, func, select, true, tuple_
+from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true, tuple_
 
 from aiosched.core.spec import DagSpec, TaskSpec, decode_spec
 from aiosched.core.states import RunState, TaskState
@@ -103,7 +103,7 @@ async def list_dags(
     """DAGs by id, from the one behind `after` on. `pattern` is a glob; stale ones only with `stale`."""
     query = _select_dags().order_by(dag.c.dag_id).limit(limit)
     if pattern is not None:
-        query = query.where(dag.c.dag_id.like(_like(pattern), escape="\\"))
+        query = query.where(dag.c.dag_id.like(like(pattern), escape="\\"))
     if not stale:
         query = query.where(~dag.c.is_stale)
     if after is not None:
@@ -121,7 +121,7 @@ async def get_dag(db: Database, dag_id: str) -> DagRow:
 
 async def matching_dags(db: Database, pattern: str) -> list[str]:
     """The ids that the glob `pattern` (`*`, `?`) or the plain id names; raises NotFound when there is none."""
-    query = select(dag.c.dag_id).where(dag.c.dag_id.like(_like(pattern), escape="\\")).order_by(dag.c.dag_id)
+    query = select(dag.c.dag_id).where(dag.c.dag_id.like(like(pattern), escape="\\")).order_by(dag.c.dag_id)
     found = [row.dag_id for row in await fetch(db, query)]
     if not found:
         raise NotFound(f"There is no DAG {pattern!r}.{await _near_dag(db, pattern)}")
@@ -150,7 +150,8 @@ def _dag_row(row: Any) -> DagRow:
     return DagRow(**{**row._mapping, "tags": tuple(row.tags)})
 
 
-def _like(pattern: str) -> str:
+def like(pattern: str) -> str:
+    """The LIKE pattern (escape: backslash) of a glob with `*` and `?`."""
     escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return escaped.replace("*", "%").replace("?", "_")
 
@@ -191,7 +192,7 @@ class RunRow:
         return None if not (self.start_date and self.end_date) else (self.end_date - self.start_date).total_seconds()
 
 
-_RUNS: Final = select(
+RUN_COLUMNS: Final = select(
     dag_run.c.id.label("key"),
     dag_run.c.dag_id,
     dag_run.c.run_id,
@@ -222,7 +223,7 @@ async def list_runs(
     limit: int = 25,
 ) -> list[RunRow]:
     """Runs, newest first, older than the one with the key `before`."""
-    query = _RUNS.order_by(dag_run.c.id.desc()).limit(limit)
+    query = RUN_COLUMNS.order_by(dag_run.c.id.desc()).limit(limit)
     if dag_id is not None:
         query = query.where(dag_run.c.dag_id == dag_id)
     if states:
@@ -243,7 +244,7 @@ async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
             return found[0]
         await get_dag(db, dag_id)
         raise NotFound(f"DAG {dag_id!r} has no {'failed run' if states else 'run yet'}.")
-    of_dag = _RUNS.where(dag_run.c.dag_id == dag_id)
+    of_dag = RUN_COLUMNS.where(dag_run.c.dag_id == dag_id)
     rows = await fetch(db, of_dag.where(dag_run.c.run_id == reference))
     if not rows and (instant := _instant(reference)):
         rows = await fetch(db, of_dag.where(dag_run.c.logical_date == instant))
@@ -338,6 +339,7 @@ async def list_run_tasks(
     run: RunRow,
     *,
     task_id: str | None = None,
+    states: Collection[TaskState] = (),
     after: tuple[int, int] | None = None,
     limit: int = 200,
 ) -> list[TaskRow]:
@@ -355,6 +357,10 @@ async def list_run_tasks(
     )
     if task_id is not None:
         query = query.where(task_instance.c.task_index == _index_of(spec, task_id))
+    if states:
+        named = [state.value for state in states if state is not TaskState.NONE]
+        stateless = task_instance.c.state.is_(None) if TaskState.NONE in states else false()
+        query = query.where(or_(task_instance.c.state.in_(named), stateless))
     if after is not None:
         query = query.where(tuple_(task_instance.c.task_index, task_instance.c.map_index) > tuple_(*after))
     return [_task_row(row, spec.tasks[row.task_index]) for row in await fetch(db, query)]

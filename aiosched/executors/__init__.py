@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from aiosched.executors.local import LocalExecutor
     from aiosched.executors.options import LocalOptions
     from aiosched.executors.runner import Surroundings
-    from aiosched.executors.running import ELSEWHERE, run_attempt
+    from aiosched.executors.running import run_attempt
 
 __all__ = [
-    "ELSEWHERE",
     "Attempt",
     "AttemptKey",
     "Executor",
@@ -55,7 +54,6 @@ _HOMES = {
     "run_dag_test": "dag_test",
     "Surroundings": "runner",
     "run_attempt": "running",
-    "ELSEWHERE": "running",
 }
 _MESSAGES = {"Attempt", "AttemptKey", "Executor", "Outcome", "Report", "TaskServices"}
 

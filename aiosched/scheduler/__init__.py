@@ -25,6 +25,7 @@ Requests and effects
     commands.py     requests from the inbox                clearing.py, stored_runs.py  clear and mark
     backfills.py    runs of past dates                     assets.py, asset_events.py   runs by events
     triggers.py     what deferred tasks wait for           outbox.py         delivering callbacks
+    slas.py         tasks that are late                    notes.py          what people write
     deadlines.py    runs that are late                     task_services.py, asset_services.py,
                                                            secret_services.py  what running tasks may ask
 """

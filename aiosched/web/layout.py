@@ -228,15 +228,15 @@ def _without_cycles(members: Sequence[str], edges: Iterable[tuple[str, str]]) ->
         way = [(root, iter(after[root]))]
         while way:
             each, rest = way[-1]
-            target = next(rest, None)
-            if target is None:
+            following = next(rest, None)
+            if following is None:
                 state[each] = 2
                 way.pop()
-            elif state.get(target) != 1:
-                kept.append((each, target))
-                if target not in state:
-                    state[target] = 1
-                    way.append((target, iter(after[target])))
+            elif state.get(following) != 1:
+                kept.append((each, following))
+                if following not in state:
+                    state[following] = 1
+                    way.append((following, iter(after[following])))
     return kept
 
 

@@ -20,10 +20,15 @@ RESULT = Result(
     postgres="PostgreSQL 18.1",
     tasks=200,
     makespan=0.5,
+    creation=0.0,
     lag=Lag(total=0.4, mean=0.002, p50=0.002, p99=0.006),
     commit_p50=0.001,
     statements=50,
     wal_bytes=100_000,
+    hot_share=0.995,
+    scans={"task_instance": 0},
+    most_at_once=1,
+    stall=0.002,
     usage=Usages(Usage(0.3, 80 * 2**20), Usage(0.0, 0), Usage(0.2, 10 * 2**20)),
     problems=(),
 )
@@ -47,6 +52,8 @@ def test_the_table_names_every_figure_and_the_verification() -> None:
     for line in (
         "throughput          400 tasks/s",
         "lag in commits      p50 2.0, p99 6.0",
+        "heap-only updates   99.5%",
+        "task lag p50        2 commits, budget at most 3: reached",
         "verification        passed",
     ):
         assert line in table

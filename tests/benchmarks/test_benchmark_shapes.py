@@ -23,6 +23,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
         ("fan-1000", 1, 1002, 2000),
         ("chain-200", 1, 200, 199),
         ("chain-1000", 1, 1000, 999),
+        ("pool-5", 100, 100, 0),
+        ("herd-20000", 20_000, 1, 0),
     ],
 )
 def test_a_shape_has_the_size_that_its_name_says(name: str, dags: int, tasks: int, edges: int) -> None:

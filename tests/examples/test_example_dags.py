@@ -13,6 +13,7 @@ import pytest
 from example_facts import DAG_IDS, FILES, FOLDER, NOT_SUCCESS
 
 TASKS = {
+    "asset_watcher": 1,
     "assets_alert": 1,
     "assets_customers": 1,
     "assets_nightly": 1,

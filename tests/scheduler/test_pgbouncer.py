@@ -71,7 +71,7 @@ async def test_a_client_that_knows_the_pgbouncer_alone_asks_and_reads(dsn: str, 
         assert answer is not None
         assert answer.state == "applied"
         assert [run.run_id for run in await list_runs(client, dag_id="d")] == ["r"]
-        assert (await info(client)).server_version.startswith("18")
+        assert (await info(client)).tables["command"].rows == 1
 
 
 async def test_many_statements_at_once_on_two_connections(pooled: str) -> None:

@@ -6,12 +6,13 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from aiosched.web.api import dags, document, login, stream, users
+from aiosched.web.api import dags, document, login, runs, stream, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     dags.router,
     document.router,
     login.router,
+    runs.router,
     stream.router,
     users.router,
 )

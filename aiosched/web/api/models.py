@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 
+from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
 
@@ -19,3 +20,12 @@ class Resource(BaseModel):
     """A thing as the API shows it; built from a row of the same field names by `Resource.model_validate(row)`."""
 
     model_config = ConfigDict(from_attributes=True)
+
+
+# What addresses may hold: text without NUL, which PostgreSQL cannot store.
+_TEXT: Final = r"^[^\x00]+$"
+Name = Annotated[str, Path(max_length=250, pattern=_TEXT)]
+RunRef = Annotated[
+    str, Path(max_length=250, pattern=_TEXT, description="a run id, a logical date, `latest` or `latest-failed`")
+]
+MapIndex = Annotated[int, Query(ge=-1, lt=2**31, description="-1 for a task that is not mapped")]

@@ -39,6 +39,15 @@ class Service:
         return self.process is not None and self.process.returncode is None
 
     @property
+    def gave_up(self) -> bool:
+        """Whether its process has ended, and not by us."""
+        return self.process is not None and self.process.returncode not in (None, -signal.SIGKILL)
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        return " ".join((self.folder / f"{self.name}.log").read_text(errors="replace").split())[-300:]
+
+    @property
     def pid(self) -> int:
         assert self.process is not None, "it was not started"
         return self.process.pid

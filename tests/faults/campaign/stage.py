@@ -27,6 +27,7 @@ from tests.faults.checker import Freeze
 FINISHED = "SELECT count(*) FROM dag_run WHERE state IN ('success', 'failed')"
 SUCCEEDED = "SELECT count(*) FROM watched.instance WHERE new = 'success'"
 JOINED = "SELECT pid FROM scheduler"
+_MOST_GIVEN_UP = 20  # starts of schedulers that ended by themselves, because there was no database, say
 _STOP_SECONDS = 60.0  # that a scheduler may take to end in order
 
 # Log lines of the service that say what it noticed, and what we call it.
@@ -61,6 +62,10 @@ class Setting:
             "AIOSCHED__PARSING__PROCESSES": "1",
             "AIOSCHED__LOGS__FORMAT": "json",
         }
+
+
+class GaveUp(Exception):
+    """Schedulers end by themselves: the campaign is pointless."""
 
 
 class Stage:
@@ -145,11 +150,17 @@ class Stage:
                 await self.over.wait()
 
     async def watch(self) -> None:
-        """Compare rows in snapshots, and notice the end of the work."""
+        """Compare rows in snapshots, and notice the end of the work. A scheduler that gives up is started again."""
         while await self.postgres.value(FINISHED) < self.planned_runs:
             for (problem,) in await self.postgres.ask(WRONG_POOLS):
                 self.snapshots.append(problem)
             self.seen["snapshots"] += 1
+            for service in self.services:
+                if service.gave_up:
+                    self.seen["given up"] += 1
+                    if self.seen["given up"] > _MOST_GIVEN_UP:
+                        raise GaveUp(f"{service.name} gives up again and again: {service.last_words()}")
+                    await service.start()
             await asyncio.sleep(0.25)
         self.over.set()
 
@@ -234,7 +245,9 @@ async def perform(
             async with asyncio.timeout(deadline), asyncio.TaskGroup() as group:
                 group.create_task(stage.watch())
                 group.create_task(_inject(stage, inject))
-        except TimeoutError:
+        except* GaveUp as group_of_one:
+            stage.troubles += map(str, group_of_one.exceptions)
+        except* TimeoutError:
             done = await stage.postgres.value(FINISHED)
             stage.troubles.append(f"{done} of {stage.planned_runs} runs had ended after {deadline:.0f} s")
         else:

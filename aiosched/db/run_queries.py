@@ -1,0 +1,179 @@
+"""What pages show of runs and task instances beyond single rows: filtered lists, the grid, the calendar, statistics.
+
+Read only. Every list is keyed, so its cost does not depend on how much history there is; the grid and the bars read
+the task instances of the runs on the page by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final
+
+from aiosched.db.engine import Database
+from aiosched.db.queries import RUN_COLUMNS, RunRow, fetch, like
+from aiosched.db.schema import dag_run
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are meant; what is empty does not matter. `since` and `until` are about `run_after`."""
+
+    dag_id: str | None = None
+    states: Collection[str] = ()
+    run_types: Collection[str] = ()
+    search: str | None = None  # part of the run id
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+async def find_runs(db: Database, wanted: RunFilter, *, before: int | None = None, limit: int = 25) -> list[RunRow]:
+    """Runs, newest first, older than the one with the key `before`."""
+    query = RUN_COLUMNS.order_by(dag_run.c.id.desc()).limit(limit)
+    if wanted.dag_id is not None:
+        query = query.where(dag_run.c.dag_id == wanted.dag_id)
+    if wanted.states:
+        query = query.where(dag_run.c.state.in_(sorted(wanted.states)))
+    if wanted.run_types:
+        query = query.where(dag_run.c.run_type.in_(sorted(wanted.run_types)))
+    if wanted.search:
+        query = query.where(dag_run.c.run_id.like(like(f"*{wanted.search}*"), escape="\\"))
+    if wanted.since is not None:
+        query = query.where(dag_run.c.run_after >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(dag_run.c.run_after < wanted.until)
+    if before is not None:
+        query = query.where(dag_run.c.id < before)
+    return [RunRow(**row._mapping) for row in await fetch(db, query)]
+
+
+# ---- the grid ----
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How many instances of a task are in a state, in one run; None: no state yet."""
+
+    run: int
+    task_index: int
+    state: str | None
+    number: int
+
+
+# Index: the primary key, once for each run.
+CELLS: Final = """
+    SELECT run_id AS run, task_index, state, count(*)::int AS number
+      FROM task_instance WHERE run_id = ANY ($1::bigint[])
+     GROUP BY run_id, task_index, state
+"""
+
+
+async def read_cells(db: Database, runs: Collection[int]) -> list[Cell]:
+    """The states of all tasks in these runs, mapped instances counted."""
+    async with db.acquire() as conn:
+        return [Cell(*row) for row in await conn.fetch(CELLS, list(runs))]
+
+
+TASK_IDS: Final = """
+    SELECT id, ARRAY(SELECT task ->> 'task_id'
+                       FROM json_array_elements(spec -> 'tasks') WITH ORDINALITY AS each (task, position)
+                      ORDER BY position)
+      FROM dag_version WHERE id = ANY ($1::bigint[])
+"""
+
+
+async def read_task_ids(db: Database, versions: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """The task ids of DAG versions, by their keys."""
+    async with db.acquire() as conn:
+        return {row[0]: tuple(row[1]) for row in await conn.fetch(TASK_IDS, list(versions))}
+
+
+# ---- statistics ----
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One of the last runs of a DAG."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    run_after: datetime
+    seconds: float | None
+
+
+# Index: ix_dag_run_dag_id_id, once for each DAG.
+BARS: Final = """
+    SELECT r.dag_id, r.run_id, r.state, r.run_after,
+           extract(epoch FROM r.end_date - r.start_date)::float8 AS seconds
+      FROM unnest($1::text[]) AS d (dag_id)
+     CROSS JOIN LATERAL (
+           SELECT * FROM dag_run WHERE dag_run.dag_id = d.dag_id ORDER BY id DESC LIMIT $2
+     ) AS r
+     ORDER BY r.dag_id, r.id
+"""
+
+
+async def last_runs(db: Database, dag_ids: Collection[str], *, limit: int = 30) -> list[Bar]:
+    """The last runs of each of these DAGs, oldest first."""
+    async with db.acquire() as conn:
+        return [Bar(**dict(row)) for row in await conn.fetch(BARS, list(dag_ids), limit)]
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """How many runs of a day ended (or are) in a state."""
+
+    day: date
+    state: str
+    number: int
+
+
+# Index: ix_dag_run_dag_id_id; the runs of one DAG in a year.
+DAYS: Final = """
+    SELECT (coalesce(logical_date, run_after) AT TIME ZONE 'UTC')::date AS day, state, count(*)::int AS number
+      FROM dag_run
+     WHERE dag_id = $1 AND coalesce(logical_date, run_after) >= $2 AND coalesce(logical_date, run_after) < $3
+     GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
+async def read_days(db: Database, dag_id: str, since: datetime, until: datetime) -> list[Day]:
+    """The runs of a DAG by day (UTC) of their logical date, or of their run-after where there is none."""
+    async with db.acquire() as conn:
+        return [Day(*row) for row in await conn.fetch(DAYS, dag_id, since, until)]
+
+
+# ---- a run's tries ----
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One try of a task instance in time."""
+
+    task_index: int
+    map_index: int
+    try_number: int
+    state: str | None
+    scheduled_at: datetime | None
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+
+
+# Index: both primary keys.
+SEGMENTS: Final = """
+    SELECT task_index, map_index, try_number, state, NULL::timestamptz AS scheduled_at, queued_at, start_date, end_date
+      FROM task_try WHERE run_id = $1
+    UNION ALL
+    SELECT task_index, map_index, try_number, state, scheduled_at, queued_at, start_date, end_date
+      FROM task_instance WHERE run_id = $1 AND try_number > 0
+     ORDER BY task_index, map_index, try_number LIMIT $2
+"""
+
+
+async def read_segments(db: Database, run: int, *, limit: int) -> Sequence[Segment]:
+    """Every try of every instance of a run, in the order of the DAG."""
+    async with db.acquire() as conn:
+        return [Segment(*row) for row in await conn.fetch(SEGMENTS, run, limit)]

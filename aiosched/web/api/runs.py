@@ -1,0 +1,173 @@
+"""Runs: lists, one run, its task instances, and its tries in time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from pydantic import AwareDatetime, BaseModel
+
+from aiosched.core.states import RunState, RunType, TaskState
+from aiosched.db import queries, run_queries
+from aiosched.db.queries import RunRow
+from aiosched.web.access import Role, allow
+from aiosched.web.api.models import Instant, Name, Resource, RunRef
+from aiosched.web.gateway import TheGateway
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+
+router = APIRouter(tags=["Runs"])
+
+MOST_SEGMENTS: Final = 20_000
+
+
+class Run(Resource):
+    """A run. `key` is its number in the database, `reason` why it failed; `seconds` from start to end."""
+
+    key: int
+    dag_id: str
+    run_id: str
+    run_type: RunType
+    state: RunState
+    logical_date: Instant | None
+    data_interval_start: Instant | None
+    data_interval_end: Instant | None
+    run_after: Instant
+    queued_at: Instant | None
+    start_date: Instant | None
+    end_date: Instant | None
+    seconds: float | None
+    triggered_by: str
+    reason: str | None
+    note: str | None
+    conf: dict[str, Any]
+    version: int
+
+
+class RunDetails(Run):
+    """A run with how many of its task instances are in each state."""
+
+    tasks: dict[str, int]
+
+
+class TaskInstance(Resource):
+    """A task instance; `map_index` -1 for a task that is not mapped."""
+
+    task_id: str
+    map_index: int
+    state: TaskState
+    try_number: int
+    max_tries: int
+    operator: str
+    pool: str
+    scheduled_at: Instant | None
+    queued_at: Instant | None
+    start_date: Instant | None
+    end_date: Instant | None
+    next_at: Instant | None
+    seconds: float | None
+    reason: str | None
+    note: str | None
+    task_index: int
+
+
+class Segment(Resource):
+    """One try in time."""
+
+    try_number: int
+    state: str | None
+    scheduled_at: Instant | None
+    queued_at: Instant | None
+    start_date: Instant | None
+    end_date: Instant | None
+
+
+class Bar(BaseModel):
+    """A task instance with its tries, oldest first."""
+
+    task_id: str
+    map_index: int
+    tries: list[Segment]
+
+
+class Gantt(BaseModel):
+    """A run in time. `complete` is false where it has more tries than are shown."""
+
+    items: list[Bar]
+    complete: bool
+
+
+@router.get("/runs")
+@allow(Role.VIEWER)
+async def list_runs(
+    gateway: TheGateway,
+    dag_id: Annotated[str | None, Query(max_length=250)] = None,
+    state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
+    run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,
+    search: Annotated[
+        str | None, Query(max_length=250, pattern=r"^[^\x00]*$", description="part of the run id")
+    ] = None,
+    since: Annotated[AwareDatetime | None, Query(description="run_after not before")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="run_after before")] = None,
+    limit: Limit = 25,
+    cursor: Cursor = None,
+) -> Page[Run]:
+    """Runs, newest first."""
+    wanted = run_queries.RunFilter(
+        dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())), search, since, until
+    )
+    before = decode_cursor(cursor, tuple[int])
+    rows = await run_queries.find_runs(gateway.db, wanted, before=before[0] if before else None, limit=limit + 1)
+    more = encode_cursor(rows[limit - 1].key) if len(rows) > limit else None
+    return Page(items=[Run.model_validate(row) for row in rows[:limit]], next_cursor=more)
+
+
+@router.get("/dags/{dag_id}/runs/{run}")
+@allow(Role.VIEWER)
+async def get_run(gateway: TheGateway, dag_id: Name, run: RunRef) -> RunDetails:
+    """One run."""
+    row = await queries.find_run(gateway.db, dag_id, run)
+    return await details_of(gateway, row)
+
+
+async def details_of(gateway: TheGateway, row: RunRow) -> RunDetails:
+    """A run with the counts of its task instances."""
+    tasks = await queries.count_tasks(gateway.db, row)
+    return RunDetails.model_validate({**Run.model_validate(row).model_dump(), "tasks": tasks})
+
+
+@router.get("/dags/{dag_id}/runs/{run}/tasks")
+@allow(Role.VIEWER)
+async def list_tasks(
+    gateway: TheGateway,
+    dag_id: Name,
+    run: RunRef,
+    task_id: Annotated[str | None, Query(max_length=250)] = None,
+    state: Annotated[list[TaskState] | None, Query(max_length=20)] = None,
+    limit: Limit = 200,
+    cursor: Cursor = None,
+) -> Page[TaskInstance]:
+    """The task instances of a run, in the order of the DAG."""
+    row = await queries.find_run(gateway.db, dag_id, run)
+    after = decode_cursor(cursor, tuple[int, int])
+    rows = await queries.list_run_tasks(
+        gateway.db, row, task_id=task_id, states=state or (), after=after, limit=limit + 1
+    )
+    last = rows[limit - 1] if len(rows) > limit else None
+    more = None if last is None else encode_cursor(last.task_index, last.map_index)
+    return Page(items=[TaskInstance.model_validate(row) for row in rows[:limit]], next_cursor=more)
+
+
+@router.get("/dags/{dag_id}/runs/{run}/gantt")
+@allow(Role.VIEWER)
+async def gantt(gateway: TheGateway, dag_id: Name, run: RunRef) -> Gantt:
+    """Every try of every task instance, for a picture of the run in time."""
+    row = await queries.find_run(gateway.db, dag_id, run)
+    segments = await run_queries.read_segments(gateway.db, row.key, limit=MOST_SEGMENTS + 1)
+    task_ids = (await run_queries.read_task_ids(gateway.db, [row.version_key]))[row.version_key]
+    bars: dict[tuple[int, int], Bar] = {}
+    for segment in segments[:MOST_SEGMENTS]:
+        key = (segment.task_index, segment.map_index)
+        if key not in bars:
+            bars[key] = Bar(task_id=task_ids[segment.task_index], map_index=segment.map_index, tries=[])
+        bars[key].tries.append(Segment.model_validate(segment))
+    return Gantt(items=list(bars.values()), complete=len(segments) <= MOST_SEGMENTS)

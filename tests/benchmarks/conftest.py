@@ -1,0 +1,34 @@
+"""Benchmarks of a tiny size happen in databases of the session's server, which is not durable."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from benchmarks import fleet, footprint, idle, materialise, parsing, run, sustained, takeover
+from benchmarks.stage import Stage, temporary_folders
+from tests.conftest import TEMPLATE, Server
+
+STAGED = (fleet, footprint, idle, materialise, parsing, run, sustained, takeover)
+
+
+@pytest.fixture
+def on_test_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every `stage()` is a fresh database of the session's server: no server of its own has to start."""
+
+    @asynccontextmanager
+    async def stage() -> AsyncIterator[Stage]:
+        dsn = await server.create(TEMPLATE)
+        with temporary_folders() as folders:
+            conn = await asyncpg.connect(dsn)
+            try:
+                yield Stage(folders, dsn, conn)
+            finally:
+                await conn.close()
+        await server.drop(dsn)
+
+    for module in STAGED:
+        monkeypatch.setattr(module, "stage", stage)

@@ -1,0 +1,136 @@
+"""Each scenario in a tiny size: it measures what it says, its checks pass, and its figures have the design's budgets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import catalogue
+from benchmarks.airflow_table import lag_table, throughput_table
+from benchmarks.figures import Figure, Finding
+from benchmarks.fleet import fleet
+from benchmarks.footprint import memory, ready
+from benchmarks.history import history
+from benchmarks.idle import idle
+from benchmarks.materialise import materialise
+from benchmarks.parsing import parse
+from benchmarks.report import figures_of
+from benchmarks.run import run
+from benchmarks.shapes import SHAPES, Shape
+from benchmarks.sustained import sustained
+from benchmarks.takeover import takeover
+from tests.benchmarks.test_benchmark_report import RESULT
+
+pytestmark = pytest.mark.usefixtures("on_test_server")
+
+
+def figure(finding: Finding, what: str) -> Figure:
+    """The figure of this name, of a finding whose checks passed."""
+    assert list(finding.problems) == []
+    return next(found for found in finding.figures if found.what == what)
+
+
+async def test_a_history_is_compared_with_an_empty_database_and_never_scanned() -> None:
+    tiny = (Shape("chain-5", 1, 5, ((0, 1), (1, 2), (2, 3), (3, 4))),)
+
+    finding = await history(20_000, rounds=1, shapes=tiny, lead=1.0)
+
+    assert figure(finding, "chain-5: lag p50, full to empty").most == 1.1
+    assert figure(finding, "chain-5: throughput, full to empty").least == 0.9
+    assert figure(finding, "chain-5: statements").value < 2
+
+
+async def test_an_idle_service_is_measured_and_nothing_runs() -> None:
+    finding = await idle(3, 0.5, settle=0.0)
+
+    assert figure(finding, "processor time").most == 2.0
+    assert figure(finding, "statements").most == 5.0
+
+
+async def test_a_backfill_of_many_instances_is_materialised() -> None:
+    finding = await materialise(3000, 60.0)
+
+    assert finding.about.startswith("3,000 task instances in 3 runs")
+    assert figure(finding, "time for a million").most == 20.0
+    assert figure(finding, "memory grew by").verdict == "reached"
+
+
+async def test_files_are_parsed_cold_and_looked_at_again() -> None:
+    finding = await parse(2, 60.0)
+
+    assert figure(finding, "cold, for 1,000 files").most == 30.0
+    assert figure(finding, "unchanged re-scan, slowest").verdict == "reached"
+
+
+async def test_arrivals_at_a_fixed_rate_are_all_served() -> None:
+    finding = await sustained(20, 2, lead=1.0)
+
+    assert figure(finding, "20/s: lag p50").value > 0
+    assert figure(finding, "20/s: heap-only updates").value == 100
+
+
+async def test_a_narrow_pool_is_full_and_never_overfull() -> None:
+    result = await run(SHAPES["pool-5"].resized(1), executor="inline", kind="async", lead=1.0)
+
+    assert list(result.problems) == []
+    assert figures_of(result)[0] == Figure("tasks at one instant", 5, "", most=5)
+
+
+async def test_a_herd_of_cron_runs_is_created_at_its_instant() -> None:
+    result = await run(SHAPES["herd-20000"].resized(150), executor="inline", kind="async", lead=1.0)
+
+    assert list(result.problems) == []
+    assert result.tasks == 150
+    assert figures_of(result)[0].what == "all runs created within"
+
+
+async def test_the_death_of_a_scheduler_is_measured_until_all_of_its_dags_move_again() -> None:
+    """Processes of `serve` that start and die: that takes some seconds."""
+    finding = await takeover(1, 100.0, dags=3)
+
+    p99 = figure(finding, "all DAGs move again, p99")
+    assert p99.most == 2.0
+    assert p99.value > 0
+
+
+async def test_a_fleet_of_processes_shares_out_a_shape() -> None:
+    """Processes of `serve` that start and stop: that takes some seconds."""
+    finding = await fleet(Shape("parallel-6x2", 6, 2, ()), 2, 60.0, lead=8.0)
+
+    assert figure(finding, "DAGs of the busiest scheduler").value <= 100
+    assert figure(finding, "throughput").value > 0
+
+
+async def test_the_memory_of_serve_is_read_idle_and_under_load() -> None:
+    """A process of `serve` with its workers: that takes some seconds."""
+    finding = await memory(2, 60.0, lead=9.0, settle=0.0)
+
+    idle_bytes = figure(finding, "idle, all processes of serve")
+    assert (idle_bytes.most, figure(finding, "under load, all processes of serve").most) == (150, 300)
+    assert figure(finding, "idle, the scheduler's process").value < idle_bytes.value
+
+
+async def test_the_second_start_of_serve_is_measured() -> None:
+    """Two starts of `serve` with a database of its own: that takes some seconds."""
+    finding = await ready(1, 60.0)
+
+    assert figure(finding, "second start, from the command to ready").most == 2.0
+    assert figure(finding, "of that, as `serve` counts it").value > 0
+
+
+def test_everything_that_is_run_by_all_exists() -> None:
+    names = {arguments[0] for arguments in catalogue.EVERYTHING}
+
+    assert names <= {*SHAPES, *catalogue.SCENARIOS}
+    assert set(catalogue.SCENARIOS) <= names
+
+
+def test_airflows_figures_stand_beside_ours() -> None:
+    finding = Finding("schedulers-1", "", "", [Figure("throughput", 60_000.0, "tasks a minute")])
+
+    lags = lag_table([replace(RESULT, shape=shape) for shape in ("linear-100x10", "linear-10x100", "tree-100x10")])
+    throughput = throughput_table([finding] * 3, 5000)
+
+    assert "| linear-100x10 | 200 s | 11.6 s | 0.4 s | 2.0 ms | 0.50 s |" in lags
+    assert "| 2 | 541 | 60,000 |" in throughput

@@ -1,0 +1,75 @@
+"""What may not get worse unnoticed: the figures that do not depend on the machine.
+
+A limit is what was measured when it was written, and little more. Raise one only with a reason; the budgets of
+the design are in the benchmarks. Imports and modules of `--help` have their test in tests/cli/test_root.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from aiosched.clock import FakeClock
+from benchmarks.history import history_of
+from benchmarks.report import Result
+from benchmarks.run import run
+from benchmarks.shapes import Shape, linear
+from tests.scheduler.harness import dag, running, task
+
+PARALLEL = Shape("parallel-100x10", 100, 10, ())
+
+
+@pytest.mark.usefixtures("on_test_server")
+async def test_a_task_at_load_costs_less_than_a_tenth_of_a_statement_and_only_heap_only_updates() -> None:
+    result = await run(PARALLEL, executor="inline", kind="async", lead=1.0)
+
+    assert unexpected(result) == []
+    assert result.statements_per_task <= 0.1
+    assert result.wal_bytes_per_task <= 760
+    assert result.hot_share >= 0.995
+
+
+@pytest.mark.usefixtures("on_test_server")
+async def test_a_task_in_a_chain_costs_one_statement() -> None:
+    result = await run(Shape("chain-100", 1, 100, linear(100)), executor="inline", kind="async", lead=1.0)
+
+    assert unexpected(result) == []
+    assert result.statements_per_task <= 1.4
+    assert result.wal_bytes_per_task <= 1000
+
+
+@pytest.mark.usefixtures("on_test_server")
+async def test_no_large_table_is_scanned_while_runs_come_and_go() -> None:
+    shape = replace(PARALLEL, dags=20)
+
+    result = await run(shape, executor="inline", kind="async", lead=1.0, seed=history_of(50_000))
+
+    assert unexpected(result) == []
+    assert {table: count for table, count in result.scans.items() if count} == {}
+
+
+async def test_a_look_for_lost_news_costs_the_same_few_statements_however_many_dags_there_are(
+    dsn: str, clock: FakeClock
+) -> None:
+    async def cost(number: int) -> int:
+        """The statements of five safety polls with so many DAGs, none of them due."""
+        specs = [dag(f"d{i}", task("t"), schedule=timedelta(days=1), start_date=clock.now()) for i in range(number)]
+        async with running(dsn, clock, *specs, count_statements=True) as it:
+            statements = it.scheduler.db.statements
+            assert statements is not None
+            before = statements.total
+            for _ in range(5):
+                await it.advance(11)
+            return statements.total - before
+
+    few, many = await cost(2), await cost(100)
+
+    assert few / 5 <= 12
+    assert many <= few + 10  # the lease's thread looks once a second of real time
+
+
+def unexpected(result: Result) -> list[str]:
+    """Problems apart from a slow machine's, which reads DAGs late."""
+    return [problem for problem in result.problems if "--lead" not in problem]
