@@ -86,7 +86,8 @@ def from_json(text: str) -> Finding:
     """The finding that `as_json` wrote."""
     document: dict[str, Any] = json.loads(text)
     figures = [_figure(found) for found in document.pop("figures")]
-    return Finding(figures=figures, **document)
+    problems, notes = tuple(document.pop("problems")), tuple(document.pop("notes"))
+    return Finding(figures=figures, problems=problems, notes=notes, **document)
 
 
 MARKDOWN_HEAD = "| benchmark | what | figure | budget | verdict |\n| --- | --- | ---: | ---: | --- |"

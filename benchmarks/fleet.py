@@ -30,14 +30,13 @@ async def fleet(
     """Run `shape` once by so many schedulers; all of its DAGs are due at one instant."""
     async with stage() as at:
         await make_pool(at.conn, shape)
-        seconds = 12.0 + 4.0 * schedulers + shape.dags / 40 if lead is None else lead
-        start = write_dags(at, shape, kind=kind, lead=seconds)
         serving: list[Serve] = []
         try:
             for number in range(schedulers):
                 serve = await start_serve(at.folders, dsn=at.dsn, name=f"s{number}", executor=executor)
                 serving.append(serve)
             await asyncio.gather(*(serve.wait_ready() for serve in serving))
+            start = write_dags(at, shape, kind=kind, lead=8.0 + shape.dags / 40 if lead is None else lead)
             problems = await unread(at.conn, shape, start)
             owners = await _owners(at, shape)
             pids = [serve.pid for serve in serving]

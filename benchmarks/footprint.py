@@ -24,10 +24,10 @@ async def memory(size: int, timeout: float, *, lead: float | None = None, settle
     while they run. Pages that several of its processes share count once; PostgreSQL's do not count."""
     shape = Shape("memory", size, _TASKS, ())
     async with stage() as at:
-        start = write_dags(at, shape, kind="sync", lead=20.0 + size / 20 if lead is None else lead)
         serve = await start_serve(at.folders, dsn=at.dsn, executor="local")
         try:
             await serve.wait_ready()
+            start = write_dags(at, shape, kind="sync", lead=15.0 + size / 20 if lead is None else lead)
             problems = await unread(at.conn, shape, start)
             await asyncio.sleep(settle)
             idle, idle_own = _memory(serve.pid)

@@ -22,7 +22,7 @@ from benchmarks.report import Result
 from benchmarks.run import Seed, run
 from benchmarks.shapes import SHAPES, Shape
 
-INSTANCES_OF_A_RUN: Final = 100
+INSTANCES_OF_A_RUN: Final = 10
 _LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
 
 _RUNS: Final = """
@@ -44,7 +44,7 @@ _INSTANCES: Final = """
 
 
 def history_of(instances: int) -> Seed:
-    """What fills a database with so many finished task instances of a shape's DAGs, in runs of a hundred."""
+    """What fills a database with so many finished task instances of a shape's DAGs, in runs of ten."""
 
     async def seed(conn: asyncpg.Connection, shape: Shape) -> None:
         now = SystemClock().now()

@@ -200,8 +200,13 @@ def fenced_out(incarnation: int) -> FencedOut:
     )
 
 
-# An unexpanded mapped task becomes the first of its instances. Guard: it was not expanded. Index: primary key.
+# An unexpanded mapped task becomes the first of its instances, with its note. Guard: it was not expanded. Index:
+# primary keys.
 EXPAND: Final = """
+    WITH noted AS (
+        UPDATE task_note AS n SET map_index = 0 FROM unnest($1::bigint[], $2::int[]) AS e (run_id, task_index)
+         WHERE n.run_id = e.run_id AND n.task_index = e.task_index AND n.map_index = -1
+    )
     UPDATE task_instance AS ti SET map_index = 0 FROM unnest($1::bigint[], $2::int[]) AS e (run_id, task_index)
      WHERE ti.run_id = e.run_id AND ti.task_index = e.task_index AND ti.map_index = -1
 """

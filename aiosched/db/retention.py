@@ -19,7 +19,7 @@ from aiosched.db.engine import Connection, Database
 RUNS_PER_BATCH: Final = 50
 _ROWS_PER_BATCH: Final = 5_000
 _RUNS_PER_PAGE: Final = 1_000
-_VERSIONS_PER_BATCH: Final = 100
+_VERSIONS_PER_BATCH: Final = 20  # each looks through all runs once more, for its foreign key
 
 Progress = Callable[["Removed"], None]
 OfRuns = Callable[[Sequence["RunName"]], Awaitable[int]]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -24,33 +24,46 @@ PATIENCE: Final = 2.0  # seconds
 _decode: Final = msgspec.json.Decoder(dict[str, tuple[bool, int, float, int, int, int]]).decode
 
 
+class _Left(NamedTuple):
+    """Slots that a rival found open for its demand in each of our passes."""
+
+    serial: int
+    since: float
+    seen: float  # in the last one
+
+    def goes_on(self, serial: int, now: float) -> bool:
+        return self.serial == serial and now <= self.seen + PATIENCE
+
+
 @dataclass(slots=True)
 class Courtesy:
     """See the module docstring. All seconds are of the session's clock, those in rows of the database's."""
 
     incarnation: int
     told: dict[str, Demand] = field(default_factory=dict)  # by pool: our demands as the rows have them
-    _left: dict[tuple[str, int], tuple[int, float]] = field(default_factory=dict)  # pool, to whom: serial, since when
+    _left: dict[tuple[str, int], _Left] = field(default_factory=dict)  # by pool and to whom
+    _ignored: dict[tuple[str, int], int] = field(default_factory=dict)  # whose demand, by its serial
     _serials: Iterator[int] = field(default_factory=count)  # a demand that says the same may be another one
 
     def rivals(self, name: str, row: PoolRow, now: float) -> list[Rival]:
         """The others that wait for slots of the pool, the first first."""
         found = []
         for number, (overdue, weight, since, need, slots, serial) in _decode(row.demands).items():
-            if (incarnation := int(number)) == self.incarnation or self._is_ignored(name, incarnation, serial, now):
+            if (incarnation := int(number)) == self.incarnation or self._is_ignored((name, incarnation), serial, now):
                 continue
             demand = Demand(Place(overdue, weight, now - (row.read_at - since)), need, slots)
             found.append(Rival(incarnation, demand, serial))
         return sorted(found, key=lambda rival: rival.demand.place.order)
 
-    def _is_ignored(self, name: str, incarnation: int, serial: int, now: float) -> bool:
-        left = self._left.get((name, incarnation))
-        if left is None:
+    def _is_ignored(self, offer: tuple[str, int], serial: int, now: float) -> bool:
+        """Whether a rival was left slots for this demand, pass after pass, and does nothing about it."""
+        if self._ignored.get(offer) == serial:
+            return True
+        left = self._left.get(offer)
+        if left is None or not left.goes_on(serial, now) or now < left.since + PATIENCE:
             return False
-        if left[0] != serial:
-            del self._left[name, incarnation]
-            return False
-        return now >= left[1] + PATIENCE
+        self._ignored[offer] = serial
+        return True
 
     def changes(
         self, demands: Mapping[str, Demand], rows: Mapping[str, PoolRow], now: float, *, served: Collection[str]
@@ -72,13 +85,19 @@ class Courtesy:
         return changed
 
     def winners(self, pools: Mapping[str, PoolRoom], rivals: Mapping[str, Collection[Rival]], now: float) -> set[int]:
-        """Those to be told that slots were left to them, once for each demand."""
+        """Those to be told that slots were left to them: once, while they are left."""
         told: set[int] = set()
+        left = {offer: before for offer, before in self._left.items() if offer[0] not in pools}
         for name, pool in pools.items():
             pool.make_way(None)
             for incarnation in pool.winners:
-                if (name, incarnation) not in self._left:
-                    serial = next(rival.serial for rival in rivals[name] if rival.incarnation == incarnation)
-                    self._left[name, incarnation] = (serial, now)
+                offer = name, incarnation
+                serial = next(rival.serial for rival in rivals[name] if rival.incarnation == incarnation)
+                before = self._left.get(offer)
+                if before is not None and before.goes_on(serial, now):
+                    left[offer] = before._replace(seen=now)
+                else:
+                    left[offer] = _Left(serial, now, now)
                     told.add(incarnation)
+        self._left = left
         return told

@@ -181,7 +181,8 @@ def test_standard_sensors_begin_in_their_trigger_on_demand() -> None:
     found = begun(dag)
 
     moment, file = found["moment"], found["file"]
-    assert moment is not None and file is not None
+    assert moment is not None
+    assert file is not None
     assert moment.classpath == f"{DateTimeTrigger.__module__}.DateTimeTrigger"
     assert (load(moment.kwargs), moment.next_method, moment.timeout) == ({"moment": NOON}, "execute_complete", 90.0)
     assert load(file.kwargs) == {"filepath": "/tmp/x", "recursive": True, "poke_interval": 2.0}

@@ -134,9 +134,7 @@ async def test_an_event_may_end_the_task(
     assert (report.ends, report.outcome, report.reason, report.xcoms) == (True, outcome, reason, xcoms)
 
 
-async def test_an_end_whose_values_cannot_be_stored_is_a_failure_of_the_trigger(
-    start: Start, reports: Reports
-) -> None:
+async def test_an_end_whose_values_cannot_be_stored_is_a_failure_of_the_trigger(start: Start, reports: Reports) -> None:
     executor, one = await start(), trigger_attempt(HERE + "EndsTask", '{"how": "success", "xcoms": {"": 1}}')
 
     executor.submit([one])

@@ -117,6 +117,13 @@ def until_a_minute_has_passed(executor: MortalExecutor, attempt: Attempt) -> Non
         executor.succeed(attempt)
 
 
+def first_run_only(executor: MortalExecutor, attempt: Attempt) -> None:
+    if attempt.run.logical_date == NEW_YEAR - HOUR:
+        executor.succeed(attempt)
+    else:
+        executor.reschedule(attempt, NEW_YEAR + DAY)
+
+
 # -- what people do ---------------------------------------------------------------------------
 
 
@@ -180,6 +187,19 @@ async def no_callback_waits(it: World) -> None:
 async def miss_a_deadline(it: World) -> None:
     await it.ask("trigger", "d", run_id="late")
     await it.runs_are(d="success")
+    await no_callback_waits(it)
+
+
+async def miss_an_sla(it: World) -> None:
+    await it.runs_are(d="success")
+    await it.tick(3600)
+    await it.runs_are(d="success running")
+    await it.tick(600)  # an hour and ten minutes have passed
+
+    async def recorded() -> bool:
+        return bool(await it.fetch("SELECT 1 FROM sla_miss"))
+
+    await it.until(recorded)
     await no_callback_waits(it)
 
 
@@ -318,6 +338,21 @@ SCENARIOS: dict[str, Scenario] = {
         (dag("d", task("slow"), deadlines=(DeadlineSpec(reference="queued_at", interval=20.0),)),),
         miss_a_deadline,
         until_a_minute_has_passed,
+    ),
+    "an SLA is missed": Scenario(
+        (
+            dag(
+                "d",
+                task("a", sla=600.0),
+                tells_missed_slas=True,
+                schedule=HOUR,
+                start_date=NEW_YEAR - HOUR,
+                catchup=True,
+                max_active_runs=1,
+            ),
+        ),
+        miss_an_sla,
+        first_run_only,
     ),
     "a DAG is paused while runs start": Scenario(
         (chain("d", 1, schedule=HOUR, start_date=NEW_YEAR, catchup=True),), pause_at_once, succeed

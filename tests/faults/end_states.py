@@ -37,6 +37,7 @@ _SUMMARY = {
     "deferrals": "SELECT * FROM deferred_trigger",
     "callbacks left": "SELECT kind FROM callback_outbox ORDER BY 1",
     "deadlines": "SELECT r.run_id, d.missed FROM deadline AS d JOIN dag_run AS r ON r.id = d.run_id ORDER BY 1",
+    "missed SLAs": "SELECT dag_id, task_id, logical_date, callback_id IS NOT NULL FROM sla_miss ORDER BY 1, 2, 3",
     "paused": "SELECT dag_id, is_paused FROM dag ORDER BY 1",
 }
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.spec import LiteralLength, MappingSpec
+from aiosched.core.messages import Outcome, XComValue
+from aiosched.core.spec import LiteralLength, MappingSpec, TaskOutput
 from aiosched.db.queries import find_run, list_run_tasks
 from aiosched.errors import NotFound, Refused
 from tests.scheduler.harness import Running, dag, running, task
@@ -102,6 +103,19 @@ async def test_of_a_mapped_task_one_instance_is_chosen(dsn: str, clock: FakeCloc
         with pytest.raises(Refused, match="choose one of its 3 instances with --map-index"):
             await it.scheduler.set_note("d", "r", "all", task_id="a")
         assert await notes(it) == {"": None, "a[2]": "the last"}
+
+
+async def test_a_note_on_a_mapped_task_goes_to_its_first_instance(dsn: str, clock: FakeClock) -> None:
+    spec = dag("d", task("list"), task("a", after="list", mapping=MappingSpec(inputs=(TaskOutput("list"),))))
+    async with running(dsn, clock, spec) as it:
+        await it.trigger("d", "r")
+        await it.scheduler.set_note("d", "r", "of all", task_id="a")
+        it.executor.report(
+            await it.attempt("list"), Outcome.SUCCESS, xcoms=(XComValue("return_value", "[1, 2]"),), map_length=2
+        )
+        await it.settled()
+
+        assert await notes(it) == {"": None, "a[0]": "of all"}
 
 
 async def test_a_deleted_dag_takes_its_notes_along(dsn: str, clock: FakeClock) -> None:

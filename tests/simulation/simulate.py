@@ -249,7 +249,8 @@ class Simulation:
         waiting = any(command["state"] == "waiting" for command in tables["command"].values())
         calling = any(row["given_up_at"] is None for row in tables["callback_outbox"].values())
         alive = {m.incarnation for m in self.machines if m.state == "up" and not m.life.done()}
-        same = tables["scheduler"].keys() == alive
+        owners = {row["incarnation"] for row in tables["partition_lease"].values()}
+        same = tables["scheduler"].keys() == alive and owners <= alive
         return created == self.plan.intervals and not waiting and not calling and same
 
     def finish(self) -> History:

@@ -34,7 +34,10 @@ class DateTimeTrigger(BaseTrigger):
 
 
 class TimeDeltaTrigger(DateTimeTrigger):
-    """Fires `delta` from now, counted from when the task defers; the event is that moment."""
+    """Fires `delta` from now, counted from when the task defers; the event is that moment.
+
+    In `start_trigger_args` it counts from when the trigger begins, so anew after a restart.
+    """
 
     def __init__(self, delta: timedelta) -> None:
         super().__init__(self.clock.now() + delta)

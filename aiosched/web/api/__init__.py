@@ -6,7 +6,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from aiosched.web.api import dags, document, login, runs, stream, users
+from aiosched.web.api import dags, document, login, runs, stream, users, versions, views
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     dags.router,
@@ -15,4 +15,6 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     runs.router,
     stream.router,
     users.router,
+    versions.router,
+    views.router,
 )

@@ -1,0 +1,138 @@
+"""Versions of a DAG: what it consisted of, its source, and what changed between two of them."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Path
+from pydantic import BaseModel
+
+from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.db import version_queries
+from aiosched.db.version_queries import VersionText, get_version
+from aiosched.web.access import Role, allow
+from aiosched.web.api.models import Instant, Name, Resource
+from aiosched.web.gateway import TheGateway
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+
+router = APIRouter(tags=["DAGs"])
+
+Number = Annotated[int, Path(ge=1, lt=2**31)]
+
+
+class Version(Resource):
+    """A version in a list."""
+
+    number: int
+    created_at: Instant
+    content_hash: str
+    file: str | None
+
+
+class VersionDetails(Version):
+    """A version with its source (null for DAGs of an application) and the serialized DAG."""
+
+    source: str | None
+    spec: dict[str, Any]
+
+
+class Difference(BaseModel):
+    """What changed from one version to another, as unified diffs; empty where nothing did."""
+
+    source: str
+    spec: str
+
+
+class Task(BaseModel):
+    """A task of a DAG, with its direct neighbours."""
+
+    task_id: str
+    task_index: int
+    operator: str
+    group_id: str | None
+    upstream: list[str]
+    downstream: list[str]
+    trigger_rule: str
+    retries: int
+    pool: str
+    pool_slots: int
+    priority_weight: int
+    executor: str | None
+    is_mapped: bool
+    is_setup: bool
+    is_teardown: bool
+    depends_on_past: bool
+    owner: str
+    doc: str | None
+
+
+class Tasks(BaseModel):
+    """All tasks of a DAG, in its order."""
+
+    items: list[Task]
+
+
+@router.get("/dags/{dag_id}/versions")
+@allow(Role.VIEWER)
+async def list_versions(gateway: TheGateway, dag_id: Name, limit: Limit = 50, cursor: Cursor = None) -> Page[Version]:
+    """Versions, newest first."""
+    before = decode_cursor(cursor, tuple[int])
+    rows = await version_queries.list_versions(
+        gateway.db, dag_id, before=before[0] if before else None, limit=limit + 1
+    )
+    more = encode_cursor(rows[limit - 1].number) if len(rows) > limit else None
+    return Page(items=[Version.model_validate(row) for row in rows[:limit]], next_cursor=more)
+
+
+@router.get("/dags/{dag_id}/versions/{number}")
+@allow(Role.VIEWER)
+async def one_version(gateway: TheGateway, dag_id: Name, number: Number) -> VersionDetails:
+    """One version with its source and its serialized DAG."""
+    found = await get_version(gateway.db, dag_id, number)
+    facts = Version.model_validate(found).model_dump()
+    return VersionDetails.model_validate({**facts, "source": found.source, "spec": msgspec.to_builtins(found.spec)})
+
+
+@router.get("/dags/{dag_id}/versions/{number}/diff/{other}")
+@allow(Role.VIEWER)
+async def difference(gateway: TheGateway, dag_id: Name, number: Number, other: Number) -> Difference:
+    """What changed from `number` to `other`."""
+    one, two = await get_version(gateway.db, dag_id, number), await get_version(gateway.db, dag_id, other)
+    names = (f"version {number}", f"version {other}")
+    return Difference(
+        source=_diff(one.source or "", two.source or "", names), spec=_diff(_pretty(one), _pretty(two), names)
+    )
+
+
+@router.get("/dags/{dag_id}/tasks")
+@allow(Role.VIEWER)
+async def list_tasks(gateway: TheGateway, dag_id: Name) -> Tasks:
+    """The tasks of the newest version."""
+    return Tasks(items=tasks_of((await get_version(gateway.db, dag_id)).spec))
+
+
+def tasks_of(spec: DagSpec) -> list[Task]:
+    """The tasks of a version as the API shows them."""
+    downstream: dict[str, list[str]] = {task.task_id: [] for task in spec.tasks}
+    for task in spec.tasks:
+        for up in task.upstream:
+            downstream[up].append(task.task_id)
+    return [_task(index, task, downstream[task.task_id]) for index, task in enumerate(spec.tasks)]
+
+
+def _task(index: int, task: TaskSpec, downstream: list[str]) -> Task:
+    same = {name: getattr(task, name) for name in Task.model_fields if hasattr(task, name)}
+    return Task.model_validate(
+        {**same, "task_index": index, "downstream": downstream, "is_mapped": task.mapping is not None}
+    )
+
+
+def _pretty(version: VersionText) -> str:
+    return msgspec.json.format(msgspec.json.encode(version.spec, order="sorted"), indent=2).decode()
+
+
+def _diff(one: str, two: str, names: tuple[str, str]) -> str:
+    lines = difflib.unified_diff(one.splitlines(), two.splitlines(), *names, lineterm="")
+    return "\n".join(lines)
