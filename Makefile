@@ -6,7 +6,7 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench ci
+.PHONY: help setup test lint bench faults ci
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ lint: ## ruff, mypy --strict, import contracts
 
 bench: ## run one benchmark (SHAPE=chain-200; A= adds options: A='--executor local')
 	python -m benchmarks $(SHAPE) $(A)
+
+faults: ## fault campaigns in their long form, hours (C=kills: one of them; KILLS=1000; A= adds options: A='--rounds 5')
+	python -m tests.faults.campaign $(if $(KILLS),kills --faults $(KILLS),$(or $(C),all)) --long --out faults.jsonl $(A)
 
 ci: ## what CI runs: a fresh environment, lint, all tests
 	.ci/run

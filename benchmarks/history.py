@@ -1,6 +1,6 @@
 """What a big history costs: the same shapes on an empty database and on one with many finished task instances, in turn.
 
-The history belongs to the very DAGs that then run, so that whatever looks back in a DAG's runs sees it.
+The history belongs to the very DAGs that then run, so that whatever looks back in a DAG's runs sees it, and to others.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from benchmarks.run import Seed, run
 from benchmarks.shapes import SHAPES, Shape
 
 INSTANCES_OF_A_RUN: Final = 10
+_OTHERS: Final = 100  # DAGs that only have a history
 _LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
 
 _RUNS: Final = """
@@ -44,20 +45,16 @@ _INSTANCES: Final = """
 
 
 def history_of(instances: int) -> Seed:
-    """What fills a database with so many finished task instances of a shape's DAGs, in runs of ten."""
+    """What fills a database with so many finished task instances of a shape's DAGs and others, in runs of ten."""
 
     async def seed(conn: asyncpg.Connection, shape: Shape) -> None:
-        now = SystemClock().now()
-        once = parse_schedule("@once")
-        specs = [
-            DagSpec(
-                dag_id=dag_id, timetable=once, start_date=_LONG_AGO, tasks=(TaskSpec(task_id="old", operator="Old"),)
-            )
-            for dag_id in shape.dag_ids()
-        ]
+        now, never = SystemClock().now(), parse_schedule(None)
+        dag_ids = [*shape.dag_ids(), *(f"other.{number:03d}" for number in range(_OTHERS))]
+        tasks = (TaskSpec(task_id="old", operator="Old"),)
+        specs = [DagSpec(dag_id=dag_id, timetable=never, start_date=_LONG_AGO, tasks=tasks) for dag_id in dag_ids]
         async with conn.transaction():
             await register_specs(conn, specs, now=now, paused_at_creation=False)
-            await conn.execute(_RUNS, shape.dag_ids(), instances // INSTANCES_OF_A_RUN, _LONG_AGO)
+            await conn.execute(_RUNS, dag_ids, instances // INSTANCES_OF_A_RUN, _LONG_AGO)
             await conn.execute(_INSTANCES, INSTANCES_OF_A_RUN)
         await conn.execute("VACUUM (ANALYZE) dag_run, task_instance")
         await conn.execute("CHECKPOINT")

@@ -10,6 +10,7 @@ import typer
 from aiosched.cli.options import Dsn, Output
 from aiosched.cli.output import Columns, show_list, talk
 from aiosched.cli.session import with_database
+from aiosched.core.ids import PARTITIONS
 
 if TYPE_CHECKING:
     from aiosched.db.status import SchedulerRow
@@ -35,7 +36,7 @@ _COLUMNS: Final[Columns[SchedulerRow]] = {
 
 @app.command("list")
 def list_(dsn: Dsn = None, output: Output = None) -> None:
-    """List schedulers: alive, age of the lease, partitions, slots."""
+    """List schedulers: alive, age of the lease, partitions, slots. Shares of partitions differ by at most one."""
     from aiosched.db.status import list_schedulers
 
     rows = with_database(dsn, list_schedulers)
@@ -52,11 +53,17 @@ def check(
     from aiosched.db.status import list_schedulers
 
     host = socket.gethostname()
-    rows = [row for row in with_database(dsn, list_schedulers) if not local or row.hostname == host]
+    everybody = with_database(dsn, list_schedulers)
+    rows = [row for row in everybody if not local or row.hostname == host]
+    owned = sum(row.partitions for row in everybody if row.alive)
     alive = [row for row in rows if row.alive]
     where = f" on {host}" if local else ""
     if output is not None:
         show_list(rows, _COLUMNS, output, empty="")
-    talk(f"{len(alive)} of {len(rows)} schedulers{where} alive" if rows else f"no scheduler{where} is running")
+    talk(
+        f"{len(alive)} of {len(rows)} schedulers{where} alive; {owned} of {PARTITIONS} partitions have a living owner"
+        if rows
+        else f"no scheduler{where} is running"
+    )
     if not alive:
         raise typer.Exit(1)

@@ -259,9 +259,12 @@ class Board(Marks, Expansion):
         if self.run.state is not RunState.RUNNING:
             return
         pending = self._pending
-        while pending.tasks or pending.instances:
+        while pending.tasks or pending.instances or pending.too_soon:
             while pending.tasks:
                 self._decide(pending.tasks.pop(), now)
+            if pending.too_soon and not pending.instances:
+                self._settle_too_soon(now)
+                continue
             instances, pending.instances = pending.instances, {}
             for instance in instances:
                 if instance.state in SCHEDULABLE:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from aiosched.core.instances import Instance
 from aiosched.core.ledger import Ledger
-from aiosched.core.states import TaskEvent, TaskState
+from aiosched.core.states import SCHEDULABLE, TaskEvent, TaskState
 
 
 class Expansion(Ledger):
@@ -45,16 +45,16 @@ class Expansion(Ledger):
         """Whether a mapped instance whose dependencies are met may go on under its index.
 
         An unexpanded one is expanded first; when the number of instances has changed, they are
-        revised. Then all of them are looked at again.
+        revised. Then all of them are looked at again. One that does not know how often it is to
+        run is given up when everything else is decided, so that no order of looking matters.
         """
         assert self._lengths is not None
         task, sizes = instance.task, self._lengths.sizes(instance.task)
-        if sizes is None:
-            if instance.map_index >= 0:
-                return True
-            reason = "what it maps over was not returned"
-            self._settle(instance, TaskEvent.SETTLED_UPSTREAM_FAILED, now, reason)
+        if instance.map_index < 0 and not self._is_countable(task):
+            self._pending.too_soon[instance] = None
             return False
+        if sizes is None:
+            return True
         number = math.prod(sizes)
         if instance.map_index < 0:
             if number:
@@ -69,6 +69,17 @@ class Expansion(Ledger):
             self._remove(instance, number, now)
             return False
         return True
+
+    def _is_countable(self, task: int) -> bool:
+        return self._lengths is not None and self._lengths.sizes(task) is not None and self._lengths.are_new(task)
+
+    def _settle_too_soon(self, now: datetime) -> None:
+        """Nothing else is left to decide: what may run, and does not know how often, has failed (26.4, 26.6)."""
+        waiting, self._pending.too_soon = self._pending.too_soon, {}
+        for instance in waiting:
+            if instance.state in SCHEDULABLE and instance.map_index < 0 and not self._is_countable(instance.task):
+                reason = "what it maps over was not returned"
+                self._settle(instance, TaskEvent.SETTLED_UPSTREAM_FAILED, now, reason)
 
     def _expand(self, instance: Instance, sizes: tuple[int, ...]) -> None:
         self._resize(instance.task, sizes)

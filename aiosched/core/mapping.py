@@ -188,6 +188,10 @@ class Lengths:
             return values.get(-1)
         return None if self._unfinished[task] else len(values)
 
+    def are_new(self, task: int) -> bool:
+        """Whether what the task is mapped over is there to stay: no value is left of a producer that runs again."""
+        return not any(self._unfinished[producer] for producer in self._mappings.producers[task])
+
     def sizes(self, task: int) -> tuple[int, ...] | None:
         """The numbers by which each of the task's units multiplies it; None while one of them is not known."""
         found = _all_known(size_of(unit, self.known) for unit in self._mappings.units[task])

@@ -26,17 +26,22 @@ _FIRST: Final = {Verdict.UPSTREAM_FAILED: 0, Verdict.SKIPPED: 1, Verdict.REMOVED
 
 
 class Pending:
-    """What is to be looked at: tasks with all their instances, and single instances."""
+    """What is to be looked at: tasks with all their instances, and single instances.
 
-    __slots__ = ("instances", "tasks")
+    `too_soon` are unexpanded instances that may run and do not know how often: they come last.
+    """
+
+    __slots__ = ("instances", "tasks", "too_soon")
 
     def __init__(self) -> None:
         self.tasks: set[int] = set()
         self.instances: dict[Instance, None] = {}
+        self.too_soon: dict[Instance, None] = {}
 
     def clear(self) -> None:
         self.tasks.clear()
         self.instances.clear()
+        self.too_soon.clear()
 
 
 class Share:

@@ -203,13 +203,15 @@ def _stored_file(row: Any) -> StoredFile:
 
 
 # Versions that no run uses, locked so that none can begin to: a run's foreign key needs
-# a lock on the version that conflicts with this one. Index: the runs' (dag_id, id).
+# a lock on the version that conflicts with this one. Index: the runs' (dag_id, id), from the newest run
+# back to the first that uses the version; as NOT EXISTS it would be an anti-join, which scans all runs.
 LOCK_VERSIONS: Final = "SELECT id FROM dag_version WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE"
 UNUSED_VERSIONS: Final = """
     SELECT v.id
       FROM dag_version AS v
      WHERE v.id = ANY($1::bigint[])
-       AND NOT EXISTS (SELECT FROM dag_run AS r WHERE r.dag_id = v.dag_id AND r.version_id = v.id)
+       AND (SELECT true FROM dag_run AS r WHERE r.dag_id = v.dag_id AND r.version_id = v.id
+             ORDER BY r.id DESC LIMIT 1) IS NULL
 """
 
 

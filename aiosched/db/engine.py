@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 _CLOSE_SECONDS: Final = 10.0
-_SESSION: Final = {"timezone": "UTC", "jit": "off"}
+IDLE_IN_TRANSACTION: Final = "10s"  # a process that was stopped must not keep locks that its peers wait for
+_SESSION: Final = {"timezone": "UTC", "jit": "off", "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION}
 _POOLED_SESSION: Final = {"timezone": "UTC"}  # pgbouncer refuses parameters that it does not know
 _UNPREPARED: Final = {  # SQLAlchemy names its statements; behind a pooler no two clients may use one name
     "prepared_statement_cache_size": 0,
@@ -108,7 +109,7 @@ def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
     if settings.pgbouncer and settings.direct_dsn is None:
         raise ConfigError(
             f"This needs a session, and the pgbouncer at {address_of(dsn)} keeps none. Set [database] direct_dsn "
-            "(AIOSCHED_DATABASE__DIRECT_DSN) to an address that leads to PostgreSQL itself."
+            "(AIOSCHED__DATABASE__DIRECT_DSN) to an address that leads to PostgreSQL itself."
         )
     return settings.direct_dsn or dsn
 

@@ -135,7 +135,7 @@ def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseErr
         case asyncpg.ProtocolViolationError() if "startup parameter" in said:
             return DatabaseError(
                 f"A pgbouncer answers at {where} ({said}). Set [database] pgbouncer = true "
-                "(AIOSCHED_DATABASE__PGBOUNCER=true), and direct_dsn to an address that leads to PostgreSQL itself."
+                "(AIOSCHED__DATABASE__PGBOUNCER=true), and direct_dsn to an address that leads to PostgreSQL itself."
             )
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(

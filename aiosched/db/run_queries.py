@@ -162,10 +162,14 @@ class Segment:
     end_date: datetime | None
 
 
-# Index: both primary keys.
+# Index: both primary keys. What is kept of a current try (its traceback) is not another one.
 SEGMENTS: Final = """
     SELECT task_index, map_index, try_number, state, NULL::timestamptz AS scheduled_at, queued_at, start_date, end_date
-      FROM task_try WHERE run_id = $1
+      FROM task_try AS old
+     WHERE run_id = $1 AND NOT EXISTS (
+           SELECT FROM task_instance AS now
+            WHERE (now.run_id, now.task_index, now.map_index) = (old.run_id, old.task_index, old.map_index)
+              AND now.try_number = old.try_number)
     UNION ALL
     SELECT task_index, map_index, try_number, state, scheduled_at, queued_at, start_date, end_date
       FROM task_instance WHERE run_id = $1 AND try_number > 0

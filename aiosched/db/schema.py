@@ -489,7 +489,7 @@ sla_miss = Table(
     Column("task_id", Text, nullable=False),
     _instant("logical_date", nullable=False),
     _instant("missed_at", nullable=False),  # when it was recorded
-    Column("callback_id", BigInteger),  # the callback_outbox row that tells of it; NULL: nobody was to be told
+    Column("callback_id", BigInteger, index=True),  # the callback_outbox row that tells of it; NULL: nobody was told
     UniqueConstraint("dag_id", "task_id", "logical_date"),
 )
 

@@ -112,7 +112,7 @@ INSERT_MISSES: Final = """
     ON CONFLICT (dag_id, task_id, logical_date) DO NOTHING
     RETURNING dag_id, task_id
 """
-# All misses of the DAGs that nobody was told of, older ones too, go with these requests.
+# All misses of the DAGs that nobody was told of, older ones too, go with these. Index: ix_sla_miss_callback_id.
 ASSIGN_MISSES: Final = """
     UPDATE sla_miss AS m SET callback_id = c.id
       FROM callback_outbox AS c
@@ -142,7 +142,7 @@ async def record_misses(
     return new, stored
 
 
-# Index: uq_sla_miss_dag_id_task_id_logical_date, its first column.
+# Index: ix_sla_miss_callback_id.
 MISSES_OF_CALLBACK: Final = """
     SELECT m.dag_id, m.task_id, m.logical_date, m.missed_at
       FROM dag_run AS r JOIN sla_miss AS m ON m.dag_id = r.dag_id

@@ -8,6 +8,7 @@ waited for any longer, until its demand changes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,6 +21,7 @@ from aiosched.core.slots import PoolRoom
 from aiosched.db.journal import PoolRow
 
 PATIENCE: Final = 2.0  # seconds
+_SAY_AGAIN: Final = 0.02  # seconds; another one may have been quicker, and there are slots again
 
 _decode: Final = msgspec.json.Decoder(dict[str, tuple[bool, int, float, int, int, int]]).decode
 
@@ -30,6 +32,7 @@ class _Left(NamedTuple):
     serial: int
     since: float
     seen: float  # in the last one
+    told: float  # when we said so last
 
     def goes_on(self, serial: int, now: float) -> bool:
         return self.serial == serial and now <= self.seen + PATIENCE
@@ -85,7 +88,7 @@ class Courtesy:
         return changed
 
     def winners(self, pools: Mapping[str, PoolRoom], rivals: Mapping[str, Collection[Rival]], now: float) -> set[int]:
-        """Those to be told that slots were left to them: once, while they are left."""
+        """Those to be told that slots were left to them."""
         told: set[int] = set()
         left = {offer: before for offer, before in self._left.items() if offer[0] not in pools}
         for name, pool in pools.items():
@@ -94,10 +97,11 @@ class Courtesy:
                 offer = name, incarnation
                 serial = next(rival.serial for rival in rivals[name] if rival.incarnation == incarnation)
                 before = self._left.get(offer)
-                if before is not None and before.goes_on(serial, now):
-                    left[offer] = before._replace(seen=now)
-                else:
-                    left[offer] = _Left(serial, now, now)
+                if before is None or not before.goes_on(serial, now):
+                    before = _Left(serial, now, now, -math.inf)
+                if now >= before.told + _SAY_AGAIN:
                     told.add(incarnation)
+                    before = before._replace(told=now)
+                left[offer] = before._replace(seen=now)
         self._left = left
         return told

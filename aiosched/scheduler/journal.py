@@ -17,6 +17,7 @@ from aiosched.db import journal as statements
 from aiosched.db.deadlines import pause_failing, prune, store_deadlines
 from aiosched.db.demands import store_demands
 from aiosched.db.engine import Connection, Database
+from aiosched.db.failures import is_connection_failure
 from aiosched.db.inbox import answer_commands
 from aiosched.db.journal import Backend, PoolRow
 from aiosched.db.keyring import Keyring
@@ -24,6 +25,7 @@ from aiosched.db.outbox import insert_callbacks
 from aiosched.db.reports import delete_reports
 from aiosched.db.runs import copy_instances
 from aiosched.db.triggers import delete_deferrals, store_deferrals
+from aiosched.errors import FencedOut, StaleRows
 from aiosched.scheduler.asset_events import store_events
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.metrics import Metrics
@@ -50,6 +52,7 @@ class Transaction:
         self.conn = conn
         self.pools = pools  # as known; None: does not exist
         self.is_open = False
+        self.committing = False  # asked for a commit, and not answered yet
         self._incarnation = incarnation
         self.shared, self._keyring = shared, keyring
 
@@ -74,7 +77,9 @@ class Transaction:
             await statements.expand(self.conn, batch.expanded)
         if batch.created:
             await copy_instances(self.conn, batch.created)
+        self.committing = not self.is_open
         moved = await statements.write(self.conn, self._incarnation, batch.instances, batch.runs, batch.pool_deltas)
+        self.committing = False
         self.pools.update(moved)
         if batch.tries:
             await statements.insert_tries(self.conn, batch.tries)
@@ -142,9 +147,14 @@ class Journal:
                 with self._metrics.journal_commit.time():
                     yield transaction
                     if transaction.is_open:
+                        transaction.committing = True
                         await conn.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
                 self._give_up_connection()
+                if isinstance(error, FencedOut | StaleRows):
+                    self._metrics.stale_writes_refused += 1
+                elif transaction.committing and is_connection_failure(error):
+                    self._metrics.unknown_commits += 1
                 raise
 
     def forget_pools(self) -> None:

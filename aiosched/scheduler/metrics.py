@@ -69,6 +69,8 @@ class Metrics:
     lost_attempts: int = 0
     takeovers: int = 0
     recoveries: int = 0
+    stale_writes_refused: int = 0  # by the fence or by a guard
+    unknown_commits: int = 0  # connections that were lost between asking for a commit and its answer
     runs_created: int = 0
 
     def claimed(self, ready_at: Iterable[datetime | None], now: datetime) -> None:

@@ -204,7 +204,7 @@ def test_schedulers_are_checked(on_db: Cli) -> None:
     one = on_db("schedulers", "check", code=1)
 
     assert none.stderr == "no scheduler is running\n"
-    assert one.stderr == "0 of 1 schedulers alive\n"
+    assert one.stderr == "0 of 1 schedulers alive; 0 of 64 partitions have a living owner\n"
     assert on_db.lines("schedulers", "list")[0][:2] == ["first", "dead"]
     assert on_db("schedulers", "check", "--local", code=1).stderr.startswith("no scheduler on ")
 

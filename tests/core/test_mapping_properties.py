@@ -244,3 +244,59 @@ def test_a_board_with_mapped_tasks_that_is_rebuilt_goes_on_as_if_nothing_had_hap
     disturbed = Play(story, crashes).to_the_end().again()
 
     assert disturbed.result == undisturbed.result
+
+
+def over(*names: str) -> MappingSpec:
+    return MappingSpec(inputs=(Zipped(inputs=tuple(TaskOutput(name) for name in names)),))
+
+
+def mapped_later(*tasks: TaskSpec) -> Story:
+    """Every task returns one value; after the first end all of them are cleared."""
+    group = GroupSpec(group_id="g", mapping=MappingSpec(inputs=(Concatenated(inputs=(TaskOutput("t0"),) * 2),)))
+    spec = DagSpec(dag_id="sales", tasks=(TaskSpec(task_id="t0", operator="Any"), *tasks), groups=(group,))
+    return Story(Graph(spec), {task.task_id: [] for task in spec.tasks}, frozenset(range(len(spec.tasks))))
+
+
+@pytest.mark.parametrize("crashes", [(), (1,)], ids=["undisturbed", "rebuilt"])
+@pytest.mark.parametrize(
+    ("tasks", "state"),
+    [
+        (
+            (
+                TaskSpec(task_id="t1", operator="Any", upstream=("t0",), group_id="g"),
+                TaskSpec(task_id="t2", operator="Any", upstream=("t0",)),
+                TaskSpec(
+                    task_id="t3", operator="Any", upstream=("t0", "t2"), trigger_rule="one_success",
+                    mapping=over("t0", "t2"),
+                ),
+            ),
+            "upstream_failed",
+        ),
+        (
+            (
+                TaskSpec(
+                    task_id="t1", operator="Any", upstream=("t0",),
+                    mapping=MappingSpec(inputs=(Zipped(inputs=(LiteralLength(0), TaskOutput("t0"))),)),
+                ),
+                TaskSpec(task_id="t2", operator="Any", upstream=("t0",), group_id="g"),
+                TaskSpec(
+                    task_id="t3", operator="Any", upstream=("t0", "t1"), trigger_rule="one_success",
+                    mapping=over("t0", "t1"),
+                ),
+            ),
+            "skipped",
+        ),
+    ],
+    ids=["an old length does not count", "what is settled at the same time counts"],
+)  # fmt: skip
+def test_an_early_rule_over_several_producers_decides_alike_in_whatever_order(
+    tasks: tuple[TaskSpec, ...], state: str, crashes: Collection[int]
+) -> None:
+    """Source: the semantics reference, section 26.6. Found by the property above in its nightly size."""
+    story = mapped_later(*tasks)
+
+    first = Play(story, crashes).to_the_end()
+    before = first.states
+    again = first.again()
+
+    assert before[3, -1] == again.states[3, -1] == state

@@ -171,12 +171,13 @@ def _until_frozen(history: History) -> Iterator[Span]:
 
     Nobody can end what is frozen, and a thread that wakes up runs before it can be told that it is too late.
     """
-    taken_over = _by_task(history.spans)
+    attempts = _by_task(history.spans)
     for span in history.spans:
-        for freeze in history.freezes:
-            if freeze.pid == span.pid and span.start < freeze.start and freeze.end <= span.last <= freeze.end + AWAKENING:
-                if any(freeze.start < other.start < span.last for other in taken_over[span.task]):
-                    span = span._replace(last=freeze.start, outcome=None)
+        begun = [freeze for freeze in history.freezes if freeze.pid == span.pid and span.start < freeze.start]
+        for freeze in begun:
+            taken_over = any(freeze.start < other.start < span.last for other in attempts[span.task])
+            if taken_over and freeze.end <= span.last <= freeze.end + AWAKENING:
+                span = span._replace(last=freeze.start, outcome=None)
         yield span
 
 
@@ -225,7 +226,11 @@ def failures_have_a_cause(history: History) -> Iterator[str]:
         if instance.state == "failed":
             failed.add(task[:2])
             seen = history.lost_tries[task]
-            if instance.losses < MOST_LOSSES or seen < MOST_LOSSES - 1 or not (instance.reason or "").startswith("lost"):
+            if (
+                instance.losses < MOST_LOSSES
+                or seen < MOST_LOSSES - 1
+                or not (instance.reason or "").startswith("lost")
+            ):
                 yield f"{task} failed ({instance.reason}) with {instance.losses} losses, {seen} of them kept as tries"
         elif instance.state == "upstream_failed":
             upstream = history.plans[task.dag_id].tasks[task.task_id].upstream
@@ -285,9 +290,9 @@ def legal_transitions(history: History) -> Iterator[str]:
             yield f"{task} went from {change.old}, try {change.old_try} to {change.new}, try {change.new_try}"
         last[task] = change
     for instance in history.instances:
-        change = last.get(instance.task)
-        if change is not None and (change.new, change.new_try) != (instance.state, instance.try_number):
-            yield f"{instance.task} is {instance.state}, its last change was to {change.new}"
+        final = last.get(instance.task)
+        if final is not None and (final.new, final.new_try) != (instance.state, instance.try_number):
+            yield f"{instance.task} is {instance.state}, its last change was to {final.new}"
 
 
 def _stays(change: Change) -> bool:
@@ -377,7 +382,8 @@ def limits_hold_in_every_commit(history: History) -> Iterator[str]:
             running[each.dag_id] += int(each.new == "running") - int(each.old == "running")
         for dag_id in {each.dag_id for each in changed}:
             if running[dag_id] > history.plans[dag_id].max_active_runs:
-                yield f"{dag_id} had {running[dag_id]} running runs, its limit is {history.plans[dag_id].max_active_runs}"
+                limit = history.plans[dag_id].max_active_runs
+                yield f"{dag_id} had {running[dag_id]} running runs, its limit is {limit}"
     for use in history.pool_uses:
         if use.used < 0 or 0 <= use.slots < use.used:
             yield f"pool {use.name} was stored with {use.used} of {use.slots} slots used"

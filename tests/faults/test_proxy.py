@@ -169,7 +169,7 @@ async def gone(dsn: str, pid: int) -> None:
     conn = await asyncpg.connect(dsn)
     try:
         async with asyncio.timeout(30):
-            while await conn.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid):
+            while await conn.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     finally:
         await conn.close()

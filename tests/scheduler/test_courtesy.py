@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiosched.clock import FakeClock
@@ -81,6 +81,7 @@ class Fleet:
 weights = st.lists(st.integers(0, 6), max_size=5)
 
 
+@settings(max_examples=max(settings.default.max_examples // 5, 1))  # each is a whole story of many passes
 @given(st.lists(weights, min_size=2, max_size=4), st.integers(1, 3), st.data())
 def test_each_freed_slot_goes_to_the_best_of_the_whole_fleet(
     fleet: list[list[int]], slots: int, data: st.DataObject
@@ -95,7 +96,7 @@ def test_each_freed_slot_goes_to_the_best_of_the_whole_fleet(
     while left:
         freed = data.draw(st.integers(1, slots))
         it.used -= freed
-        it.now += data.draw(st.floats(0, 3))
+        it.now += data.draw(st.floats(0.05, 3))
         taken = it.settle(data.draw(st.integers(0, len(fleet) - 1)))
 
         assert sorted(taken, reverse=True) == left[:freed]
@@ -218,3 +219,21 @@ async def _pool_is_quiet(it: Running) -> None:
             if await it.fetch("SELECT used, demands::text FROM pool WHERE name = 'etl'") == [(0, "{}")]:
                 return
             await asyncio.sleep(0.01)
+
+
+async def test_the_first_waiting_task_of_a_dag_is_passed_over_for_no_longer_than_the_limit(
+    dsn: str, clock: FakeClock
+) -> None:
+    low, high = (dag(f"w{w}", task("a", pool="etl", priority_weight=w), max_active_runs=100) for w in (1, 9))
+    async with running(dsn, clock, low, high, passed_over_limit=600.0) as it:
+        await it.execute("INSERT INTO pool (name, slots) VALUES ('etl', 1)")
+        await it.trigger("w9", "r0")
+        await it.trigger("w1", "patient")
+        for number in range(1, 12):  # a better one is always there
+            await it.trigger("w9", f"r{number}")
+            clock.advance(60)
+            await it.finish("a")
+
+        order = [attempt.run.run_id for attempt in it.executor.submitted]
+        assert order.index("patient") == 10
+        assert await it.runs("w1") == {"patient": "success"} or it.executor.find("a", "patient")

@@ -50,12 +50,13 @@ class Checker:
     again: set[Attempt] = field(default_factory=set)  # attempts that asked to be called again
     succeeded: dict[Instance, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
     buried: dict[int, Buried] = field(default_factory=dict)
-    asked: list[tuple[str, Any]] = field(default_factory=list)
     callbacks: Counter[tuple[Any, ...]] = field(default_factory=Counter)
     ran: Counter[int] = field(default_factory=Counter)
-    ended: dict[int, str] = field(default_factory=dict)  # machines that were killed
     reopened: Counter[Instance] = field(default_factory=Counter)
     at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.specs = {spec.dag_id: spec for spec in self.plan.specs}
 
     def say(self, rule: str, what: str) -> None:
         self.found.append(f"[{rule}] at {self.at:.6f}: {what}")
@@ -91,8 +92,7 @@ class Checker:
         return spec.tasks[instance[1]]
 
     def spec(self, run: int) -> Any:
-        dag_id = self.rows["dag_run"][run]["dag_id"]
-        return next(spec for spec in self.plan.specs if spec.dag_id == dag_id)
+        return self.specs[self.rows["dag_run"][run]["dag_id"]]
 
     def name(self, instance: Instance) -> str:
         run = self.rows["dag_run"][instance[0]]
@@ -127,7 +127,8 @@ class Checker:
                     self.callbacks[new["kind"], new["run_id"], new["task_id"], new["map_index"], new["try_number"]] += 1
                 case "partition_lease":
                     self._lease(change, living)
-        self._limits()
+        if any(change.table in ("task_instance", "dag_run", "pool") for change in commit.changes):
+            self._limits()
 
     def _only_the_owner_writes(
         self, commit: Commit, change: RowChange, owners: dict[int, int | None], living: set[int]
@@ -290,8 +291,8 @@ class Checker:
             self.say("trouble", trouble)
         for difference in self.history.memory:
             self.say("memory", difference)
-        if self.history.seen["deadlocks"]:
-            self.say("locks", f"{self.history.seen['deadlocks']} deadlocks")
+        for deadlock in self.history.deadlocks:
+            self.say("locks", f"deadlock {deadlock}")
         for key, run in tables["dag_run"].items():
             if run["state"] not in RUN_OVER:
                 left = {self.task(k).task_id: r["state"] for k, r in self._instances(key)}
@@ -319,7 +320,7 @@ class Checker:
     def _runs_in_the_end(self) -> None:
         runs = self.history.tables["dag_run"].values()
         for dag_id, count in self.plan.intervals.items():
-            spec = next(spec for spec in self.plan.specs if spec.dag_id == dag_id)
+            spec = self.specs[dag_id]
             step = (spec.end_date - EPOCH) / (count - 1) if count > 1 and spec.end_date else timedelta(0)
             dates = sorted(r["logical_date"] for r in runs if r["dag_id"] == dag_id and r["run_type"] == "scheduled")
             if dates != [EPOCH + step * n for n in range(count)]:

@@ -88,6 +88,7 @@ class History:
     tables: dict[str, dict[Any, Row]] = field(default_factory=dict)  # at the end
     memory: list[str] = field(default_factory=list)  # where a scheduler's memory differs from the rows at the end
     living: set[int] = field(default_factory=set)  # incarnations at the end
+    deadlocks: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)  # what went wrong with the simulation itself
     seen: Counter[str] = field(default_factory=Counter)
 

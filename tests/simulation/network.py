@@ -58,7 +58,12 @@ class Network:
     def run_at_server(self, work: Coroutine[Any, Any, Any]) -> None:
         task = self.loop.spawn(WORLD, work)
         self._helpers.add(task)
-        task.add_done_callback(self._helpers.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._helpers.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.loop.call_exception_handler({"message": "the server failed", "exception": error})
 
     def _notify(self, backend: Backend, channel: str, payload: str) -> None:
         times = self.weather.notices(backend.node)
@@ -100,6 +105,9 @@ class ModelledConnection:
         self.network.run_at_server(self._carry_out(text, carry, answer))
         try:
             return await answer
+        except asyncio.CancelledError:
+            self.break_()  # whoever does not wait for the answer cannot ask anything else
+            raise
         finally:
             self._waiting.discard(answer)
 
@@ -114,7 +122,8 @@ class ModelledConnection:
         if cut == "before" or not backend.alive or backend.ending:
             self.break_()
             return
-        backend.busy = True
+        assert not backend.busy, "one statement at a time"
+        network.store.resumed(backend)
         result: Answer | BaseException
         try:
             result = await carry()

@@ -259,7 +259,7 @@ class Simulation:
         history.tables = self.store.tables
         up = [m for m in self.machines if m.state == "up"]
         history.living = {m.incarnation for m in up}
-        history.seen["deadlocks"] += self.store.deadlocks
+        history.deadlocks = self.store.deadlocks
         for machine in up:
             if machine.life.done():
                 history.troubles.append(f"the scheduler of machine {machine.number} ended: {machine.life.exception()!r}")

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
+from aiosched.db import engine
 from tests.simulation.loop import VirtualLoop
 
 Row = dict[str, Any]
 Place = tuple[str, Any]  # table and key
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+IDLE_SECONDS = float(engine.IDLE_IN_TRANSACTION.removesuffix("s"))  # idle_in_transaction_session_timeout
 
 
 class Strength(Enum):
@@ -116,6 +118,7 @@ class Backend:
     busy: bool = False  # carries out a statement
     ending: bool = False  # ends as soon as it is not busy
     listens: dict[str, Callable[[int, str, str], None]] = field(default_factory=dict)
+    idle: asyncio.TimerHandle | None = None  # ends a session that leaves its transaction open
 
 
 class Store:
@@ -132,7 +135,7 @@ class Store:
         }  # fmt: skip
         self.backends: dict[int, Backend] = {}
         self.advisory: dict[int, Backend] = {}
-        self.deadlocks = 0
+        self.deadlocks: list[str] = []  # who waited for what
         self.on_commit: Callable[[Transaction, list[Change]], None] = lambda transaction, changes: None
         self.on_notice: Callable[[Backend, str, str], None] = lambda backend, channel, payload: None
         self._numbers: dict[str, Iterator[int]] = {}
@@ -165,17 +168,28 @@ class Store:
         if not backend.alive:
             return
         backend.alive = False
+        if backend.idle is not None:
+            backend.idle.cancel()
         if backend.transaction is not None:
             self.roll_back(backend.transaction)
         for number in [n for n, holder in self.advisory.items() if holder is backend]:
             del self.advisory[number]
         del self.backends[backend.pid]
 
+    def resumed(self, backend: Backend) -> None:
+        """A statement is carried out from now on."""
+        backend.busy = True
+        if backend.idle is not None:
+            backend.idle.cancel()
+            backend.idle = None
+
     def finished(self, backend: Backend) -> None:
         """The statement under way is done."""
         backend.busy = False
         if backend.ending:
             self._bury(backend)
+        elif backend.transaction is not None:
+            backend.idle = self.loop.call_later(IDLE_SECONDS, self.end, backend)
 
     # -- transactions -----------------------------------------------------------------------
 
@@ -230,7 +244,9 @@ class Store:
             return
         if self._against(transaction, place, strength) or self._queues.get(place):
             if self._circle(transaction, place, strength):
-                self.deadlocks += 1
+                waits = [f"{t.backend.name} of machine {t.backend.node} has {list(t.held)}, wants {t.waits_for}"
+                         for t in {transaction, *self._against(transaction, place, strength)}]  # fmt: skip
+                self.deadlocks.append(f"at {place}: {'; '.join(sorted(waits))}")
                 raise asyncpg.DeadlockDetectedError(f"deadlock at {place}")
             granted: asyncio.Future[None] = self.loop.create_future()
             self._queues.setdefault(place, []).append((transaction, strength, granted))
@@ -261,7 +277,7 @@ class Store:
     def _stop_waiting(self, transaction: Transaction) -> None:
         place = transaction.waits_for
         assert place is not None
-        queue = self._queues[place]
+        queue = self._queues.get(place, [])
         for entry in [entry for entry in queue if entry[0] is transaction]:
             queue.remove(entry)
             if not entry[2].done():

@@ -8,8 +8,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any, NamedTuple
 
-from aiosched.core.ids import partition_of
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.ids import PARTITIONS, partition_of
+from aiosched.core.spec import DagSpec, TaskSpec, encode_spec
 from aiosched.core.timetables.parse import parse_schedule
 from tests.simulation.fleet import Behaviour
 from tests.simulation.store import EPOCH
@@ -95,15 +95,18 @@ _SHAPES: tuple[Callable[[Random, str, dict[str, Any]], tuple[TaskSpec, ...]], ..
 )  # fmt: skip
 
 
-def make_plan(seed: int) -> Plan:
-    """The plan of a seed."""
+_HARSH = (_fan, _fan, _bumpy, _doomed)
+
+
+def make_plan(seed: int, *, harsh: bool = False) -> Plan:
+    """The plan of a seed. A harsh one has three machines that are never left alone, and tasks that need a pool."""
     random = Random(seed)
     how: dict[str, Any] = {"failures": {}, "reschedules": {}, "branches": {}, "silent": set()}
     specs, requests, intervals = [], [], {}
     names = [f"dag_{n}" for n in range(200)]
     random.shuffle(names)
     for dag_id in names[: random.randint(2, 5)]:
-        tasks = random.choice(_SHAPES)(random, dag_id, how)
+        tasks = random.choice(_HARSH if harsh else _SHAPES)(random, dag_id, how)
         options: dict[str, Any] = {
             "max_active_runs": random.randint(1, 3),
             "max_active_tasks": random.choice((1, 2, 16)),
@@ -124,16 +127,16 @@ def make_plan(seed: int) -> Plan:
     behaviour = Behaviour(
         seed, how["failures"], how["reschedules"], how["branches"], frozenset(how["silent"]), random.choice((0.3, 2.0, 8.0))
     )
-    machines = random.randint(1, 3)
+    machines = 3 if harsh else random.randint(1, 3)
     return Plan(
         seed=seed,
         machines=machines,
-        lease=random.choice((4.0, 6.0, 9.0)),
+        lease=4.0 if harsh else random.choice((4.0, 6.0, 9.0)),
         specs=tuple(specs),
         behaviour=behaviour,
         requests=tuple(sorted(r._replace(at=min(r.at, FAULTS_END - 2)) for r in requests)),
-        blows=tuple(sorted(_blows(random, machines))),
-        rough=random.choice((0.0, 0.3, 1.0)),
+        blows=tuple(sorted(_blows(random, 20 if harsh else random.randint(1, 6)))),
+        rough=1.0 if harsh else random.choice((0.0, 0.3, 1.0)),
         parallelism=random.choice((2, 4, 32)),
         intervals=intervals,
     )
@@ -158,19 +161,16 @@ def _requests(random: Random, dag_id: str, *, scheduled: bool) -> list[Request]:
     return found
 
 
-def _blows(random: Random, machines: int) -> list[Blow]:
+def _blows(random: Random, count: int) -> list[Blow]:
     kinds = ("kill", "kill", "freeze", "freeze", "cut", "cut_lease", "isolate", "join", "leave")
     return [
         Blow(random.uniform(1, FAULTS_END - 5), random.choice(kinds), random.randrange(8), random.uniform(0.2, 14))
-        for _ in range(random.randint(1, 6))
+        for _ in range(count)
     ]
 
 
 def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
     """The rows that are there in the beginning: registered DAGs, free partitions, pools."""
-    from aiosched.core.ids import PARTITIONS
-    from aiosched.core.spec import encode_spec
-
     tables: dict[str, dict[Any, dict[str, Any]]] = {
         "partition_lease": {partition: {"incarnation": None} for partition in range(PARTITIONS)},
         "pool": {},

@@ -6,9 +6,10 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from aiosched.web.api import dags, document, login, runs, stream, users, versions, views
+from aiosched.web.api import actions, dags, document, login, runs, stream, users, versions, views
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
+    actions.router,
     dags.router,
     document.router,
     login.router,

@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1, help="rounds of each, with seeds one apart")
     parser.add_argument("--deadline", type=float, help="seconds that a round may take")
     parser.add_argument("--keep", type=Path, help="folder that is to hold database, logs and records of the round")
-    parser.add_argument("--out", type=Path, help="file that keeps the rounds; those that are in it are not played again")
+    parser.add_argument("--out", type=Path, help="file that keeps rounds; those that passed are not played again")
     arguments = parser.parse_args()
     if arguments.name == "table":
         print(table(kept(arguments.out)))

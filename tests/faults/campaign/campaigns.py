@@ -41,14 +41,12 @@ class Campaign:
     takeover_limit: Callable[[Size], float] | None = None
 
 
-def work_for(size: Size, *, in_flight: int = 8, **options: int | None | float) -> Workload:
+def work_for(size: Size, *, in_flight: int = 8) -> Workload:
     """Work that lasts a little longer than the faults: through a pool of `in_flight` slots."""
     dags = max(3, min(60, size.tasks // 100))
     runs = max(1, size.tasks // (10 * dags))
     seconds = min(max(in_flight * size.gap * size.faults * 1.1 / (dags * runs * 10), 0.005), 0.6)
-    return replace(
-        Workload(dags=dags, runs=runs, seconds=seconds, seed=size.seed, pool_slots=in_flight), **options
-    )
+    return Workload(dags=dags, runs=runs, seconds=seconds, seed=size.seed, pool_slots=in_flight)
 
 
 # -- SIGKILL --------------------------------------------------------------------------------------------
@@ -77,7 +75,7 @@ def takeovers(size: Size) -> tuple[Setting, Workload, Inject]:
         for _ in range(size.faults):
             if stage.over.is_set():
                 return
-            victim = stage.dice.choice(await stage.members())
+            victim = stage.dice.choice(await stage.owners())
             await stage.kill(victim)
             await stage.rest(size.gap)
             await victim.start()
@@ -208,6 +206,26 @@ def network(size: Size) -> tuple[Setting, Workload, Inject]:
     return setting, work_for(replace(size, gap=2 * size.gap + 0.4 * size.lease)), inject
 
 
+def disk(size: Size) -> tuple[Setting, Workload, Inject]:
+    """The disk of PostgreSQL is full for some seconds, again and again."""
+
+    async def inject(stage: Stage) -> None:
+        filler = stage.disk / "filler"
+        while stage.seen["full disks"] < size.faults and not stage.over.is_set():
+            with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(65_536))
+            stage.seen["full disks"] += 1
+            await stage.rest(stage.dice.uniform(0.5, 1.5))
+            filler.unlink()
+            await stage.postgres.start()  # without room for its log of changes it ends itself
+            await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
+
+    small = {"min_wal_size": "32MB", "max_wal_size": "48MB"}
+    setting = Setting(schedulers=size.schedulers, lease=size.lease, disk=400, postgres=small)
+    return setting, work_for(replace(size, gap=size.gap + 2.0)), inject
+
+
 # -- all together ---------------------------------------------------------------------------------------
 
 
@@ -233,23 +251,21 @@ def chaos(size: Size) -> tuple[Setting, Workload, Inject]:
             stage.seen[name] += 1
             await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
 
-    setting = Setting(
-        schedulers=size.schedulers, lease=size.lease, postgres={"max_connections": "40"}, module=JUMPY
-    )
-    return setting, work_for(size), inject
+    setting = Setting(schedulers=size.schedulers, lease=size.lease, postgres={"max_connections": "40"}, module=JUMPY)
+    return setting, work_for(replace(size, gap=size.gap + 1.0)), inject
 
 
 CAMPAIGNS: dict[str, Campaign] = {
     "kills": Campaign(
         "SIGKILL among schedulers",
-        Size(faults=10, tasks=600, gap=1.5, seed=1),
+        Size(faults=10, tasks=600, gap=1.5, seed=1, lease=6.0),
         Size(faults=1000, tasks=100_000, gap=1.5, seed=1),
         kills,
         lambda size: {"kills": size.faults, "take-overs": size.faults // 2, "lost attempts": size.faults // 3},
     ),
     "takeovers": Campaign(
         "take-over after SIGKILL, measured",
-        Size(faults=5, tasks=400, gap=2.5, seed=2),
+        Size(faults=5, tasks=400, gap=2.5, seed=2, lease=6.0),
         Size(faults=110, tasks=8_000, gap=2.5, seed=2),
         takeovers,
         lambda size: {"kills": size.faults, "take-overs": size.faults},
@@ -273,21 +289,21 @@ CAMPAIGNS: dict[str, Campaign] = {
     ),
     "restarts": Campaign(
         "PostgreSQL restarted under load",
-        Size(faults=4, tasks=300, gap=2.0, seed=5),
+        Size(faults=4, tasks=300, gap=2.0, seed=5, lease=6.0),
         Size(faults=50, tasks=10_000, gap=4.0, seed=5),
         restarts,
         lambda size: {"restarts": size.faults, "recoveries": size.faults},
     ),
     "backends": Campaign(
         "server processes of PostgreSQL ended and killed",
-        Size(faults=20, tasks=400, gap=0.5, seed=6),
+        Size(faults=20, tasks=400, gap=0.5, seed=6, lease=6.0),
         Size(faults=300, tasks=10_000, gap=1.0, seed=6),
         backends,
         lambda size: {"ended backends": size.faults, "recoveries": size.faults // 4},
     ),
     "cuts": Campaign(
         "connections cut at a commit",
-        Size(faults=15, tasks=400, gap=0.6, seed=7),
+        Size(faults=15, tasks=400, gap=0.6, seed=7, lease=6.0),
         Size(faults=300, tasks=10_000, gap=1.0, seed=7),
         cuts,
         lambda size: {"cut commits": size.faults, "cut after": size.faults // 6, "cut answered": size.faults // 6},
@@ -301,14 +317,21 @@ CAMPAIGNS: dict[str, Campaign] = {
     ),
     "pool": Campaign(
         "five slots, four schedulers, random kills",
-        Size(faults=5, tasks=800, gap=2.0, seed=9, schedulers=4),
+        Size(faults=5, tasks=800, gap=2.0, seed=9, schedulers=4, lease=6.0),
         Size(faults=100, tasks=10_000, gap=3.0, seed=9, schedulers=4),
         pool,
         lambda size: {"kills": min(5, size.faults), "most slots of narrow in use": 5},
     ),
+    "disk": Campaign(
+        "the disk of PostgreSQL is full",
+        Size(faults=4, tasks=300, gap=2.0, seed=11, lease=6.0),
+        Size(faults=30, tasks=3_000, gap=3.0, seed=11),
+        disk,
+        lambda size: {"full disks": size.faults, "recoveries": size.faults // 2},
+    ),
     "chaos": Campaign(
         "workers, parsing children, names, connections, locks, disk and clocks",
-        Size(faults=10, tasks=400, gap=0.8, seed=10),
+        Size(faults=10, tasks=400, gap=0.8, seed=10, lease=6.0),
         Size(faults=200, tasks=10_000, gap=1.0, seed=10),
         chaos,
         lambda size: {"faults": size.faults},

@@ -121,7 +121,12 @@ class Service:
 
     def workers(self) -> list[int]:
         """Its descendants that run tasks or parse files, not the forkserver."""
-        return [pid for pid in children(self.pid) if "forkserver" not in _command(pid) or _is_forked(pid)]
+        found = [(pid, _command(pid)) for pid in children(self.pid)]
+        return [
+            pid
+            for pid, command in found
+            if "resource_tracker" not in command and ("forkserver" not in command or _is_forked(pid))
+        ]
 
     def forkservers(self) -> list[int]:
         """The processes that its workers are forked from."""

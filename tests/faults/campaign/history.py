@@ -79,7 +79,7 @@ async def _read(conn: Any, folder: Path, workload: Workload) -> Read:
     for key, *rest in await conn.fetch(f"SELECT {columns} FROM dag_run"):
         runs[key] = (rest[0], rest[1])
         history.runs.append(Run(*rest))
-    lost = [tuple(r) for r in await conn.fetch("SELECT run_id, task_index, map_index FROM task_try WHERE state = 'lost'")]
+    lost = [tuple(row) for row in await conn.fetch(_LOST)]
     history.lost_tries = Counter(names[key] for key in lost)
     columns = "n, tx::text, at, run_id, task_index, map_index, old, new, old_try, new_try"
     for n, tx, at, run, task_index, map_index, *rest in await conn.fetch(f"SELECT {columns} FROM watched.instance"):
@@ -106,6 +106,7 @@ async def _read(conn: Any, folder: Path, workload: Workload) -> Read:
     )
 
 
+_LOST = "SELECT run_id, task_index, map_index FROM task_try WHERE state = 'lost'"
 _LIVES = "SELECT at, incarnation, pid, what FROM watched.scheduler ORDER BY n"
 
 

@@ -32,27 +32,28 @@ def takeover_seconds(read: Read, blows: Sequence[Blow]) -> list[float]:
 
 
 def _one(read: Read, blow: Blow, claims: dict[str, list[float]]) -> float | None:
-    mine = [i for i in read.incarnations if i.pid == blow.pid and i.joined <= blow.at and (i.ended or math.inf) > blow.at]
-    if not mine or mine[-1].end != "taken over" or mine[-1].ended is None:
+    hit = [each for each in read.incarnations if each.pid == blow.pid and each.joined <= blow.at]
+    if not hit or hit[-1].end != "taken over" or hit[-1].ended is None or hit[-1].ended < blow.at:
         return None
-    me = mine[-1].number
+    me, ended = hit[-1].number, hit[-1].ended
     owned = {lease.partition for lease in read.leases if lease.old == me and lease.at >= blow.at}
     moments: list[float] = []
     for partition in owned:
-        regained = [x.at for x in read.leases if x.partition == partition and x.new is not None and x.at > mine[-1].ended]
+        moved = (lease for lease in read.leases if lease.partition == partition and lease.new is not None)
+        regained = [lease.at for lease in moved if lease.at > ended]
         if not regained:
             return None
         moments.append(regained[0])
     under_way = {
         change.task.dag_id
         for change in read.history.changes
-        if change.at > mine[-1].ended
+        if change.at > ended
         and change.old in ("queued", "running")
         and change.new_try > change.old_try
         and read.partitions[change.task.dag_id] in owned
     }
     for dag_id in under_way:
-        later = [at for at in claims.get(dag_id, ()) if at > mine[-1].ended]
+        later = [at for at in claims.get(dag_id, ()) if at > ended]
         if later:
             moments.append(min(later))
     return max(moments) - blow.at if moments else None

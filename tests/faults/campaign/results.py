@@ -50,7 +50,8 @@ class Result:
     def text(self) -> str:
         """For people."""
         counts = ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))
-        lines = [f"{self.campaign}: {self.tasks:,} tasks in {self.seconds:.0f} s, seed {self.seed}", f"  seen: {counts}"]
+        lines = [f"{self.campaign}: {self.tasks:,} tasks in {self.seconds:.0f} s, seed {self.seed}"]
+        lines += [f"  seen: {counts}"]
         if self.takeovers:
             p50, p99 = percentile(self.takeovers, 0.5), percentile(self.takeovers, 0.99)
             limit = "" if self.takeover_limit is None else f" (limit {self.takeover_limit:g} s)"
@@ -92,5 +93,6 @@ def table(rounds: Sequence[dict[str, Any]]) -> str:
         times = [seconds for each in mine for seconds in each["takeovers"]]
         took = f"{percentile(times, 0.5):.2f} s / {percentile(times, 0.99):.2f} s of {len(times)}" if times else ""
         wrong = sum(len(each["violations"]) + len(each["troubles"]) for each in mine)
-        lines.append(f"| {campaign} | {len(mine)} | {sum(each['tasks'] for each in mine):,} | {seen} | {wrong} | {took} |")
+        tasks = sum(each["tasks"] for each in mine)
+        lines.append(f"| {campaign} | {len(mine)} | {tasks:,} | {seen} | {wrong} | {took} |")
     return "\n".join(lines)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from aiosched.db.migrate import migrate
 from tests.faults.campaign.fleet import Service
@@ -26,14 +27,14 @@ from tests.faults.checker import Freeze
 
 FINISHED = "SELECT count(*) FROM dag_run WHERE state IN ('success', 'failed')"
 SUCCEEDED = "SELECT count(*) FROM watched.instance WHERE new = 'success'"
+FIGURES = "SELECT pid, figures FROM scheduler"  # renewed with the lease
+OWNING = "SELECT DISTINCT pid FROM scheduler JOIN partition_lease USING (incarnation)"
 JOINED = "SELECT pid FROM scheduler"
 _MOST_GIVEN_UP = 20  # starts of schedulers that ended by themselves, because there was no database, say
 _STOP_SECONDS = 60.0  # that a scheduler may take to end in order
 
 # Log lines of the service that say what it noticed, and what we call it.
 NOTICED = {
-    "declared dead and its partitions were taken over": "refused writes",
-    "were not as expected": "refused writes",
     "The lease of this scheduler is lost": "lost leases",
     "reading everything again": "recoveries",
     "differ from the rows": "differences",
@@ -51,6 +52,7 @@ class Setting:
     parallelism: int = 16
     postgres: dict[str, str] = field(default_factory=dict)
     module: str = "aiosched"
+    disk: int | None = None  # MiB of the file system that the database is on (a tmpfs of its own; needs to be root)
 
     def environment(self) -> dict[str, str]:
         return {
@@ -73,7 +75,8 @@ class Stage:
 
     def __init__(self, setting: Setting, workload: Workload, folder: Path) -> None:
         self.setting, self.workload, self.folder = setting, workload, folder
-        self.postgres = Postgres(folder, **setting.postgres)
+        self.disk = folder / "disk" if setting.disk is not None else folder
+        self.postgres = Postgres(self.disk, **setting.postgres)
         self.services: list[Service] = []
         self.extras: list[Service] = []  # started by a fault, and ended by it
         self.proxies: list[Proxy] = []
@@ -83,6 +86,7 @@ class Stage:
         self.troubles: list[str] = []
         self.freezes: list[Freeze] = []
         self.snapshots: list[str] = []
+        self.figures: dict[int, dict[str, Any]] = {}  # what each process last told of itself
         self.over = asyncio.Event()  # all planned runs have ended
 
     @property
@@ -92,6 +96,10 @@ class Stage:
     async def set_up(self, stack: contextlib.AsyncExitStack) -> None:
         """Database, DAG files, proxies; then start every scheduler."""
         self.workload.write(self.folder)
+        if self.setting.disk is not None:
+            self.disk.mkdir()
+            await _run("mount", "-t", "tmpfs", "-o", f"size={self.setting.disk}m,mode=0711", "faults", str(self.disk))
+            stack.push_async_callback(_run, "umount", "--lazy", str(self.disk))
         await self.postgres.start()
         stack.push_async_callback(self.postgres.stop)
         await migrate(self.postgres.dsn)
@@ -122,6 +130,14 @@ class Stage:
         """The schedulers that are members of the fleet and go on."""
         pids = {row[0] for row in await self.postgres.ask(JOINED)}
         return [s for s in self.services if s.alive and not s.paused and s.pid in pids]
+
+    async def owners(self) -> list[Service]:
+        """Members that own partitions; waits for one."""
+        while True:
+            pids = {row[0] for row in await self.postgres.ask(OWNING)}
+            if found := [service for service in await self.members() if service.pid in pids]:
+                return found
+            await asyncio.sleep(0.05)
 
     async def all_joined(self) -> None:
         """Wait until every scheduler is a member."""
@@ -155,6 +171,7 @@ class Stage:
             for (problem,) in await self.postgres.ask(WRONG_POOLS):
                 self.snapshots.append(problem)
             self.seen["snapshots"] += 1
+            await self._note_figures()
             for service in self.services:
                 if service.gave_up:
                     self.seen["given up"] += 1
@@ -163,6 +180,22 @@ class Stage:
                     await service.start()
             await asyncio.sleep(0.25)
         self.over.set()
+
+    async def hear_out(self) -> None:
+        """Wait until every member has renewed its lease, and told its figures, and the dead are buried."""
+        began = await self.postgres.value("SELECT clock_timestamp()")
+        fresh = "SELECT pid FROM scheduler WHERE renewed_at > $1"
+        living = sorted(service.pid for service in self.services if service.alive)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2 * self.setting.lease):
+                while sorted(row[0] for row in await self.postgres.ask(fresh, began)) != living or (  # noqa: ASYNC110
+                    await self.postgres.value("SELECT count(*) FROM scheduler") != len(living)
+                ):
+                    await asyncio.sleep(0.1)
+        await self._note_figures()
+
+    async def _note_figures(self) -> None:
+        self.figures.update({pid: json.loads(told) for pid, told in await self.postgres.ask(FIGURES) if told})
 
     async def stop_services(self) -> None:
         """Ask every scheduler to end; what does not is a trouble."""
@@ -186,6 +219,10 @@ class Stage:
         read.history.drift = self.seen["differences"]
         self.seen["take-overs"] = sum(each.end == "taken over" for each in read.incarnations)
         self.seen["lost attempts"] = read.lost
+        for told in self.figures.values():
+            self.seen["unknown commits"] += told["counters"]["unknown_commits"]
+            self.seen["refused writes"] += told["counters"]["stale_writes_refused"]
+            self.seen["stale reports"] += told["counters"]["stale_reports"]
         self.seen["joins"] = len(read.incarnations)
         return read
 
@@ -193,12 +230,8 @@ class Stage:
         event = str(line["event"])
         for words, name in NOTICED.items():
             self.seen[name] += words in event
-        if event.startswith("figures: "):
-            figures = json.loads(event.removeprefix("figures: "))
-            self.seen["unknown commits"] += figures.get("unknown_commits_total", 0)
-            self.seen["stale reports"] += figures.get("stale_reports_total", 0)
-        if line["level"] == "text" and "Error" in event:
-            self.troubles.append(f"{service.name}: {event}")
+        if "exception" in line or "never retrieved" in event:
+            self.troubles.append(f"{service.name}: {event}: {str(line.get('exception'))[-300:]}")
 
     async def _prepare_rows(self) -> None:
         for statement in filter(None, map(str.strip, _statements(WATCH))):
@@ -209,6 +242,12 @@ class Stage:
     async def _end(self, service: Service) -> None:
         if service.alive:
             await service.kill()
+
+
+async def _run(*command: str) -> None:
+    process = await asyncio.create_subprocess_exec(*command)
+    if await process.wait() != 0:
+        raise GaveUp(f"`{' '.join(command)}` is not permitted here: this campaign cannot be played")
 
 
 def _statements(script: str) -> list[str]:
@@ -232,16 +271,13 @@ async def perform(
 
     The history is None when the work did not end within `deadline` seconds. `keep`: the folder of logs and records.
     """
-    base = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
-    folder = keep or Path(tempfile.mkdtemp(prefix="aiosched-faults-", dir=base))
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o711)
+    folder = _folder(keep)
     stage = Stage(setting, workload, folder)
     began = time.monotonic()
     read: Read | None = None
     async with contextlib.AsyncExitStack() as stack:
-        await stage.set_up(stack)
         try:
+            await stage.set_up(stack)
             async with asyncio.timeout(deadline), asyncio.TaskGroup() as group:
                 group.create_task(stage.watch())
                 group.create_task(_inject(stage, inject))
@@ -251,6 +287,7 @@ async def perform(
             done = await stage.postgres.value(FINISHED)
             stage.troubles.append(f"{done} of {stage.planned_runs} runs had ended after {deadline:.0f} s")
         else:
+            await stage.hear_out()
             await stage.stop_services()
             read = await stage.read()
     if keep is None and not stage.troubles:
@@ -258,9 +295,16 @@ async def perform(
     return stage, read, time.monotonic() - began
 
 
+def _folder(keep: Path | None) -> Path:
+    base = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
+    folder = keep or Path(tempfile.mkdtemp(prefix="aiosched-faults-", dir=base))
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o711)
+    return folder
+
+
 async def _inject(stage: Stage, inject: Inject) -> None:
     await stage.all_joined()
-    while not await stage.postgres.value(SUCCEEDED) and not stage.over.is_set():  # files are parsed, tasks run
+    while not await stage.postgres.value(SUCCEEDED):  # noqa: ASYNC110  # until files are parsed and tasks run
         await asyncio.sleep(0.1)
     await inject(stage)
-

@@ -77,11 +77,11 @@ class Commits:
                 if b"application_name" in words:
                     self.application = words[words.index(b"application_name") + 1].decode()
             case "P":
-                name, text, *_ = message.body.split(b"\0")
-                self._texts[name.decode()] = text.decode(errors="replace")
+                name, statement, *_ = message.body.split(b"\0")
+                self._texts[name.decode()] = statement.decode(errors="replace")
             case "B":
-                name = message.body.split(b"\0", 2)[1].decode()
-                self._writing |= bool(_WRITES.search(self._texts.get(name, "")))
+                bound = message.body.split(b"\0", 2)[1].decode()
+                self._writing |= bool(_WRITES.search(self._texts.get(bound, "")))
             case "S":
                 writing, self._writing = self._writing, False
                 return writing and not self.in_transaction

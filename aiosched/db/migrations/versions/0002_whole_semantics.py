@@ -34,6 +34,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_sla_miss")),
         sa.UniqueConstraint("dag_id", "task_id", "logical_date", name=op.f("uq_sla_miss_dag_id_task_id_logical_date")),
     )
+    op.create_index(op.f("ix_sla_miss_callback_id"), "sla_miss", ["callback_id"], unique=False)
     op.create_table(
         "task_note",
         sa.Column("run_id", sa.BigInteger(), nullable=False),

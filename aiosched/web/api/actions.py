@@ -1,0 +1,264 @@
+"""What people do to DAGs, runs and task instances. Each is a request to the DAG's owner, and stands in the audit log.
+
+An action answers when the owner has applied it; while no scheduler does, with 202 and the number of the request.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from pydantic import AwareDatetime, BaseModel, Field
+
+from aiosched.core.params import check_value, resolve_params
+from aiosched.core.spec import ParamSpec
+from aiosched.db import queries
+from aiosched.db.version_queries import get_version
+from aiosched.errors import ParamError, Refused
+from aiosched.web.access import Person, Role, allow
+from aiosched.web.answers import ACCEPTED, answered
+from aiosched.web.api.dags import Dag
+from aiosched.web.api.models import JsonObject, Name, RunRef, Text
+from aiosched.web.api.runs import Run, RunDetails, details_of
+from aiosched.web.gateway import TheGateway
+from aiosched.web.problems import Field as Wrong
+from aiosched.web.problems import Problem
+
+router = APIRouter(tags=["Actions"], responses=ACCEPTED)
+
+Reason = Annotated[Text | None, Field(max_length=500, description="why, for the audit log")]
+Note = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")]
+
+
+class Done(BaseModel):
+    """The request was applied."""
+
+    done: Literal[True] = True
+
+
+class DagChange(BaseModel):
+    """What to change of a DAG."""
+
+    is_paused: bool
+    reason: Reason = None
+
+
+class NewRun(BaseModel):
+    """A run to make. Without a logical date it has no data interval."""
+
+    logical_date: AwareDatetime | None = None
+    run_id: Annotated[Text | None, Field(max_length=250)] = None
+    conf: JsonObject = {}
+    run_after: AwareDatetime | None = None
+    unpause: bool = False
+    reason: Reason = None
+
+
+class Selection(BaseModel):
+    """Which task instances are meant: of all runs and all tasks where none are named."""
+
+    run_ids: Annotated[list[Text] | None, Field(max_length=1000)] = None
+    task_ids: Annotated[list[Text] | None, Field(max_length=5000)] = None
+    map_index: Annotated[int | None, Field(ge=-1, lt=2**31)] = None
+    upstream: bool = False
+    downstream: bool = False
+    only_failed: bool = False
+    only_running: bool = False
+
+
+class Clearing(Selection):
+    """Task instances that are to run again. `newest_version` moves their runs to the newest version before."""
+
+    newest_version: bool = False
+    dry_run: bool = False
+    reason: Reason = None
+
+
+class Touched(BaseModel):
+    """A task instance as it was before."""
+
+    run_id: str
+    task_id: str
+    map_index: int
+    state: str | None
+    try_number: int
+
+
+class ClearAnswer(BaseModel):
+    """What is (or was) touched: how many instances, of which runs, how many in each state; the first 1,000 of them."""
+
+    count: int
+    runs: list[str]
+    states: dict[str, int]
+    instances: list[Touched]
+
+
+class Mark(BaseModel):
+    """A state that a person gives a task instance."""
+
+    state: Literal["success", "failed", "skipped"]
+    map_index: Annotated[int | None, Field(ge=-1, lt=2**31)] = None
+    reason: Reason = None
+
+
+class RunMark(BaseModel):
+    """A state that a person gives a run, with all that is unfinished in it; `queued` lets it run again."""
+
+    state: Literal["success", "failed", "queued"]
+    reason: Reason = None
+
+
+class NoteText(BaseModel):
+    """A note; an empty one removes it."""
+
+    note: Note
+
+
+class Noted(BaseModel):
+    """A note as it is stored."""
+
+    run_id: str
+    task_id: str | None = None
+    map_index: int | None = None
+    note: str | None
+
+
+# ---- DAGs ----
+
+
+@router.patch("/dags/{dag_id}", response_model=Dag)
+@allow(Role.OPERATOR)
+async def change_dag(
+    request: Request, gateway: TheGateway, person: Person, dag_id: Name, change: DagChange
+) -> Response:
+    """Pause a DAG: it makes and starts nothing more, what runs goes on. Or undo that."""
+    await queries.get_dag(gateway.db, dag_id)
+    verb = "pause" if change.is_paused else "unpause"
+    answer = await gateway.ask(verb, dag_id, by=person, reason=change.reason)
+    row = await queries.get_dag(gateway.db, dag_id)
+    return answered(request, answer, lambda _: Dag.model_validate(row))
+
+
+@router.delete("/dags/{dag_id}", status_code=204, response_model=None)
+@allow(Role.ADMIN)
+async def delete_dag(request: Request, gateway: TheGateway, person: Person, dag_id: Name) -> Response:
+    """Remove a DAG's rows: its runs and their history. A file that still has it brings it back."""
+    await queries.get_dag(gateway.db, dag_id)
+    answer = await gateway.ask("delete_dag", dag_id, by=person)
+    return Response(status_code=204) if answer.result is not None else answered(request, answer, Done.model_validate)
+
+
+# ---- runs ----
+
+
+@router.post("/dags/{dag_id}/runs", status_code=201, response_model=Run)
+@allow(Role.OPERATOR)
+async def trigger(request: Request, gateway: TheGateway, person: Person, dag_id: Name, wish: NewRun) -> Response:
+    """Make a run. Refused while the DAG is paused (but for `unpause`), and when its params break their schema."""
+    row = await queries.get_dag(gateway.db, dag_id)
+    if row.is_paused and not wish.unpause:
+        raise Refused(f"DAG {dag_id!r} is paused, so the run would wait: ask with `unpause`, or unpause it first.")
+    spec = (await get_version(gateway.db, dag_id)).spec
+    _check_params(spec.params, wish.conf)
+    args: dict[str, Any] = {"conf": wish.conf, "unpause": wish.unpause, "triggered_by": "api"}
+    args |= wish.model_dump(mode="json", include={"run_id", "logical_date", "run_after"}, exclude_none=True)
+    answer = await gateway.ask("trigger", dag_id, args, by=person, reason=wish.reason)
+    if answer.result is None:
+        return answered(request, answer, Done.model_validate)
+    run = await queries.find_run(gateway.db, dag_id, answer.result["run_id"])
+    return answered(request, answer, lambda _: Run.model_validate(run), status=201)
+
+
+def _check_params(params: dict[str, ParamSpec], conf: dict[str, Any]) -> None:
+    """Raise a Problem that names every param that is wrong."""
+    wrong: list[Wrong] = []
+    for name, spec in params.items():
+        if name in conf:
+            try:
+                check_value(name, conf[name], spec.json_schema)
+            except ParamError as error:
+                wrong.append(Wrong(where=f"conf.{name}", message=str(error)))
+        elif spec.required:
+            wrong.append(Wrong(where=f"conf.{name}", message="has no default: give it a value"))
+    if wrong:
+        raise Problem(422, "params", "; ".join(f"{field.where}: {field.message}" for field in wrong), fields=wrong)
+    resolve_params(params, conf)
+
+
+@router.post("/dags/{dag_id}/runs/{run}/mark", response_model=RunDetails)
+@allow(Role.OPERATOR)
+async def mark_run(
+    request: Request, gateway: TheGateway, person: Person, dag_id: Name, run: RunRef, mark: RunMark
+) -> Response:
+    """Set a run to success or failed with all that is unfinished in it, or queue it again."""
+    row = await queries.find_run(gateway.db, dag_id, run)
+    args = {"run_id": row.run_id, "state": mark.state}
+    answer = await gateway.ask("mark_run", dag_id, args, by=person, reason=mark.reason)
+    after = await details_of(gateway, await queries.find_run(gateway.db, dag_id, row.run_id))
+    return answered(request, answer, lambda _: after)
+
+
+@router.post("/dags/{dag_id}/runs/{run}/cancel", response_model=RunDetails)
+@allow(Role.OPERATOR)
+async def cancel_run(request: Request, gateway: TheGateway, person: Person, dag_id: Name, run: RunRef) -> Response:
+    """End a run: its running tasks are stopped, the others do not start, the run is failed."""
+    row = await queries.find_run(gateway.db, dag_id, run)
+    answer = await gateway.ask("cancel_run", dag_id, {"run_id": row.run_id}, by=person)
+    after = await details_of(gateway, await queries.find_run(gateway.db, dag_id, row.run_id))
+    return answered(request, answer, lambda _: after)
+
+
+@router.put("/dags/{dag_id}/runs/{run}/note", response_model=Noted)
+@allow(Role.OPERATOR)
+async def note_run(
+    request: Request, gateway: TheGateway, person: Person, dag_id: Name, run: RunRef, note: NoteText
+) -> Response:
+    """Write a note about a run."""
+    row = await queries.find_run(gateway.db, dag_id, run)
+    answer = await gateway.ask("set_note", dag_id, {"run_id": row.run_id, "note": note.note}, by=person)
+    return answered(request, answer, Noted.model_validate)
+
+
+# ---- task instances ----
+
+
+@router.post("/dags/{dag_id}/clear", response_model=ClearAnswer)
+@allow(Role.OPERATOR)
+async def clear(request: Request, gateway: TheGateway, person: Person, dag_id: Name, wish: Clearing) -> Response:
+    """Let task instances run again; with `dry_run` only tell which."""
+    await queries.get_dag(gateway.db, dag_id)
+    args = wish.model_dump(exclude={"reason"})
+    answer = await gateway.ask("clear", dag_id, args, by=person, reason=wish.reason)
+    return answered(request, answer, ClearAnswer.model_validate)
+
+
+@router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/mark", response_model=ClearAnswer)
+@allow(Role.OPERATOR)
+async def mark_task(
+    request: Request, gateway: TheGateway, person: Person, dag_id: Name, run: RunRef, task_id: Name, mark: Mark
+) -> Response:
+    """Set a task instance to success, failed or skipped; without `map_index` all instances of the task."""
+    row = await queries.find_run(gateway.db, dag_id, run)
+    args = {"run_ids": [row.run_id], "task_ids": [task_id], "map_index": mark.map_index, "state": mark.state}
+    answer = await gateway.ask("mark_tasks", dag_id, args, by=person, reason=mark.reason)
+    return answered(request, answer, ClearAnswer.model_validate)
+
+
+@router.put("/dags/{dag_id}/runs/{run}/tasks/{task_id}/note", response_model=Noted)
+@allow(Role.OPERATOR)
+async def note_task(
+    request: Request,
+    gateway: TheGateway,
+    person: Person,
+    dag_id: Name,
+    run: RunRef,
+    task_id: Name,
+    note: NoteText,
+    map_index: Annotated[int | None, Query(ge=-1, lt=2**31)] = None,
+) -> Response:
+    """Write a note about a task instance."""
+    row = await queries.find_run(gateway.db, dag_id, run)
+    args = {"run_id": row.run_id, "task_id": task_id, "map_index": map_index, "note": note.note}
+    answer = await gateway.ask("set_note", dag_id, args, by=person)
+    return answered(request, answer, Noted.model_validate)

@@ -1,0 +1,65 @@
+"""The short form of the fault campaigns; the long one is `make faults`, its counts are in docs/reliability.md."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.faults.campaign.__main__ import play
+from tests.faults.campaign.campaigns import CAMPAIGNS, Size
+from tests.faults.campaign.results import Result, table
+from tests.faults.checker import Violation
+
+SHORT = {
+    "kills": Size(faults=4, tasks=150, gap=1.5, seed=101, lease=3.0),
+    "pauses": Size(faults=2, tasks=120, gap=0.5, seed=103, lease=2.0),
+    "cuts": Size(faults=9, tasks=150, gap=0.4, seed=107, lease=3.0),
+    "backends": Size(faults=8, tasks=120, gap=0.4, seed=106, lease=3.0),
+}
+DONE = ("kills", "pauses", "cut commits", "ended backends")
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", SHORT)
+async def test_a_short_campaign_breaks_no_promise(name: str) -> None:
+    result = await play(name, SHORT[name], deadline=150)
+
+    assert not result.violations, result.text()
+    assert not result.troubles, result.text()
+    assert max(result.counts.get(each, 0) for each in DONE) >= SHORT[name].faults // 2, result.text()
+
+
+def result(**values: object) -> Result:
+    return replace(Result("kills", "python -m …", seed=1, tasks=10), **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        pytest.param({}, "passed: 0 violations", id="good"),
+        pytest.param({"violations": [Violation("no_run_lost", "d/r is queued")]}, "VIOLATION of no_run_lost", id="bad"),
+        pytest.param({"minima": {"kills": 3}, "counts": {"kills": 2}}, "VACUOUS: 2 kills", id="vacuous"),
+        pytest.param({"takeovers": [1.0, 3.0], "takeover_limit": 2.0}, "SLOW: take-over p99 3.00 s", id="slow"),
+        pytest.param({"troubles": ["1 of 2 runs had ended"]}, "TROUBLE: 1 of 2 runs", id="did not end"),
+    ],
+)
+def test_the_verdict_says_why(values: dict[str, object], words: str) -> None:
+    judged = result(**values)
+
+    assert words in judged.text()
+    assert judged.passed is (not values)
+
+
+def test_the_table_sums_the_rounds_of_each_campaign() -> None:
+    rounds = [
+        {"campaign": "kills", "tasks": 100, "counts": {"kills": n}, "violations": [], "troubles": [], "takeovers": [n]}
+        for n in (1, 2)
+    ]
+
+    assert table(rounds).splitlines()[2:] == ["| kills | 2 | 200 | 3 kills | 0 | 1.00 s / 2.00 s of 2 |"]
+
+
+def test_every_campaign_says_what_it_must_have_seen() -> None:
+    for campaign in CAMPAIGNS.values():
+        assert all(least > 0 for least in campaign.minima(campaign.long).values())

@@ -1,0 +1,121 @@
+"""The lease thread: a living scheduler is not taken for dead, and one that was silent for too long knows it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aiosched.core.ids import PARTITIONS
+from aiosched.db.engine import Database
+from aiosched.db.ownership import Peer, View
+from aiosched.executors.trust import TrustWindow
+from aiosched.scheduler.lease import Doubts, Identity, Lease
+
+ME = Identity(name="me", version="0", executor="none", slots=1)
+LEASE = 30.0
+
+
+def seen(at: float, *, gone: bool, expired: bool = False) -> View:
+    peers = (Peer(1, draining=False, process_gone=False, expired=False), Peer(2, False, gone, expired))
+    return View(peers, dict.fromkeys(range(PARTITIONS), 1), at)
+
+
+@pytest.mark.parametrize(
+    ("looks", "dead"),
+    [
+        pytest.param([(0.0, True)], False, id="missing once"),
+        pytest.param([(0.0, True), (0.1, True)], False, id="missing for a moment"),
+        pytest.param([(0.0, True), (0.6, True)], True, id="missing for long"),
+        pytest.param([(0.0, True), (0.2, False), (0.6, True)], False, id="came back"),
+        pytest.param([(0.0, True), (0.6, False)], False, id="there after all"),
+    ],
+)
+def test_a_peer_is_gone_when_its_lock_has_been_missing_for_a_while(looks: list[tuple[float, bool]], dead: bool) -> None:
+    doubts = Doubts()
+
+    views = [doubts.settle(seen(at, gone=gone)) for at, gone in looks]
+
+    assert [peer.dead for peer in views[-1].peers] == [False, dead]
+    assert bool(doubts) is looks[-1][1]
+
+
+def test_a_lease_that_ran_out_is_not_doubted() -> None:
+    view = Doubts().settle(seen(0.0, gone=True, expired=True))
+
+    assert view.peers[1].dead
+    assert not view.peers[1].process_gone
+
+
+@contextlib.asynccontextmanager
+async def lease(
+    db: Database, *, window: TrustWindow | None = None
+) -> AsyncIterator[tuple[Lease, asyncio.Queue[object]]]:
+    views: asyncio.Queue[object] = asyncio.Queue()
+    kept = Lease(db, ME, seconds=LEASE, on_view=views.put_nowait, windows=[window] if window else [])
+    await kept.start()
+    try:
+        yield kept, views
+    finally:
+        await kept.stop(leave=True)
+
+
+async def test_a_lost_connection_is_made_again_and_the_number_locked_again_before_anybody_takes_over(
+    db: Database,
+) -> None:
+    backend = (
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'aiosched lease' AND datname = current_database()"
+    )
+    locked = """
+        SELECT l.pid FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+         WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database()
+    """
+    async with lease(db) as (_, views), db.acquire() as conn:
+        await views.get()
+        old = await conn.fetchval(backend)
+
+        began = time.monotonic()
+        await conn.fetchval("SELECT pg_terminate_backend($1)", old)
+
+        async with asyncio.timeout(10):
+            while await conn.fetchval(locked) in (None, old):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        assert time.monotonic() - began < 5.0  # in practice some 30 ms; the pause between two looks alone is a second
+
+
+async def test_executors_are_told_how_long_their_processes_may_live(db: Database) -> None:
+    window = TrustWindow()
+    began = time.monotonic()
+
+    async with lease(db, window=window) as (kept, views):
+        await views.get()
+
+        assert kept.trusted()
+        assert began + 0.9 * LEASE <= window.until <= time.monotonic() + 0.9 * LEASE
+    window.close()
+
+
+async def test_a_look_is_answered_at_once(db: Database) -> None:
+    async with lease(db) as (kept, views):
+        await views.get()
+        kept.look()
+
+        await asyncio.wait_for(views.get(), 30)
+
+
+async def test_who_was_silent_for_too_long_is_lost_without_asking_the_database(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with lease(db) as (kept, views):
+        while (await views.get()) is None:
+            pass
+        monkeypatch.setattr(kept, "_trusted_until", time.monotonic())
+        kept.look()
+
+        async with asyncio.timeout(30):
+            while await views.get() is not None:
+                pass
+        assert not kept.trusted()

@@ -1,0 +1,175 @@
+"""What people do, through the API and a real scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from aiosched.authoring import DAG, Param, task
+from aiosched.config import Settings, WebSettings
+from aiosched.db.engine import Database
+from aiosched.scheduler import Scheduler
+from tests.cli.records import add_dag
+
+
+def sales() -> DAG:
+    @task
+    async def extract() -> None: ...
+
+    @task
+    async def load() -> None:
+        raise RuntimeError("the warehouse is closed")
+
+    with DAG("sales", schedule=None, params={"day": Param(1, type="integer"), "who": Param(type="string")}) as dag:
+        extract() >> load()  # type: ignore[operator]
+    return dag
+
+
+@pytest.fixture
+async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
+    async with Scheduler(dsn=dsn, dags=[sales()], settings=Settings(web=WebSettings(auth="none"))) as scheduler:
+        yield scheduler
+
+
+@pytest.fixture
+async def live(scheduler: Scheduler) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of the API of a running scheduler."""
+    app = FastAPI()
+    app.mount("/flows", scheduler.web_app())
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://host.example/flows/api/v1/") as client:
+        yield client
+
+
+async def triggered(live: httpx2.AsyncClient, scheduler: Scheduler, run_id: str = "one") -> dict[str, Any]:
+    """A run that has ended."""
+    answer = await live.post("dags/sales/runs", json={"run_id": run_id, "conf": {"who": "ann"}})
+    assert answer.status_code == 201, answer.text
+    await scheduler.wait_idle()
+    return dict((await live.get(f"dags/sales/runs/{run_id}")).json())
+
+
+async def test_a_run_is_made_and_shown(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
+    run = await triggered(live, scheduler)
+
+    assert (run["state"], run["triggered_by"], run["tasks"]) == ("failed", "api", {"failed": 1, "success": 1})
+
+
+@pytest.mark.parametrize(("conf", "where"), [({}, ["conf.who"]), ({"who": 1, "day": "x"}, ["conf.day", "conf.who"])])
+async def test_params_that_break_their_schema_are_named(
+    live: httpx2.AsyncClient, conf: dict[str, Any], where: list[str]
+) -> None:
+    answer = await live.post("dags/sales/runs", json={"conf": conf})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "params")
+    assert [field["where"] for field in answer.json()["fields"]] == where
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"run_id": "scheduled__x", "conf": {"who": "a"}}, 409),
+        ({"run_id": "with space", "conf": {"who": "a"}}, 409),
+        ({"conf": {"who": "a\0b"}}, 422),
+        ({"logical_date": "2026-01-01T00:00:00", "conf": {"who": "a"}}, 422),
+        ({"conf": [1]}, 422),
+    ],
+)
+async def test_what_cannot_be_made_is_refused(live: httpx2.AsyncClient, body: dict[str, Any], status: int) -> None:
+    assert (await live.post("dags/sales/runs", json=body)).status_code == status
+
+
+async def test_a_paused_dag_makes_no_run_unless_asked_to_go_on(live: httpx2.AsyncClient) -> None:
+    paused = await live.patch("dags/sales", json={"is_paused": True, "reason": "too hot"})
+    refused = await live.post("dags/sales/runs", json={"conf": {"who": "a"}})
+    made = await live.post("dags/sales/runs", json={"conf": {"who": "a"}, "unpause": True})
+
+    assert paused.json()["is_paused"] is True
+    assert (refused.status_code, refused.json()["code"]) == (409, "refused")
+    assert made.status_code == 201
+    assert (await live.get("dags/sales")).json()["is_paused"] is False
+
+
+async def test_clearing_tells_first_what_it_would_touch(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
+    await triggered(live, scheduler)
+    wish = {"run_ids": ["one"], "only_failed": True}
+
+    before = (await live.post("dags/sales/clear", json=wish | {"dry_run": True})).json()
+    still = (await live.get("dags/sales/runs/one")).json()["state"]
+    done = (await live.post("dags/sales/clear", json=wish)).json()
+    await scheduler.wait_idle()
+    tries = (await live.get("dags/sales/runs/one/gantt")).json()["items"]
+
+    assert [(t["task_id"], t["state"]) for t in before["instances"]] == [("load", "failed")]
+    assert still == "failed"
+    assert done["count"] == 1
+    assert [len(bar["tries"]) for bar in tries] == [1, 2]
+
+
+async def test_marking_a_task_and_a_run(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
+    await triggered(live, scheduler)
+
+    task_ = await live.post("dags/sales/runs/one/tasks/load/mark", json={"state": "success"})
+    run = await live.post("dags/sales/runs/latest/mark", json={"state": "success"})
+
+    assert task_.json()["count"] == 1
+    assert (run.status_code, run.json()["state"]) == (200, "success")
+
+
+async def test_notes(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
+    await triggered(live, scheduler)
+
+    await live.put("dags/sales/runs/one/note", json={"note": "known problem"})
+    await live.put("dags/sales/runs/one/tasks/load/note", json={"note": "call Bob"})
+
+    assert (await live.get("dags/sales/runs/one")).json()["note"] == "known problem"
+    tasks = (await live.get("dags/sales/runs/one/tasks")).json()["items"]
+    assert [t["note"] for t in tasks] == [None, "call Bob"]
+
+
+async def test_a_finished_run_cannot_be_cancelled(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
+    await triggered(live, scheduler)
+
+    assert (await live.post("dags/sales/runs/one/cancel")).status_code == 409
+
+
+async def test_every_action_stands_in_the_audit_log(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
+    await live.patch("dags/sales", json={"is_paused": True, "reason": "too hot"})
+
+    async with scheduler.db.acquire() as conn:
+        row = await conn.fetchrow("SELECT verb, requested_by, reason FROM command")
+    assert tuple(row) == ("pause", "api:local", "too hot")
+
+
+async def test_without_a_scheduler_a_request_waits_and_says_where(
+    db: Database, api: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiosched.web.gateway.ANSWER_SECONDS", 0.0)
+    await add_dag(db, "sales")
+
+    answer = await api.patch("dags/sales", json={"is_paused": True})
+
+    assert answer.status_code == 202
+    assert answer.headers["location"] == f"/api/v1/commands/{answer.json()['command']}"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", "dags/nothing", {"is_paused": True}),
+        ("POST", "dags/nothing/runs", {}),
+        ("POST", "dags/nothing/clear", {}),
+        ("POST", "dags/sales/runs/nothing/mark", {"state": "success"}),
+        ("POST", "dags/sales/runs/nothing/cancel", {}),
+        ("PUT", "dags/sales/runs/nothing/note", {"note": ""}),
+        ("DELETE", "dags/nothing", None),
+    ],
+)
+async def test_what_does_not_exist_is_not_found(
+    live: httpx2.AsyncClient, method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    assert (await live.request(method, path, json=body)).status_code == 404
