@@ -95,7 +95,9 @@ class CoreSettings(_Section):
         default=0, ge=0, description="failed runs in a row that pause a DAG that says nothing itself; 0: never"
     )
     dags_are_paused_at_creation: bool = Field(default=False, description="new DAGs wait for an unpause")
-    default_task_retries: int = Field(default=0, ge=0, le=30_000, description="retries of a task that says nothing itself")
+    default_task_retries: int = Field(
+        default=0, ge=0, le=30_000, description="retries of a task that says nothing itself"
+    )
     default_task_retry_delay: float = Field(default=300.0, ge=0, description="seconds between two tries")
     max_task_retry_delay: float = Field(default=86400.0, ge=0, description="seconds; a growing retry delay stops here")
     default_task_weight_rule: WeightRule = Field(default="downstream", description="how priority weights add up")

@@ -145,6 +145,8 @@ def _show(result: Simulation, runs: bool, output: Format | None) -> None:
         show_list(result.pools, _POOL_COLUMNS, output, empty="no pool would be used")
     for problem in result.problems:
         talk(f"left out: {problem}")
+    if not runs and chosen(output) is Format.TABLE and result.runs:
+        talk("--runs lists when each run starts and ends")
     if result.bottleneck is None:
         talk("nothing would wait: no pool and no limit is a bottleneck")
     else:

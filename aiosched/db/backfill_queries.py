@@ -41,9 +41,13 @@ class BackfillRow:
         return "paused" if self.is_paused else "running"
 
 
-async def list_backfills(db: Database, *, dag_id: str | None = None, limit: int = 25) -> list[BackfillRow]:
-    """The newest backfills, of one DAG or of all."""
+async def list_backfills(
+    db: Database, *, dag_id: str | None = None, before: int | None = None, limit: int = 25
+) -> list[BackfillRow]:
+    """The newest backfills, of one DAG or of all, older than the one with the number `before`."""
     query = _query().order_by(backfill.c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(backfill.c.id < before)
     if dag_id is not None:
         query = query.where(backfill.c.dag_id == dag_id)
     return [BackfillRow(*row) for row in await fetch(db, query)]

@@ -74,7 +74,8 @@ _OLD_RUN: Final = """
 
 # Guard: locked and looked at again, so a run that was cleared meanwhile stays. Index: primary key, onwards from $3.
 TAKE_RUNS: Final = f"""
-    SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r WHERE r.id > $3 AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
+    SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r
+     WHERE r.id > $3 AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
 """
 _OF_RUNS: Final = ("callback_outbox", "deadline", "deferred_trigger", "xcom", "task_try", "task_note", "task_instance")
 

@@ -62,6 +62,9 @@ def _apply(session: Desk, report: Report, now: datetime) -> None:
     if board is None or _is_of_an_earlier_call(board, report) or not board.apply(report, now):
         session.metrics.stale_reports += 1
         logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
+        if report.outcome is not Outcome.STARTED and not is_trigger(report.key):
+            holdings.room_changed = True  # it was told to stop, and has left its executor's slot now
+            session.enqueueing.wake()
         return
     if report.outcome is Outcome.LOST and not is_trigger(report.key):
         session.metrics.lost_attempts += 1

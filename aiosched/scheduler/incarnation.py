@@ -23,6 +23,7 @@ from aiosched.errors import FencedOut, StaleRows
 from aiosched.scheduler.assets import look_at_assets
 from aiosched.scheduler.broadcast import tell_changes
 from aiosched.scheduler.commands import apply_commands
+from aiosched.scheduler.drift import DriftSweep
 from aiosched.scheduler.enqueueing import enqueue
 from aiosched.scheduler.evaluation import evaluate
 from aiosched.scheduler.handover import hear_lent, tend_lent
@@ -167,7 +168,7 @@ async def _gated(session: Session, step: Step, pulse: Pulse) -> None:
 
 async def _listen(session: Session) -> None:
     """Hear NOTIFYs, and look at the inbox and the DAGs every `safety_poll` seconds in case one got lost."""
-    conn = await session.db.connect(application_name="aiosched news")
+    conn, sweep = await session.db.connect(application_name="aiosched news"), DriftSweep()
     try:
         await conn.add_listener(NEWS_CHANNEL, lambda *heard: _hear(session, str(heard[-1])))
         conn.add_termination_listener(lambda *_: session.news.wake())
@@ -191,6 +192,7 @@ async def _listen(session: Session) -> None:
                         await hear_lent(session, reading, session.holdings.partitions)
             if overdue:
                 await look_at_assets(session)
+                await sweep.step(session)
                 async with session.books:
                     await sweep_triggers(session)
             session.progress.set()
@@ -213,7 +215,7 @@ def _hear(session: Session, payload: str) -> None:
         session.holdings.asset_news |= partitions or session.holdings.partitions
         session.creation.wake()
     elif kind == "reports":
-        session.has_reports |= not partitions.isdisjoint(session.holdings.partitions)
+        session.has_reports |= not session.gate.is_set() or not partitions.isdisjoint(session.holdings.partitions)
     elif kind == "slots":  # for which incarnations
         if session.incarnation in partitions:
             _look_at_pools_again(session)

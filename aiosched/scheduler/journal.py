@@ -65,6 +65,10 @@ class Transaction:
     async def look_at_pools(self, names: Collection[str]) -> None:
         """Know the pools `names`; where other schedulers use them too, lock them to the end of the transaction."""
         if self.shared:
+            if self.pools and min(names) < max(self.pools):  # locks go by name: begin again, with all of them
+                names = {*names, *self.pools}
+                await self.conn.execute("ROLLBACK")
+                self.is_open = False
             await self.begin()
         found = await statements.read_pools(self.conn, names, lock=self.shared)
         self.pools.update({name: found.get(name) for name in names})

@@ -70,6 +70,7 @@ class Metrics:
     takeovers: int = 0
     recoveries: int = 0
     stale_writes_refused: int = 0  # by the fence or by a guard
+    differences: int = 0  # between memory and rows: a bug of ours
     unknown_commits: int = 0  # connections that were lost between asking for a commit and its answer
     runs_created: int = 0
 

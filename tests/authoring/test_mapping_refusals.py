@@ -124,7 +124,11 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("option", lambda: bash().expand(bash_command=["ls"], retries=[1]), r"'retries' is an option of the task.*partial"),
     ("option, kwargs", lambda: bash().expand_kwargs([{"pool": "p"}]), r"element 0: 'pool' is an option of the task"),
     ("option, task", lambda: use.expand(x=[1], retries=[1]), r"use\.expand\(\): 'retries' is an.*use\.override\(retr"),
-    ("option, task partial", lambda: use.partial(pool="p"), r"use\.partial\(\): 'pool' is an opt.*use\.override\(pool=…"),
+    (
+        "option, task partial",
+        lambda: use.partial(pool="p"),
+        r"use\.partial\(\): 'pool' is an opt.*use\.override\(pool=…",
+    ),
     ("option, task kwargs", lambda: use.expand_kwargs([{"x": 1, "pool": "p"}]), r"element 0: 'pool' .*use\.override"),
     ("unknown", lambda: use.expand(x=[1], z=[1]), r"does not fit the function use: .*'z'"),
     ("unknown, partial", lambda: use.partial(z=1), r"use has no parameter 'z'"),

@@ -106,7 +106,7 @@ class Span(NamedTuple):
 
 
 class Freeze(NamedTuple):
-    """All threads of a process stood still, from one instant to the other."""
+    """A process could not know what became of its attempts, from one instant to the other: it stood still."""
 
     pid: int
     start: float
@@ -125,6 +125,7 @@ class History:
     pool_uses: list[PoolUse] = field(default_factory=list)  # every value that was stored
     spans: list[Span] = field(default_factory=list)
     freezes: list[Freeze] = field(default_factory=list)
+    awakening: float = 1.0  # seconds within which a process must have ended its attempts when a freeze is over
     final_pools: list[PoolUse] = field(default_factory=list)
     dead_rows: list[str] = field(default_factory=list)  # rows that name an incarnation which is over
     snapshots: list[str] = field(default_factory=list)  # rows that disagreed within one snapshot
@@ -139,7 +140,6 @@ class Violation(NamedTuple):
 
 Rule = Callable[[History], Iterable[str]]
 
-AWAKENING = 1.0  # seconds within which a process that wakes up after its lease must have ended its attempts
 MOST_LOSSES = 3  # in a row: then a task fails and says so
 HOLDING = frozenset({"queued", "running", "restarting", "shutdown"})
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
@@ -162,21 +162,25 @@ NEXT_TRY = frozenset({(old, new) for old, new in LEGAL if new in ("scheduled", "
 
 def check(history: History) -> list[Violation]:
     """Every violation of every rule; empty when all promises were kept."""
-    history = replace(history, spans=list(_until_frozen(history)))
-    return [Violation(name, what) for name, rule in RULES.items() for what in rule(history)]
+    seen = without_frozen(history)
+    return [Violation(name, what) for name, rule in RULES.items() for what in rule(seen)]
 
 
-def _until_frozen(history: History) -> Iterator[Span]:
-    """Of frozen attempts that others took over meanwhile and that ended right after waking up: the part before.
+def without_frozen(history: History) -> History:
+    """The history without what attempts did that were frozen, taken over by others and ended right after waking up.
 
     Nobody can end what is frozen, and a thread that wakes up runs before it can be told that it is too late.
     """
+    return replace(history, spans=list(_until_frozen(history)))
+
+
+def _until_frozen(history: History) -> Iterator[Span]:
     attempts = _by_task(history.spans)
     for span in history.spans:
         begun = [freeze for freeze in history.freezes if freeze.pid == span.pid and span.start < freeze.start]
         for freeze in begun:
             taken_over = any(freeze.start < other.start < span.last for other in attempts[span.task])
-            if taken_over and freeze.end <= span.last <= freeze.end + AWAKENING:
+            if taken_over and freeze.end <= span.last <= freeze.end + history.awakening:
                 span = span._replace(last=freeze.start, outcome=None)
         yield span
 

@@ -201,6 +201,7 @@ async def miss_an_sla(it: World) -> None:
 
     await it.until(recorded)
     await no_callback_waits(it)
+    await it.runs_are(d="success running")  # whoever died at the very end has an heir, too
 
 
 async def pause_at_once(it: World) -> None:

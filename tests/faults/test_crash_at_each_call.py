@@ -7,8 +7,10 @@ nightly run (`AIOSCHED_NIGHTLY=1`) each.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 
 import pytest
@@ -18,7 +20,7 @@ from tests.faults.crash_scenarios import SCENARIOS, Scenario
 from tests.faults.end_states import attempts_that_overlap, most_at_once, of_the_dead, run_again, summary
 from tests.faults.injection import When, faults
 from tests.faults.mortal_services import World, play, world
-from tests.scheduler.harness import assert_consistent
+from tests.scheduler.harness import GUARD, assert_consistent
 from tests.scheduler.invariants import assert_memory_is_a_copy
 
 NIGHTLY = bool(os.environ.get("AIOSCHED_NIGHTLY"))
@@ -37,6 +39,8 @@ async def live(server: Server, scenario: Scenario, number: int, when: When) -> t
                 for pool, slots in scenario.limits.items():
                     await it.execute("INSERT INTO pool (name, slots) VALUES ($1, $2)", pool, slots)
                 await play(it, scenario.act, number=number, when=when, peers=scenario.peers)
+                async with asyncio.timeout(GUARD):  # who died at the very end is taken over, too
+                    await it.until(partial(nobody_is_dead, it))
                 await check(it, scenario)
                 return await summary(it), it, injected.calls
         except BaseException as error:
@@ -45,6 +49,10 @@ async def live(server: Server, scenario: Scenario, number: int, when: When) -> t
             raise
         finally:
             await server.drop(dsn)
+
+
+async def nobody_is_dead(it: World) -> bool:
+    return not await of_the_dead(it)
 
 
 async def check(it: World, scenario: Scenario) -> None:

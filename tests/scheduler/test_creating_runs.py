@@ -51,8 +51,8 @@ async def test_without_catchup_only_the_latest_interval_is_run(dsn: str, clock: 
 async def test_a_herd_of_due_runs_is_created_in_transactions_of_so_many_at_most(dsn: str, clock: FakeClock) -> None:
     herd = [dag(f"d{number}", schedule=HOUR, start_date=NEW_YEAR, catchup=True) for number in range(8)]
     clock.advance(2 * 3600)
-    async with running(dsn, clock, *herd, scheduler__max_dagruns_to_create_per_loop=3) as it:
-        sizes = [size for (size,) in await it.fetch("SELECT count(*) FROM task_instance GROUP BY xmin::text")]
+    async with running(dsn, clock, *herd, max_dagruns_to_create_per_loop=3) as it:
+        sizes = [size for (size,) in await it.fetch("SELECT count(*) FROM dag_run GROUP BY xmin::text")]
 
         assert sum(sizes) == 16
         assert max(sizes) <= 3

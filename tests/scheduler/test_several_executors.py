@@ -220,7 +220,7 @@ def test_a_package_that_cannot_make_its_executor_is_named(plugins: None) -> None
 
 
 def test_an_unknown_kind_is_refused_with_those_that_there_are(plugins: None) -> None:
-    with pytest.raises(ConfigError, match="There is no executor 'mars': use 'local' .*, 'inline' .*, 'moon', 'sun'"):
+    with pytest.raises(ConfigError, match=r"There is no executor 'mars': use 'local' .*, 'inline' .*, 'moon', 'sun'"):
         choose_executor("mars", Settings(), {})
     with pytest.raises(ConfigError, match=r"'mars' is not an executor .* these are local, inline, moon, sun"):
         load_settings({"executor.kind": "local,mars"})

@@ -27,7 +27,10 @@ class Weather(Protocol):
         ...
 
     def cuts(self, node: int, text: str) -> str | None:
-        """Whether the connection breaks "before" the statement arrives, or "after" it was carried out."""
+        """Whether the connection breaks "before" the statement arrives, or "after" it was carried out.
+
+        Or "late": its sender hears of the break, and then the statement arrives all the same.
+        """
         ...
 
     def notices(self, node: int) -> int:
@@ -119,6 +122,9 @@ class ModelledConnection:
         cut = weather.cuts(self.node, text)
         if cut is not None:
             network.on_cut(self.node, cut, text)
+        if cut == "late":  # its sender knows of the break before it arrives
+            self.break_()
+            await self._travel()
         if cut == "before" or not backend.alive or backend.ending:
             self.break_()
             return

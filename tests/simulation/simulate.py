@@ -27,8 +27,8 @@ _UNFINISHED = ("queued", "running")
 class Weather:
     """The network of a seed: it may delay, cut, lose and double, until it is `calm`."""
 
-    def __init__(self, random: Random, rough: float) -> None:
-        self._random, self._rough, self.calm = random, rough, False
+    def __init__(self, random: Random, rough: float, latency: float) -> None:
+        self._random, self._rough, self._latency, self.calm = random, rough, latency, False
 
     def _bad(self, share: float) -> bool:
         return not self.calm and self._random.random() < share * self._rough
@@ -36,11 +36,11 @@ class Weather:
     def delay(self, node: int) -> float:
         if self._bad(0.01):
             return self._random.choice((0.05, 0.3, 2.0)) * self._random.random()
-        return 0.0002 + 0.002 * self._random.random()
+        return 0.0002 + self._latency * self._random.random()
 
     def cuts(self, node: int, text: str) -> str | None:
         if node and self._bad(0.03 if text == "COMMIT" or text.lstrip().startswith("WITH fence") else 0.006):
-            return self._random.choice(("before", "after"))
+            return self._random.choice(("before", "late", "after"))
         return None
 
     def notices(self, node: int) -> int:
@@ -64,7 +64,7 @@ class Simulation:
         for table, rows in rows_of(plan.specs).items():
             self.store.tables[table].update(rows)
         self.store.on_commit = self._committed
-        self.weather = Weather(Random(plan.seed + 2), plan.rough)
+        self.weather = Weather(Random(plan.seed + 2), plan.rough, plan.latency)
         self.network = Network(self.loop, self.store, self.weather, on_cut=self._cut)
         self.clock = VirtualClock(self.loop)
         self.machines: list[Machine] = []
@@ -92,7 +92,7 @@ class Simulation:
         del row
 
     def _cut(self, node: int, when: str, text: str) -> None:
-        if when == "after" and (text == "COMMIT" or text.lstrip().startswith("WITH fence")):
+        if when != "before" and (text == "COMMIT" or text.lstrip().startswith("WITH fence")):
             self.history.seen["unknown commits"] += 1
         self.history.seen["cut connections"] += 1
 

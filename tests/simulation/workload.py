@@ -46,6 +46,7 @@ class Plan:
     blows: tuple[Blow, ...]
     rough: float  # how bad the network is: 0 to 1
     parallelism: int
+    latency: float = 0.002  # seconds that a message takes at most, when nothing delays it
     intervals: dict[str, int] = field(default_factory=dict)  # of scheduled DAGs: how many runs there will be
 
     @property
@@ -138,6 +139,7 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         blows=tuple(sorted(_blows(random, 20 if harsh else random.randint(1, 6)))),
         rough=1.0 if harsh else random.choice((0.0, 0.3, 1.0)),
         parallelism=random.choice((2, 4, 32)),
+        latency=0.02 if harsh else 0.002,
         intervals=intervals,
     )
 

@@ -458,3 +458,24 @@ async def test_limits_of_the_scheduler_itself(limits: dict[str, int]) -> None:
         await it.run_for(minutes(0.5))
 
         assert list(it.states("d", run).values()).count("running") == 2
+
+
+@pytest.mark.parametrize("end", ["cancel", "time out", "clear"])
+@pytest.mark.parametrize("limits", [{"parallelism": 1}, {"slots": 1}], ids=["parallelism", "slots of the executor"])
+async def test_an_attempt_that_is_stopped_makes_room_for_the_next(end: str, limits: dict[str, int]) -> None:
+    async with world(**limits) as it:
+        it.add(dag("long", dagrun_timeout=600.0 if end == "time out" else None), dag("waits", max_active_runs=1))
+        it.script("long", "a", lambda attempt: never_ends())
+        long = it.trigger("long")
+        await it.run_until(at(0, 1))
+        waiting = it.trigger("waits")
+        await it.run_until(at(0, 5))
+
+        if end == "cancel":
+            it.cancel("long", long)
+        elif end == "clear":
+            it.pause("long")
+            it.clear("long", [long])
+        await it.run_until(at(1))
+
+        assert it.run("waits", waiting).state == "success"

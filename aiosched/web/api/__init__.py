@@ -6,15 +6,37 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from aiosched.web.api import actions, dags, document, login, runs, stream, users, versions, views
+from aiosched.web.api import (
+    actions,
+    assets,
+    backfills,
+    dags,
+    document,
+    login,
+    pools,
+    runs,
+    secrets,
+    stream,
+    system,
+    tasks,
+    users,
+    versions,
+    views,
+)
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,
+    assets.router,
+    backfills.router,
     dags.router,
     document.router,
     login.router,
+    pools.router,
     runs.router,
+    secrets.router,
     stream.router,
+    system.router,
+    tasks.router,
     users.router,
     versions.router,
     views.router,

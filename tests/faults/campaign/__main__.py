@@ -12,7 +12,7 @@ from tests.faults.campaign.campaigns import CAMPAIGNS, Campaign, Size
 from tests.faults.campaign.measures import takeover_seconds
 from tests.faults.campaign.results import Result, kept, table
 from tests.faults.campaign.stage import perform
-from tests.faults.checker import check, peak_use
+from tests.faults.checker import check, peak_use, without_frozen
 
 
 async def play(name: str, size: Size, *, deadline: float | None = None, folder: Path | None = None) -> Result:
@@ -25,7 +25,7 @@ async def play(name: str, size: Size, *, deadline: float | None = None, folder: 
     if read is not None:
         result.violations = check(read.history)
         for pool in workload.pools:
-            stage.seen[f"most slots of {pool} in use"] = peak_use(read.history, pool)
+            stage.seen[f"most slots of {pool} in use"] = peak_use(without_frozen(read.history), pool)
         if campaign.takeover_limit is not None:
             result.takeovers = takeover_seconds(read, stage.blows)
             result.takeover_limit = campaign.takeover_limit(size)

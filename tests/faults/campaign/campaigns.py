@@ -113,6 +113,21 @@ def _stops(size: Size, *, whole: bool) -> tuple[Workload, Inject]:
     return work_for(replace(size, gap=size.gap + 0.95 * size.lease)), inject
 
 
+def usurpers(size: Size) -> tuple[Setting, Workload, Inject]:
+    """A living scheduler is declared dead, as when the database's clock jumps: what it still writes is refused.
+
+    Its attempts and those of its heirs may overlap until it notices; that must be soon.
+    """
+
+    async def inject(stage: Stage) -> None:
+        while stage.seen["usurped"] < size.faults and not stage.over.is_set():
+            await stage.usurp(stage.dice.choice(await stage.owners()))
+            await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
+
+    setting = Setting(schedulers=size.schedulers, lease=size.lease, awakening=2.5)
+    return setting, work_for(replace(size, gap=size.gap + 1.0)), inject
+
+
 # -- PostgreSQL -----------------------------------------------------------------------------------------
 
 
@@ -286,6 +301,13 @@ CAMPAIGNS: dict[str, Campaign] = {
         freezes,
         lambda size: {"pauses": size.faults, "take-overs": size.faults // 4},
         lambda size: size.lease + 5.0,
+    ),
+    "usurpers": Campaign(
+        "living schedulers declared dead",
+        Size(faults=8, tasks=400, gap=1.5, seed=12, lease=6.0),
+        Size(faults=100, tasks=10_000, gap=2.0, seed=12),
+        usurpers,
+        lambda size: {"usurped": size.faults, "take-overs": size.faults, "refused writes": size.faults // 4},
     ),
     "restarts": Campaign(
         "PostgreSQL restarted under load",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from aiosched.db.migrate import migrate
-from tests.faults.campaign.fleet import Service
+from tests.faults.campaign.fleet import Service, children
 from tests.faults.campaign.history import Read, read_history
 from tests.faults.campaign.measures import Blow
 from tests.faults.campaign.postgres import Postgres
@@ -37,7 +37,6 @@ _STOP_SECONDS = 60.0  # that a scheduler may take to end in order
 NOTICED = {
     "The lease of this scheduler is lost": "lost leases",
     "reading everything again": "recoveries",
-    "differ from the rows": "differences",
 }
 
 
@@ -52,12 +51,14 @@ class Setting:
     parallelism: int = 16
     postgres: dict[str, str] = field(default_factory=dict)
     module: str = "aiosched"
+    awakening: float = 1.0  # see checker.History
     disk: int | None = None  # MiB of the file system that the database is on (a tmpfs of its own; needs to be root)
 
     def environment(self) -> dict[str, str]:
         return {
             "AIOSCHED__SCHEDULER__LEASE": str(self.lease),
             "AIOSCHED__SCHEDULER__GRACE": "10",
+            "AIOSCHED__SCHEDULER__SAFETY_POLL": "2",
             "AIOSCHED__CORE__PARALLELISM": str(self.parallelism),
             "AIOSCHED__EXECUTOR__SLOTS": "4",
             "AIOSCHED__DATABASE__POOL_SIZE": "3",
@@ -159,6 +160,18 @@ class Stage:
         """SIGCONT, noted down."""
         self.freezes += [Freeze(pid, service.paused_at, time.monotonic()) for pid in service.resume()]
 
+    async def usurp(self, service: Service) -> None:
+        """Let the others take a living scheduler for dead: its lease has run out by the database's clock."""
+        pids, began = [service.pid, *children(service.pid)], time.monotonic()
+        incarnations = "SELECT incarnation FROM scheduler WHERE pid = $1"
+        old = await self.postgres.ask(incarnations, service.pid)
+        late = "UPDATE scheduler SET lease_expires_at = now() - interval '1 second' WHERE pid = $1"
+        while old and await self.postgres.ask(incarnations, service.pid) == old:
+            await self.postgres.ask(late, service.pid)
+            await asyncio.sleep(0.05)
+        self.freezes += [Freeze(pid, began, time.monotonic()) for pid in pids]
+        self.seen["usurped"] += 1
+
     async def rest(self, seconds: float) -> None:
         """Let time pass, but not beyond the end of the work."""
         with contextlib.suppress(TimeoutError):
@@ -215,15 +228,16 @@ class Stage:
             for line in service.logged():
                 self._note(service, line)
         read.history.snapshots = self.snapshots
-        read.history.freezes = self.freezes
-        read.history.drift = self.seen["differences"]
+        read.history.freezes, read.history.awakening = self.freezes, self.setting.awakening
         self.seen["take-overs"] = sum(each.end == "taken over" for each in read.incarnations)
         self.seen["lost attempts"] = read.lost
         for told in self.figures.values():
             self.seen["unknown commits"] += told["counters"]["unknown_commits"]
             self.seen["refused writes"] += told["counters"]["stale_writes_refused"]
+            self.seen["differences"] += told["counters"]["differences"]
             self.seen["stale reports"] += told["counters"]["stale_reports"]
         self.seen["joins"] = len(read.incarnations)
+        read.history.drift = self.seen["differences"]
         return read
 
     def _note(self, service: Service, line: dict[str, object]) -> None:

@@ -1,0 +1,73 @@
+"""Memory is a cache of rows: a slow sweep compares the two and counts what differs, which must stay nothing.
+
+Source: the design, section 4. Every few seconds some of the runs that are held are read again
+by key. A difference is a bug of ours; it is logged and counted, and everything is read anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from aiosched.core.board import Board
+from aiosched.core.instances import Instance
+from aiosched.db.runs import load_instances
+from aiosched.errors import StaleRows
+from aiosched.scheduler.session import Session
+
+logger = logging.getLogger(__name__)
+
+_MOST_RUNS: Final = 20  # compared in one go
+_MOST_TASKS: Final = 2_000  # of all of them together, unless one run alone has more
+
+
+class DriftSweep:
+    """Goes round the held runs, some at a time."""
+
+    def __init__(self) -> None:
+        self._last = 0  # key of the run that was compared last
+
+    async def step(self, session: Session) -> None:
+        """Compare the next runs with their rows. Raises StaleRows when something differs."""
+        holdings = session.holdings
+        if not holdings.boards:
+            return
+        async with session.journal.batch(shared=False) as transaction:  # so nothing of ours is being stored
+            boards = self._next(list(holdings.boards.values()))
+            rows = await load_instances(transaction.conn, [board.run.key for board in boards])
+            wrong = [
+                text
+                for board in boards
+                if board not in holdings.dirty and holdings.boards.get(board.run.key) is board
+                for text in differences(board, rows[board.run.key])
+            ]
+        if wrong:
+            session.metrics.differences += len(wrong)
+            logger.error("%d task instances differ from the rows: %s", len(wrong), "; ".join(wrong[:5]))
+            raise StaleRows(f"{len(wrong)} task instances in memory differ from the rows: this is a bug in aiosched")
+
+    def _next(self, boards: Sequence[Board]) -> list[Board]:
+        ordered = sorted(boards, key=lambda board: (board.run.key <= self._last, board.run.key))
+        sizes = itertools.accumulate(len(board.graph.task_ids) for board in ordered)
+        chosen = [board for board, size in zip(ordered, sizes, strict=True) if size <= _MOST_TASKS][:_MOST_RUNS]
+        chosen = chosen or ordered[:1]
+        self._last = chosen[-1].run.key
+        return chosen
+
+
+def differences(board: Board, rows: Sequence[Instance]) -> list[str]:
+    """What a run's board takes for stored, and what is: a sentence for each instance that differs."""
+    held = {(i.task, i.map_index): (i.stored_state, i.stored_try) for i in board}
+    stored = {(i.task, i.map_index): (i.state, i.try_number) for i in rows}
+    return [
+        f"run {board.run.key}, task {task}, map index {map_index}: "
+        f"held as {_said(held.get((task, map_index)))}, stored as {_said(stored.get((task, map_index)))}"
+        for task, map_index in sorted(held.keys() | stored.keys())
+        if held.get((task, map_index)) != stored.get((task, map_index))
+    ]
+
+
+def _said(what: tuple[object, int] | None) -> str:
+    return "nothing" if what is None else f"{what[0]} in try {what[1]}"

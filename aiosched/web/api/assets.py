@@ -1,0 +1,143 @@
+"""Assets: who makes them, who waits for them, their events, and the lineage between DAGs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from aiosched.core.ids import partition_of
+from aiosched.db import asset_queries
+from aiosched.errors import NotFound, did_you_mean
+from aiosched.web.access import Person, Role, allow
+from aiosched.web.answers import ACCEPTED, answered
+from aiosched.web.api.models import Instant, JsonObject, Name, Resource
+from aiosched.web.gateway import TheGateway
+
+router = APIRouter(tags=["Assets"])
+
+
+class Asset(Resource):
+    """An asset, the DAGs that make it and that wait for it, and its newest event."""
+
+    name: str
+    uri: str
+    is_active: bool
+    producers: list[str]
+    consumers: list[str]
+    last_event_at: Instant | None
+    extra: dict[str, Any]
+
+
+class Assets(BaseModel):
+    """All assets by name."""
+
+    items: list[Asset]
+
+
+class AssetEvent(Resource):
+    """An event of an asset; the source is null for one that a person emitted."""
+
+    id: int
+    name: str
+    timestamp: Instant
+    extra: dict[str, Any]
+    alias: str | None
+    dag_id: str | None
+    run_id: str | None
+    task_id: str | None
+    map_index: int | None
+
+
+class AssetEvents(BaseModel):
+    """The newest events, newest first."""
+
+    items: list[AssetEvent]
+
+
+class NewEvent(BaseModel):
+    """An event to emit, as a task would."""
+
+    extra: JsonObject = {}
+
+
+class Emitted(BaseModel):
+    """An event that was stored."""
+
+    name: str
+    at: str
+
+
+class LineageNode(BaseModel):
+    """A DAG or an asset."""
+
+    id: str
+    kind: Literal["dag", "asset"]
+    label: str
+
+
+class Lineage(BaseModel):
+    """Who makes what for whom: edges go from DAGs to the assets they make, and from assets to the DAGs that wait."""
+
+    nodes: list[LineageNode]
+    edges: list[tuple[str, str]]
+
+
+@router.get("/assets")
+@allow(Role.VIEWER)
+async def list_assets(gateway: TheGateway) -> Assets:
+    """All assets."""
+    return Assets(items=[Asset.model_validate(row) for row in await asset_queries.list_assets(gateway.db)])
+
+
+@router.get("/asset-lineage")
+@allow(Role.VIEWER)
+async def lineage(gateway: TheGateway) -> Lineage:
+    """The assets between DAGs, as a graph."""
+    nodes: dict[str, LineageNode] = {}
+    edges: dict[tuple[str, str], None] = {}
+    for row in await asset_queries.list_assets(gateway.db):
+        if not (row.producers or row.consumers):
+            continue
+        key = f"asset:{row.name}"
+        nodes[key] = LineageNode(id=key, kind="asset", label=row.name)
+        for dag_id in (*row.producers, *row.consumers):
+            nodes.setdefault(f"dag:{dag_id}", LineageNode(id=f"dag:{dag_id}", kind="dag", label=dag_id))
+        edges |= dict.fromkeys((f"dag:{dag_id}", key) for dag_id in row.producers)
+        edges |= dict.fromkeys((key, f"dag:{dag_id}") for dag_id in row.consumers)
+    return Lineage(nodes=list(nodes.values()), edges=list(edges))
+
+
+@router.get("/assets/{name}")
+@allow(Role.VIEWER)
+async def get_asset(gateway: TheGateway, name: Name) -> Asset:
+    """One asset."""
+    return Asset.model_validate(await _find(gateway, name))
+
+
+@router.get("/assets/{name}/events")
+@allow(Role.VIEWER)
+async def list_events(gateway: TheGateway, name: Name, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> AssetEvents:
+    """The newest events of an asset."""
+    await _find(gateway, name)
+    async with gateway.db.acquire() as conn:
+        rows = await asset_queries.events_of(conn, name=name, limit=limit)
+    return AssetEvents(items=[AssetEvent.model_validate(row) for row in reversed(rows)])
+
+
+@router.post("/assets/{name}/events", status_code=201, response_model=Emitted, responses=ACCEPTED)
+@allow(Role.OPERATOR)
+async def emit(request: Request, gateway: TheGateway, person: Person, name: Name, event: NewEvent) -> Response:
+    """Make an event: DAGs that wait for the asset run."""
+    args = {"name": name, "extra": event.extra}
+    answer = await gateway.ask("emit_asset", None, args, by=person, partition=partition_of(name))
+    return answered(request, answer, Emitted.model_validate, status=201)
+
+
+async def _find(gateway: TheGateway, name: str) -> asset_queries.AssetRow:
+    rows = {row.name: row for row in await asset_queries.list_assets(gateway.db)}
+    if name not in rows:
+        raise NotFound(f"There is no asset {name!r}.{did_you_mean(name, rows)}")
+    return rows[name]

@@ -1,0 +1,131 @@
+"""Backfills: runs of past dates, made by the scheduler under their own limit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response
+from pydantic import AwareDatetime, BaseModel, Field
+
+from aiosched.core.backfills import Rerun
+from aiosched.db import backfill_queries, queries
+from aiosched.web.access import Person, Role, allow
+from aiosched.web.answers import ACCEPTED, answered
+from aiosched.web.api.models import Instant, JsonObject, Resource, Text
+from aiosched.web.gateway import TheGateway
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+
+router = APIRouter(tags=["Backfills"])
+
+Number = Annotated[int, Path(ge=1, lt=2**63)]
+
+
+class Backfill(Resource):
+    """A backfill and how many of its runs are where. Dates are inclusive."""
+
+    id: int
+    dag_id: str
+    from_date: Instant
+    to_date: Instant
+    rerun: Rerun
+    max_active_runs: int
+    backwards: bool
+    state: Literal["running", "paused", "completed", "cancelled"]
+    created_at: Instant
+    completed_at: Instant | None
+    total: int
+    running: int
+    finished: int
+    failed: int
+
+
+class NewBackfill(BaseModel):
+    """Past dates to run, both inclusive. `rerun`: which runs that exist run again."""
+
+    dag_id: Text
+    from_date: AwareDatetime
+    to_date: AwareDatetime
+    rerun: Rerun = Rerun.MISSING
+    max_active_runs: Annotated[int, Field(ge=1, le=10_000)] = 10
+    backwards: bool = False
+    conf: JsonObject = {}
+    dry_run: bool = False
+
+
+class PlannedDate(BaseModel):
+    """What becomes of a date: a run is made, made again, or left alone."""
+
+    logical_date: str
+    fate: str
+
+
+class BackfillAnswer(BaseModel):
+    """A new backfill (null for a dry run), and what becomes of each date."""
+
+    id: int | None
+    dates: list[PlannedDate]
+
+
+@router.get("/backfills")
+@allow(Role.VIEWER)
+async def list_backfills(
+    gateway: TheGateway,
+    dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
+    limit: Limit = 25,
+    cursor: Cursor = None,
+) -> Page[Backfill]:
+    """Backfills, newest first."""
+    before = decode_cursor(cursor, tuple[int])
+    rows = await backfill_queries.list_backfills(
+        gateway.db, dag_id=dag_id, before=before[0] if before else None, limit=limit + 1
+    )
+    more = encode_cursor(rows[limit - 1].id) if len(rows) > limit else None
+    return Page(items=[Backfill.model_validate(row) for row in rows[:limit]], next_cursor=more)
+
+
+@router.get("/backfills/{number}")
+@allow(Role.VIEWER)
+async def get_backfill(gateway: TheGateway, number: Number) -> Backfill:
+    """One backfill with its progress."""
+    return Backfill.model_validate(await backfill_queries.get_backfill(gateway.db, number))
+
+
+@router.post("/backfills", status_code=201, response_model=BackfillAnswer, responses=ACCEPTED)
+@allow(Role.OPERATOR)
+async def create_backfill(request: Request, gateway: TheGateway, person: Person, wish: NewBackfill) -> Response:
+    """Make the runs of past dates; with `dry_run` only tell which."""
+    await queries.get_dag(gateway.db, wish.dag_id)
+    args: dict[str, Any] = wish.model_dump(mode="json", exclude={"dag_id", "from_date", "to_date"})
+    args |= {"from": wish.from_date.isoformat(), "to": wish.to_date.isoformat()}
+    answer = await gateway.ask("backfill_create", wish.dag_id, args, by=person)
+    status = 200 if wish.dry_run else 201
+    return answered(request, answer, BackfillAnswer.model_validate, status=status)
+
+
+async def _change(request: Request, gateway: TheGateway, person: Person, number: int, verb: str) -> Response:
+    row = await backfill_queries.get_backfill(gateway.db, number)
+    answer = await gateway.ask(verb, row.dag_id, {"id": number}, by=person)
+    after = await backfill_queries.get_backfill(gateway.db, number)
+    return answered(request, answer, lambda _: Backfill.model_validate(after))
+
+
+@router.post("/backfills/{number}/pause", response_model=Backfill, responses=ACCEPTED)
+@allow(Role.OPERATOR)
+async def pause(request: Request, gateway: TheGateway, person: Person, number: Number) -> Response:
+    """Start no further runs of it."""
+    return await _change(request, gateway, person, number, "backfill_pause")
+
+
+@router.post("/backfills/{number}/resume", response_model=Backfill, responses=ACCEPTED)
+@allow(Role.OPERATOR)
+async def resume(request: Request, gateway: TheGateway, person: Person, number: Number) -> Response:
+    """Undo `pause`."""
+    return await _change(request, gateway, person, number, "backfill_resume")
+
+
+@router.post("/backfills/{number}/cancel", response_model=Backfill, responses=ACCEPTED)
+@allow(Role.OPERATOR)
+async def cancel(request: Request, gateway: TheGateway, person: Person, number: Number) -> Response:
+    """End it: runs that are queued fail, those that run go on."""
+    return await _change(request, gateway, person, number, "backfill_cancel")

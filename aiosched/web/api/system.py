@@ -1,0 +1,141 @@
+"""How the system stands: import errors, files, schedulers, requests (the audit log), settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel
+
+from aiosched.config import setting_fields, shown
+from aiosched.db import command_queries, status
+from aiosched.web.access import Role, allow
+from aiosched.web.api.models import Instant, Resource
+from aiosched.web.gateway import TheGateway
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+
+router = APIRouter(tags=["System"])
+
+
+class ImportProblem(Resource):
+    """Why a DAG file cannot be read: one line, the code around it, the traceback."""
+
+    file: str
+    error: str
+    line: int | None
+    code_frame: str | None
+    traceback: str | None
+    dag_ids: list[str]
+    parsed_at: Instant | None
+
+
+class Scheduler(Resource):
+    """One scheduler of the fleet. `lease_age` in seconds; `figures` are its own, as of the last renewal."""
+
+    incarnation: int
+    name: str
+    hostname: str
+    pid: int
+    version: str
+    executor: str
+    slots: int
+    status: Literal["alive", "draining", "dead"]
+    lease_age: float
+    partitions: int
+    started_at: Instant
+    figures: dict[str, Any] | None
+
+
+class Schedulers(BaseModel):
+    """All schedulers that are known."""
+
+    items: list[Scheduler]
+
+
+class Command(Resource):
+    """A request of somebody, and what became of it."""
+
+    id: int
+    dag_id: str | None
+    verb: str
+    args: dict[str, Any]
+    requested_by: str
+    reason: str | None
+    state: Literal["waiting", "applied", "refused"]
+    result: dict[str, Any] | None
+    applied_at: Instant | None
+    created_at: Instant
+
+
+class Setting(BaseModel):
+    """A setting of the web server's process; secrets are hidden."""
+
+    key: str
+    value: Any
+    default: Any
+    description: str | None
+
+
+class SettingsList(BaseModel):
+    """All settings, in the order of their sections."""
+
+    items: list[Setting]
+
+
+@router.get("/import-errors")
+@allow(Role.VIEWER)
+async def list_import_errors(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[ImportProblem]:
+    """Files whose last parse failed, by name."""
+    after = decode_cursor(cursor, tuple[str])
+    rows = await status.list_import_errors(gateway.db, after=after[0] if after else None, limit=limit + 1)
+    more = encode_cursor(rows[limit - 1].file) if len(rows) > limit else None
+    return Page(items=[ImportProblem.model_validate(row) for row in rows[:limit]], next_cursor=more)
+
+
+@router.get("/schedulers")
+@allow(Role.VIEWER)
+async def list_schedulers(gateway: TheGateway) -> Schedulers:
+    """Who is alive, with which partitions."""
+    return Schedulers(items=[Scheduler.model_validate(row) for row in await status.list_schedulers(gateway.db)])
+
+
+@router.get("/commands")
+@allow(Role.VIEWER)
+async def list_commands(
+    gateway: TheGateway,
+    dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
+    verb: Annotated[str | None, Query(max_length=100, pattern=r"^[^\x00]*$")] = None,
+    state: Literal["waiting", "applied", "refused"] | None = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Page[Command]:
+    """Requests, newest first: the audit log."""
+    before = decode_cursor(cursor, tuple[int])
+    rows = await command_queries.list_commands(
+        gateway.db, dag_id=dag_id, verb=verb, state=state, before=before[0] if before else None, limit=limit + 1
+    )
+    more = encode_cursor(rows[limit - 1].id) if len(rows) > limit else None
+    return Page(items=[Command.model_validate(row) for row in rows[:limit]], next_cursor=more)
+
+
+@router.get("/commands/{number}")
+@allow(Role.VIEWER)
+async def get_command(gateway: TheGateway, number: Annotated[int, Path(ge=1, lt=2**63)]) -> Command:
+    """One request: where a 202 leads to."""
+    return Command.model_validate(await command_queries.get_command(gateway.db, number))
+
+
+@router.get("/settings")
+@allow(Role.ADMIN)
+async def list_settings(gateway: TheGateway) -> SettingsList:
+    """The settings of this process."""
+    found = [
+        Setting(
+            key=field.key,
+            value=shown(field.key, getattr(getattr(gateway.settings, field.section), field.name)),
+            default=shown(field.key, field.info.get_default(call_default_factory=True)),
+            description=field.info.description,
+        )
+        for field in setting_fields()
+    ]
+    return SettingsList(items=found)
