@@ -2,7 +2,7 @@
 
     {"counters": {name: number}, "histograms": {name: {count, sum, bounds, buckets}}, "tasks": {state: number},
      "finished": {outcome: number}, "executor": {name: {open, open_async}}, "parallelism": n, "in_flight": n,
-     "runs": n, "waiting": {pool: n}, "parsing": {files, dags, errors, seconds} or null}
+     "oldest_queued_seconds": n or null, "runs": n, "waiting": {pool: n}, "parsing": {files, dags, errors, seconds} or null}
 
 Instants and durations are in seconds. `waiting` are the task instances that are ready and have no slot.
 """
@@ -37,19 +37,20 @@ def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats |
 
 def _of_session(session: Session) -> dict[str, Any]:
     attempts, holdings = session.attempts, session.holdings
-    under_way = [found[1].state for key in attempts.in_flight if (found := holdings.find(key)) is not None]
-    running = sum(state is TaskState.RUNNING for state in under_way)
+    states = {key: found[1].state for key in attempts.in_flight if (found := holdings.find(key)) is not None}
+    queued = [attempts.in_flight[key] for key, state in states.items() if state is TaskState.QUEUED]
     return {
         "tasks": {
             "scheduled": len(holdings.waiting),
-            "queued": len(under_way) - running,
-            "running": running,
+            "queued": len(queued),
+            "running": len(states) - len(queued),
             "deferred": len(attempts.triggers),
         },
         "executor": {
             name: {"open": member.open_slots, "open_async": member.open_async_slots}
             for name, member in members_of(session.executor).items()
         },
+        "oldest_queued_seconds": round(session.clock.monotonic() - min(queued), 3) if queued else None,
         "parallelism": session.parallelism,
         "in_flight": len(attempts.in_flight),
         "runs": len(holdings.boards),

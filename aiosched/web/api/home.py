@@ -1,0 +1,176 @@
+"""The first page: health, what runs and waits, what needs somebody, and a timeline of past and coming runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import AwareDatetime, BaseModel
+
+from aiosched.core.states import RunState, RunType
+from aiosched.db import home_queries
+from aiosched.db.home_queries import Concern
+from aiosched.db.pools import list_pools
+from aiosched.db.status import SchedulerRow, list_import_errors
+from aiosched.web import health
+from aiosched.web.access import Role, allow
+from aiosched.web.api.models import Instant, Resource
+from aiosched.web.gateway import TheGateway
+from aiosched.web.health import Status
+from aiosched.web.probes import PartStatus
+
+router = APIRouter(tags=["Home"])
+
+_MOST: Final = 20  # entries of one kind that need somebody
+_LATE: Final = timedelta(seconds=60)
+
+Kind = Literal["scheduler", "import_error", "failed", "paused", "late", "pool", "callback"]
+
+
+class Counts(BaseModel):
+    """How much there is: task instances of all schedulers (as of their last renewals), runs, and what is late."""
+
+    running: int
+    queued: int
+    scheduled: int
+    deferred: int
+    oldest_queued_at: Instant | None
+    running_runs: int
+    queued_runs: int
+    failed_runs_24h: int
+    late_dags: int
+
+
+class Attention(BaseModel):
+    """Something that needs somebody."""
+
+    kind: Kind
+    words: str
+    dag_id: str | None = None
+    run_id: str | None = None
+    since: Instant | None = None
+
+
+class Summary(BaseModel):
+    """What the first page shows."""
+
+    status: Status
+    components: dict[str, PartStatus]
+    counts: Counts
+    attention: list[Attention]
+
+
+class TimelineRun(Resource):
+    """A run in time; without an end it still runs."""
+
+    dag_id: str
+    run_id: str
+    run_type: RunType
+    state: RunState
+    start_date: Instant | None
+    end_date: Instant | None
+
+
+class TimelineComing(Resource):
+    """The next scheduled run of a DAG."""
+
+    dag_id: str
+    logical_date: Instant | None
+    run_after: Instant
+
+
+class Timeline(BaseModel):
+    """Runs of a stretch of time (latest start first), and those to come (in order)."""
+
+    since: Instant
+    until: Instant
+    runs: list[TimelineRun]
+    coming: list[TimelineComing]
+
+
+@router.get("/summary")
+@allow(Role.VIEWER)
+async def summary(gateway: TheGateway) -> Summary:
+    """How everything stands."""
+    db, now = gateway.db, gateway.clock.now()
+    found = await health.examine(db)
+    late = await home_queries.late_dags(db, now - _LATE, limit=_MOST)
+    running, queued = await home_queries.active_runs(db)
+    tasks = [(row.figures or {}).get("tasks", {}) for row in found.schedulers if row.alive]
+    waits = [s for row in found.schedulers if (s := (row.figures or {}).get("oldest_queued_seconds")) is not None]
+    counts = Counts(
+        running=sum(one.get("running", 0) for one in tasks),
+        queued=sum(one.get("queued", 0) for one in tasks),
+        scheduled=sum(one.get("scheduled", 0) for one in tasks),
+        deferred=sum(one.get("deferred", 0) for one in tasks),
+        oldest_queued_at=now - timedelta(seconds=max(waits)) if waits else None,
+        running_runs=running,
+        queued_runs=queued,
+        failed_runs_24h=await home_queries.failed_since(db, now - timedelta(days=1)),
+        late_dags=len(late),
+    )
+    return Summary(
+        status=found.status,
+        components={name: PartStatus.model_validate(part) for name, part in found.parts.items()},
+        counts=counts,
+        attention=[*_schedulers(found), *await _attention(gateway, late, found.schedulers)],
+    )
+
+
+def _schedulers(found: health.Health) -> Iterator[Attention]:
+    part = found.parts["schedulers"]
+    if part.status is not Status.HEALTHY:
+        yield Attention(kind="scheduler", words=f"schedulers: {part.detail}")
+
+
+async def _attention(
+    gateway: TheGateway, late: Sequence[Concern], schedulers: Sequence[SchedulerRow]
+) -> list[Attention]:
+    db = gateway.db
+    found = [
+        Attention(kind="import_error", words=f"{row.file}: {row.error}", since=row.parsed_at)
+        for row in await list_import_errors(db, limit=_MOST)
+    ]
+    for one in await home_queries.paused_with_runs(db, limit=_MOST):
+        runs = "a run waits" if one.number == 1 else f"{one.number} runs wait"
+        found.append(_about(one, "paused", f"{one.dag_id} is paused while {runs}"))
+    found += [_about(one, "late", f"the next run of {one.dag_id} is late") for one in late]
+    for pool in await list_pools(db):
+        waiting = sum((row.figures or {}).get("waiting", {}).get(pool.name, 0) for row in schedulers if row.alive)
+        if waiting and pool.slots >= 0 and pool.used >= pool.slots:
+            words = f"pool {pool.name}: all {pool.slots} slots are held, {waiting} tasks wait"
+            found.append(Attention(kind="pool", words=words))
+    for one in await home_queries.callbacks_given_up(db, limit=_MOST):
+        found.append(_about(one, "callback", f"{one.number} callbacks of {one.dag_id} could not be delivered"))
+    found += [
+        _about(one, "failed", f"the last run of {one.dag_id} failed")
+        for one in await home_queries.last_failed(db, limit=_MOST)
+    ]
+    return found
+
+
+def _about(one: Concern, kind: Kind, words: str) -> Attention:
+    return Attention(kind=kind, words=words, dag_id=one.dag_id, run_id=one.run_id, since=one.since)
+
+
+@router.get("/timeline")
+@allow(Role.VIEWER)
+async def timeline(
+    gateway: TheGateway,
+    since: Annotated[AwareDatetime | None, Query(description="default: six hours ago")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="default: in six hours")] = None,
+    limit: Annotated[int, Query(ge=1, le=2000)] = 500,
+) -> Timeline:
+    """Runs of a stretch of time, and those to come in it."""
+    now = gateway.clock.now()
+    first, final = since or now - timedelta(hours=6), until or now + timedelta(hours=6)
+    runs = await home_queries.recent_runs(gateway.db, first, final, limit=limit)
+    coming = await home_queries.coming_runs(gateway.db, max(first, now), final, limit=limit)
+    return Timeline(
+        since=first,
+        until=final,
+        runs=[TimelineRun.model_validate(run) for run in runs],
+        coming=[TimelineComing.model_validate(run) for run in coming],
+    )
