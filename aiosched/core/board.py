@@ -14,7 +14,7 @@ Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
@@ -26,7 +26,7 @@ from aiosched.core.deferral import first_deferral, is_trigger, trigger_key
 from aiosched.core.expansion import Expansion
 from aiosched.core.instances import Effects, FinishedTry, Instance, Run, new_instances
 from aiosched.core.instants import later
-from aiosched.core.ledger import TICK
+from aiosched.core.ledger import TICK, is_due
 from aiosched.core.mapping import RETURN_VALUE
 from aiosched.core.marks import CANCELLED, ENDING, INTENTIONS, Marks
 from aiosched.core.messages import Outcome, Report, XComValue
@@ -289,7 +289,7 @@ class Board(Marks, Expansion):
 
     def _look(self, instance: Instance, verdict: Verdict, now: datetime) -> None:
         """Decide on one instance that waits, by what its dependencies say together."""
-        branch = self._branch_against(instance) if instance.task in self._decided else None
+        branch = self.branch_against(instance) if instance.task in self._decided else None
         skips = branch is not None or verdict is Verdict.SKIPPED
         if (skips or verdict is Verdict.RUN) and self._held_by_past(instance, skips=skips):
             return
@@ -309,31 +309,10 @@ class Board(Marks, Expansion):
             return False
         return self.waits_for_past(task) is not None
 
-    def _branch_against(self, instance: Instance) -> Instance | None:
-        """A finished branch whose decision excludes `instance` (7.4, "not previously skipped")."""
-        for decider in self._decided[instance.task]:
-            for branch in self._under_index_of(instance, decider):
-                if instance.task in self._decisions.get(branch, ()) and branch.state in FINISHED:
-                    return branch
-        return None
-
-    def _under_index_of(self, instance: Instance, task: int) -> Sequence[Instance]:
-        """The instances of `task` that share decisions of branches with `instance` (7.4, 36)."""
-        mappings, group = self.graph.mappings, self._tally.of(task)
-        if mappings is None or not group or (instance.map_index < 0 and mappings.shared(task, instance.task) == 0):
-            return group
-        if mappings.shared(task, instance.task):
-            return self._tally.counterparts(task, instance)
-        found = self._tally.find(task, instance.map_index) or self._tally.find(task, -1)
-        return () if found is None else (found,)
-
     def _ready(self, instance: Instance, now: datetime) -> None:
-        state, next_at = instance.state, instance.next_at
-        if next_at is not None:
-            due = next_at < now if state is TaskState.UP_FOR_RETRY else next_at <= now
-            if not due:
-                return
-        if state is not TaskState.UP_FOR_RESCHEDULE:
+        if instance.next_at is not None and not is_due(instance, now):
+            return
+        if instance.state is not TaskState.UP_FOR_RESCHEDULE:
             if instance.try_number:
                 self._forget_values(instance)
             instance.try_number += 1

@@ -50,7 +50,7 @@ class Expansion(Ledger):
         """
         assert self._lengths is not None
         task, sizes = instance.task, self._lengths.sizes(instance.task)
-        if instance.map_index < 0 and not self._is_countable(task):
+        if instance.map_index < 0 and not self.is_countable(task):
             self._pending.too_soon[instance] = None
             return False
         if sizes is None:
@@ -70,14 +70,15 @@ class Expansion(Ledger):
             return False
         return True
 
-    def _is_countable(self, task: int) -> bool:
+    def is_countable(self, task: int) -> bool:
+        """Whether a mapped task knows how often it is to run."""
         return self._lengths is not None and self._lengths.sizes(task) is not None and self._lengths.are_new(task)
 
     def _settle_too_soon(self, now: datetime) -> None:
         """Nothing else is left to decide: what may run, and does not know how often, has failed (26.4, 26.6)."""
         waiting, self._pending.too_soon = self._pending.too_soon, {}
         for instance in waiting:
-            if instance.state in SCHEDULABLE and instance.map_index < 0 and not self._is_countable(instance.task):
+            if instance.state in SCHEDULABLE and instance.map_index < 0 and not self.is_countable(instance.task):
                 reason = "what it maps over was not returned"
                 self._settle(instance, TaskEvent.SETTLED_UPSTREAM_FAILED, now, reason)
 

@@ -18,6 +18,7 @@ from aiosched.core.messages import Attempt, AttemptKey, Report, RunInfo
 from aiosched.core.past import Past, waits_for_past
 from aiosched.core.states import (
     ACTIVE_FOR_TASK_LIMITS,
+    FINISHED,
     HOLDING_SLOT,
     RUN_FINISHED,
     SUCCEEDED,
@@ -101,6 +102,29 @@ class Ledger:
     def total(self) -> int:
         """How many task instances the run has."""
         return sum(1 for _ in self._tally)
+
+    @property
+    def tally(self) -> Tally:
+        """Who is finished and what the rules make of it, for reading."""
+        return self._tally
+
+    def branch_against(self, instance: Instance) -> Instance | None:
+        """A finished branch whose decision excludes `instance` (7.4, "not previously skipped")."""
+        for decider in self._decided.get(instance.task, ()):
+            for branch in self._under_index_of(instance, decider):
+                if instance.task in self._decisions.get(branch, ()) and branch.state in FINISHED:
+                    return branch
+        return None
+
+    def _under_index_of(self, instance: Instance, task: int) -> Sequence[Instance]:
+        """The instances of `task` that share decisions of branches with `instance` (7.4, 36)."""
+        mappings, group = self.graph.mappings, self._tally.of(task)
+        if mappings is None or not group or (instance.map_index < 0 and mappings.shared(task, instance.task) == 0):
+            return group
+        if mappings.shared(task, instance.task):
+            return self._tally.counterparts(task, instance)
+        found = self._tally.find(task, instance.map_index) or self._tally.find(task, -1)
+        return () if found is None else (found,)
 
     def counts_of(self, task: int) -> tuple[Counts, int]:
         """The finished-upstream counts of a task and how many upstreams there are, for explanations."""
@@ -204,3 +228,10 @@ class Ledger:
                 pid=report.pid,
             )
         )
+
+
+def is_due(instance: Instance, now: datetime) -> bool:
+    """Whether the instant has come that an instance waits for: strictly past for a retry."""
+    if instance.next_at is None:
+        return True
+    return instance.next_at < now if instance.state is TaskState.UP_FOR_RETRY else instance.next_at <= now

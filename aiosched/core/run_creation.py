@@ -100,19 +100,27 @@ def count_active(active: Iterable[RunType]) -> int:
 
 def why_not_due(dag: DagStatus, now: datetime) -> str | None:
     """What keeps the DAG's next scheduled run from being created, in words; None when it is due."""
-    if dag.is_stale:
-        return "no DAG file produces the DAG any more"
-    if dag.has_import_errors:
-        return "its file cannot be imported: see `aiosched dags errors`"
-    if dag.is_paused:
-        return f"the DAG is paused: `aiosched dags unpause {dag.dag_id}`"
-    if dag.next_run is None:
-        return "its schedule has no further run"
-    if dag.next_run.run_after > now:
-        return f"its next run is due at {_stamp(dag.next_run.run_after)}"
+    return next((why for why in due_questions(dag, now).values() if why is not None), None)
+
+
+def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
+    """What is asked before a scheduled run is created, in this order: the reason against it, None for no objection."""
+    next_run = dag.next_run
+    schedule = None
+    if next_run is None:
+        schedule = "its schedule has no further run"
+    elif next_run.run_after > now:
+        schedule = f"its next run is due at {_stamp(next_run.run_after)}"
+    limit = None
     if dag.active_runs >= dag.max_active_runs:
-        return f"max_active_runs={dag.max_active_runs} reached: {dag.active_runs} runs are queued or running"
-    return None
+        limit = f"max_active_runs={dag.max_active_runs} reached: {dag.active_runs} runs are queued or running"
+    return {
+        "file": "no DAG file produces the DAG any more" if dag.is_stale else None,
+        "import": "its file cannot be imported: see `aiosched dags errors`" if dag.has_import_errors else None,
+        "paused": f"the DAG is paused: `aiosched dags unpause {dag.dag_id}`" if dag.is_paused else None,
+        "schedule": schedule,
+        "max_active_runs": limit,
+    }
 
 
 def due_dags(dags: Iterable[DagStatus], now: datetime) -> list[DagStatus]:

@@ -72,16 +72,24 @@ class DagRoom:
 
         One that begins deferred (`defers`) meets the limits of its task alone (25.1).
         """
-        if defers:
-            return task.refusal(run) if task is not None else None
+        if not defers and (reason := self.limit_refusal() or self.run_refusal(run)) is not None:
+            return reason
+        return task.refusal(run) if task is not None else None
+
+    def limit_refusal(self) -> str | None:
+        """Why nothing more of the DAG may start, in any run."""
         if self.active >= self.limit:
             return f"DAG {self.dag_id!r}: {self.active} of {self.limit} tasks active (max_active_tasks)"
+        return None
+
+    def run_refusal(self, run: int) -> str | None:
+        """Why nothing more may start in `run`, for a limit on each run."""
         if self.per_run is not None and self.by_run.get(run, 0) >= self.per_run:
             return (
                 f"DAG {self.dag_id!r}: {self.by_run.get(run, 0)} of {self.per_run} tasks active "
                 "in this run (max_active_tasks_per_run)"
             )
-        return task.refusal(run) if task is not None else None
+        return None
 
     def occupy(self, run: int, task: TaskRoom | None = None, *, defers: bool = False) -> None:
         """Count a task instance that becomes queued, or deferred at once (`defers`)."""
@@ -167,15 +175,29 @@ class Room:
 
         What begins deferred (`defers`) needs room only in a pool that includes deferred tasks (25.1).
         """
-        if self.open <= 0 and not defers:
+        if not defers and (reason := self.parallelism_refusal()) is not None:
+            return reason
+        if (reason := self.pool_refusal(pool_name, slots, defers=defers)) is not None:
+            return reason
+        return None if defers else self.executor_refusal(executor_name, is_async)
+
+    def parallelism_refusal(self) -> str | None:
+        """Why this scheduler takes no further attempt, whatever it needs."""
+        if self.open <= 0:
             return f"parallelism: this scheduler runs {self.parallelism} attempts, as many as it may"
+        return None
+
+    def pool_refusal(self, pool_name: str, slots: int, *, defers: bool = False) -> str | None:
+        """Why the pool does not give that many slots."""
         pool = self.pools.get(pool_name)
         if pool is None:
             return f"pool {pool_name!r} does not exist: create it with `aiosched pools set {pool_name} {max(slots, 1)}`"
         if slots > pool.open and pool.total >= 0 and (pool.include_deferred or not defers):
             return _pool_refusal(pool_name, slots, pool)
-        if defers:
-            return None
+        return None
+
+    def executor_refusal(self, executor_name: str | None, is_async: bool) -> str | None:
+        """Why the executor takes no further attempt of that kind."""
         executor = self.executors.get(executor_name)
         if executor is None:
             known = ", ".join(sorted(name for name in self.executors if name is not None)) or "none"
@@ -211,8 +233,8 @@ class Room:
 
     def closed(self) -> str | None:
         """Why nothing at all can be taken any more; None while something might."""
-        if self.open <= 0:
-            return f"parallelism: this scheduler runs {self.parallelism} attempts, as many as it may"
+        if (reason := self.parallelism_refusal()) is not None:
+            return reason
         if self.pools and all(pool.full for pool in self.pools.values()):
             return "no pool has an open slot"
         if all(executor.open <= 0 and executor.open_async <= 0 for executor in self.executors.values()):

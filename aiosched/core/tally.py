@@ -213,7 +213,7 @@ class Tally:
         graph, task = self._graph, instance.task
         by_producers = Verdict.RUN
         if graph.mappings is not None and graph.mappings.producers[task]:
-            by_producers = self._judge_producers(graph.mappings, instance)
+            by_producers = self.judge_producers(instance)
             if by_producers is Verdict.UPSTREAM_FAILED:
                 return by_producers
         verdict = self._judge_dependencies(instance)
@@ -222,20 +222,24 @@ class Tally:
     def _judge_dependencies(self, instance: Instance) -> Verdict:
         graph, task = self._graph, instance.task
         by_setups = Verdict.RUN
-        if graph.indirect_setups[task] and (by_setups := self._judge_setups(instance)).settles:
+        if graph.indirect_setups[task] and (by_setups := self.judge_setups(instance)).settles:
             return by_setups
-        verdict = Verdict.RUN
-        counts, total, setups = self._upstreams(instance)
+        counts, total, setups = self.upstreams(instance)
         if total:
             verdict = judge(graph.rules[task], counts, total, setups, instance.map_index)
-        if verdict is not Verdict.RUN:
-            return verdict
-        for inner in graph.teardown_scopes[task]:
-            if self.open[inner] and any(i.state not in FINISHED for i in self.counterparts(inner, instance)):
-                return Verdict.WAIT
+            if verdict is not Verdict.RUN:
+                return verdict
+        if graph.teardown_scopes[task] and next(self.unfinished_scope(instance), None) is not None:
+            return Verdict.WAIT
         return by_setups
 
-    def _upstreams(self, instance: Instance) -> tuple[Counts, int, int]:
+    def unfinished_scope(self, instance: Instance) -> Iterator[Instance]:
+        """Of a teardown: what is not finished between its setups and it (8.4)."""
+        for inner in self._graph.teardown_scopes[instance.task]:
+            if self.open[inner]:
+                yield from (i for i in self.counterparts(inner, instance) if i.state not in FINISHED)
+
+    def upstreams(self, instance: Instance) -> tuple[Counts, int, int]:
         """Of the direct upstream instances that `instance` depends on: who finished, how many, how many are setups."""
         task = instance.task
         counts, total, setups = self._counts[task] or _NOTHING_FINISHED, self.totals[task], self._setups.get(task, 0)
@@ -247,15 +251,17 @@ class Tally:
     def why_settled(self, instance: Instance) -> str:
         """One line for people about a verdict that settles."""
         graph, task = self._graph, instance.task
-        if graph.indirect_setups[task] and self._judge_setups(instance).settles:
+        if graph.indirect_setups[task] and self.judge_setups(instance).settles:
             return "a setup that it needs did not succeed"
-        if graph.mappings is not None and self._judge_producers(graph.mappings, instance).settles:
+        if graph.mappings is not None and self.judge_producers(instance).settles:
             return "a task that it maps over did not succeed"
-        counts, total, _ = self._upstreams(instance)
+        counts, total, _ = self.upstreams(instance)
         return explain(graph.rules[task], counts, total)
 
-    def _judge_producers(self, mappings: Mappings, instance: Instance) -> Verdict:
-        producers = mappings.producers[instance.task]
+    def judge_producers(self, instance: Instance) -> Verdict:
+        """What the tasks that it is mapped over say (26.6)."""
+        assert self._graph.mappings is not None
+        producers = self._graph.mappings.producers[instance.task]
         groups = [self._of_task[producer] for producer in producers]
         verdict = check_producers(
             group[0].state for group in groups if group and group[0].map_index < 0 and group[0].state in FINISHED
@@ -266,7 +272,8 @@ class Tally:
         early = self._graph.rules[instance.task] in EARLY_RULES
         return Verdict.RUN if early or not any(self.open[up] for up in producers) else Verdict.WAIT
 
-    def _judge_setups(self, instance: Instance) -> Verdict:
+    def judge_setups(self, instance: Instance) -> Verdict:
+        """What setups further up say (8.3)."""
         counts, total = Counts(), 0
         for setup in self._graph.indirect_setups[instance.task]:
             if self._depth(setup, instance.task) and self._of_task[setup] and self._of_task[setup][0].map_index >= 0:

@@ -151,14 +151,15 @@ def judge_setups(counts: Counts, total: int, map_index: int = -1) -> Verdict:
     return _all_success(counts, total, 0, map_index) if total else RUN
 
 
-def explain(rule: TriggerRule, counts: Counts, total: int) -> str:
-    """One line for people: how far the upstreams are, in the terms of the rule."""
+def explain(rule: TriggerRule, counts: Counts, total: int, *, noun: str = "upstream") -> str:
+    """One line for people: how far the upstreams are, in the terms of the rule. Without a `noun` where it is said."""
     if total == 0:
         return "no upstreams"
     if rule is TriggerRule.ALWAYS:
         return "does not wait for upstreams (always)"
     number, verb = _PROGRESS[rule](counts)
-    text = f"{number} of {total} upstream{'s' if total > 1 else ''} {verb} ({rule})"
+    what = f"{noun}{'s' if total > 1 else ''} " if noun else ""
+    text = f"{number} of {total} {what}{verb} ({rule})"
     others = [
         f"{count} {word}"
         for count, word in (

@@ -1,4 +1,4 @@
-"""What the first page shows: recent runs, DAGs that are late, what needs somebody. Read only, and never all of history."""
+"""What the first page shows: recent runs, late DAGs, what needs somebody. Read only, and never all of history."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -100,6 +99,7 @@ class SchedulerRow:
     partitions: int
     started_at: datetime
     figures: dict[str, Any] | None  # of aiosched.scheduler.figures, as of the last renewal
+    owned: tuple[int, ...] = ()  # the partitions
 
     @property
     def status(self) -> str:
@@ -122,12 +122,15 @@ async def list_schedulers(db: Database) -> list[SchedulerRow]:
         view = await look(conn)
         rows = await conn.fetch(SCHEDULERS)
     dead = {peer.incarnation for peer in view.peers if peer.dead}
-    held = Counter(view.leases.values())
+    held: dict[int | None, list[int]] = {}
+    for partition, owner in sorted(view.leases.items()):
+        held.setdefault(owner, []).append(partition)
     return [
         SchedulerRow(
             **{**dict(row), "figures": msgspec.json.decode(row["figures"]) if row["figures"] else None},
             alive=row["incarnation"] not in dead,
-            partitions=held[row["incarnation"]],
+            partitions=len(held.get(row["incarnation"], ())),
+            owned=tuple(held.get(row["incarnation"], ())),
         )
         for row in rows
     ]

@@ -23,6 +23,7 @@ The three loops, each a decision and its shell
 
 Requests and effects
     commands.py     requests from the inbox                clearing.py, stored_runs.py  clear and mark
+    selection.py    what such a request means
     backfills.py    runs of past dates                     assets.py, asset_events.py   runs by events
     triggers.py     what deferred tasks wait for           outbox.py         delivering callbacks
     slas.py         tasks that are late                    notes.py          what people write

@@ -2,7 +2,8 @@
 
     {"counters": {name: number}, "histograms": {name: {count, sum, bounds, buckets}}, "tasks": {state: number},
      "finished": {outcome: number}, "executor": {name: {open, open_async}}, "parallelism": n, "in_flight": n,
-     "oldest_queued_seconds": n or null, "runs": n, "waiting": {pool: n}, "parsing": {files, dags, errors, seconds} or null}
+     "oldest_queued_seconds": n or null, "runs": n, "waiting": {pool: n},
+     "parsing": {files, dags, errors, seconds} or null}
 
 Instants and durations are in seconds. `waiting` are the task instances that are ready and have no slot.
 """

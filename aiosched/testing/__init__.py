@@ -1,10 +1,12 @@
 """What DAGs are tested with: a whole scheduler on a virtual clock, and a pytest plugin.
 
 world.py        World: the real scheduling code in memory   simulation.py  what would run when
-endings.py      how attempts end: what scripts return       checks.py      what holds after each commit
-executor.py     the scripted executor                       dag_bag.py     all DAGs of a folder
-view.py         what can be seen of a world                 assets.py      what waits for which DAG
-rows.py         the stored rows, with the database's guards plugin.py      the fixtures
+people.py       what people do in it                        checks.py      what holds after each commit
+view.py         what can be seen of it                      dag_bag.py     all DAGs of a folder
+endings.py      how attempts end: what scripts return       plugin.py      the fixtures
+executor.py     the scripted executor                       desk.py        the scheduler's memory
+rows.py         the stored rows, with the database's guards; assets.py, backfills.py, deadlines.py  parts of them
+decisions.py    what was decided, and which script an attempt follows
 
 Names are imported when they are first used, so that the plugin costs nothing where it is not used.
 """

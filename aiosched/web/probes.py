@@ -10,19 +10,11 @@ from pydantic import BaseModel
 
 from aiosched.web import exposition, health
 from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, Resource
+from aiosched.web.api.models import Instant, PartStatus, Resource
 from aiosched.web.gateway import TheGateway
 from aiosched.web.health import Status
 
 router = APIRouter(tags=["Health"])
-
-
-class PartStatus(Resource):
-    """One part of the system."""
-
-    status: Status
-    detail: str
-    fix: str | None = None
 
 
 class SchedulerStatus(Resource):

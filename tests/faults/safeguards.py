@@ -7,14 +7,16 @@ dangers have two lines of defence; then taking away one is harmless, and that is
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
+
+import msgspec
 
 from aiosched.core.board import Board
 from aiosched.core.messages import Outcome, Report
 from aiosched.db import inbox
-from aiosched.scheduler import commands, enqueueing, incarnation, loading, outbox
+from aiosched.scheduler import commands, enqueueing, incarnation, outbox
 from aiosched.scheduler.attempts import Attempts
 from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.session import Session
@@ -57,14 +59,9 @@ def pool_lock() -> contextlib.AbstractContextManager[Any]:
     """`FOR UPDATE` on the pools while it is decided who gets their slots."""
 
     async def read_only(t: Transaction, names: list[str]) -> statements.Answer:
-        with mock.patch.object(type(t), "lock", _read):
-            return await original(t, names)
+        return statements.locked_pools(t, names)
 
-    async def _read(self: Transaction, table: str, key: Any, strength: Strength) -> Any:
-        return self.get(table, key)
-
-    original = statements.lock_pools
-    return _instead(original, read_only)
+    return _instead(statements.lock_pools, read_only)
 
 
 def commit_first() -> contextlib.AbstractContextManager[Any]:
@@ -111,8 +108,6 @@ def exactly_once() -> contextlib.AbstractContextManager[Any]:
 
 def stale_reports() -> contextlib.AbstractContextManager[Any]:
     """Reports of attempts that are over are dropped: where they arrive, and where they would count."""
-    import msgspec
-
     def receive(self: Attempts, report: Report) -> None:
         if report.key.task_index >= 0:
             if report.outcome is not Outcome.STARTED:
@@ -140,11 +135,10 @@ def free_partitions() -> contextlib.AbstractContextManager[Any]:
     """Only partitions that nobody owns are taken."""
 
     async def take(t: Transaction, number: int, wanted: list[int]) -> statements.Answer:
-        with contextlib.suppress(KeyError):
-            for partition in wanted:
-                await t.lock("partition_lease", partition, Strength.UPDATE)
-                t.put("partition_lease", partition, {"incarnation": number})
-        return statements._answer("partition", [[partition] for partition in wanted], "UPDATE")
+        for partition in wanted:
+            await t.lock("partition_lease", partition, Strength.UPDATE)
+            t.put("partition_lease", partition, {"incarnation": number})
+        return statements.answer("partition", [[partition] for partition in wanted], "UPDATE")
 
     return _instead(statements.acquire, take)
 

@@ -219,7 +219,9 @@ async def test_clearing_two_hundred_runs_of_fifty_tasks_takes_a_few_transactions
         await it.settled()
         await it.execute("UPDATE task_instance SET state = 'success', try_number = 1 WHERE state IS NULL")
         await it.execute("UPDATE dag_run SET state = 'success', start_date = now() WHERE state = 'queued'")
-        it.session.holdings.dags["d"].queued.clear()
+        queued = it.session.holdings.dags["d"].queued
+        for run in list(queued):
+            queued.remove(run)
 
         async with asyncio.timeout(10):
             answer = await it.ask("clear", "d")

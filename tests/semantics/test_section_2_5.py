@@ -15,10 +15,6 @@ MINUTE = timedelta(minutes=1)
 Numbers = tuple[int, int]  # try_number, max_tries
 
 
-async def created(world: World) -> None:
-    world.pause("d")
-
-
 async def scheduled(world: World) -> None:
     world.pool("etl", slots=0)
 
@@ -64,13 +60,12 @@ async def cleared_after_all_its_tries(world: World) -> None:
 @pytest.mark.parametrize(
     ("event", "numbers"),
     [
-        (created, (0, 2)),
         (scheduled, (1, 2)),
         (retried, (2, 2)),
         (rescheduled, (1, 2)),
         (deferred, (1, 2)),
         (cleared, (1, 3)),
-        (cleared_while_running, (1, 3)),
+        (cleared_while_running, (2, 3)),  # scheduled again when its attempt has ended
         (cleared_after_all_its_tries, (6, 5)),
     ],
     ids=lambda value: value.__name__ if callable(value) else None,
@@ -88,6 +83,16 @@ async def test_the_number_of_the_try(event: Callable[[World], Awaitable[None]], 
 
         row = world.task("d", run, "a")
         assert (row.try_number, row.max_tries) == numbers
+
+
+async def test_a_new_instance_has_had_no_try() -> None:
+    async with World(now=START) as world:
+        world.add(DagSpec(dag_id="d", tasks=(TaskSpec(task_id="a", operator="X", retries=2),)))
+
+        run = world.trigger("d", run_after=START + MINUTE)
+
+        row = world.task("d", run, "a")
+        assert (row.state, row.try_number, row.max_tries) == (None, 0, 2)
 
 
 async def test_a_lost_attempt_is_a_new_try_that_spends_no_retry() -> None:

@@ -153,7 +153,7 @@ class VirtualExecutor:
     async def _work(self, attempt: Attempt) -> None:
         key, plain = attempt.key, tuple(attempt.key)
         if attempt.callback is not None:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(self.behaviour.slowest / 4)
             call = attempt.callback
             self.history.events.append(CallbackRan(self.clock.monotonic(), self.node, call.id, call.kind, key.run))
             self._end(Report(key=key, outcome=Outcome.SUCCESS, at=self.clock.now()))

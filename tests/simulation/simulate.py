@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -84,12 +84,10 @@ class Simulation:
     def _left(self, incarnation: int, node: int) -> None:
         """A scheduler's row is gone: it left, or somebody declared it dead."""
         owner = next((m for m in self.machines if m.number == node), None)
-        row = self.store.tables["scheduler"].get(incarnation)
         if owner is None or owner.incarnation != incarnation:
             gone = incarnation not in self.store.advisory
             self.history.events.append(Buried(self.loop.time(), incarnation, gone))
             self.history.seen["take-overs"] += 1
-        del row
 
     def _cut(self, node: int, when: str, text: str) -> None:
         if when != "before" and (text == "COMMIT" or text.lstrip().startswith("WITH fence")):
@@ -305,10 +303,12 @@ class Simulation:
                 machine.life.exception()
 
 
-def simulate(seed: int, plan: Plan | None = None) -> History:
-    """Play a seed; the same seed plays the same history."""
+def simulate(seed: int, plan: Plan | None = None, *, meddle: Callable[[Simulation], None] | None = None) -> History:
+    """Play a seed; the same seed plays the same history. `meddle` may add to what happens."""
     with _quietly():
         simulation = Simulation(plan or make_plan(seed))
+        if meddle is not None:
+            meddle(simulation)
         loop = simulation.loop
         with virtual_time(loop):
             try:

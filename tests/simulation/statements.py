@@ -56,7 +56,8 @@ class Answer(NamedTuple):
 _KINDS: dict[tuple[str, ...], type[Record]] = {}
 
 
-def _answer(columns: str, rows: Iterable[Sequence[Any]], verb: str = "SELECT") -> Answer:
+def answer(columns: str, rows: Iterable[Sequence[Any]], verb: str = "SELECT") -> Answer:
+    """An answer of rows with these (space separated) columns."""
     names = tuple(columns.split())
     kind = _KINDS.get(names)
     if kind is None:
@@ -121,7 +122,7 @@ async def carry_out(backend: Backend, store: Any, text: str, args: Sequence[Any]
     try:
         if transaction.failed:
             raise asyncpg.InFailedSQLTransactionError("current transaction is aborted")
-        answer = await _find(normal)(transaction, *args)
+        said = await _find(normal)(transaction, *args)
     except BaseException:
         transaction.failed = True
         if not transaction.explicit:
@@ -129,7 +130,7 @@ async def carry_out(backend: Backend, store: Any, text: str, args: Sequence[Any]
         raise
     if not transaction.explicit:
         store.commit(transaction)
-    return answer
+    return said
 
 
 # -- schedulers and partitions ----------------------------------------------------------------
@@ -150,7 +151,7 @@ async def _register(
         "lease_expires_at": t.now + timedelta(seconds=lease), "slots": slots, "protocol": ownership.PROTOCOL,
     }  # fmt: skip
     t.put("scheduler", number, row)
-    return _answer("incarnation", [[number]], "INSERT 0")
+    return answer("incarnation", [[number]], "INSERT 0")
 
 
 @handles("SELECT pg_advisory_lock($1::int, $2::int)")
@@ -160,7 +161,7 @@ async def _advisory_lock(t: Transaction, space: int, number: int) -> Answer:
         await _a_moment(t)
         holder = t.store.advisory.get(number)
     t.store.advisory[number] = t.backend
-    return _answer("pg_advisory_lock", [[""]])
+    return answer("pg_advisory_lock", [[""]])
 
 
 async def _a_moment(t: Transaction) -> None:
@@ -187,25 +188,25 @@ async def _look(t: Transaction, space: int) -> Answer:
         for n, s in t.rows("scheduler")
     ]
     columns = "incarnation draining protocol expired process_gone partitions"
-    return _answer(columns, [*found, [None, None, None, None, None, owned[None]]])
+    return answer(columns, [*found, [None, None, None, None, None, owned[None]]])
 
 
 @handles(ownership.FENCE)
 async def lock_dead(t: Transaction, incarnation: int, gone: bool) -> Answer:
     row = await t.lock("scheduler", incarnation, UPDATE)
     dead = row is not None and (row["lease_expires_at"] < t.now or gone)
-    return _answer("one", [[1]] if dead else [])
+    return answer("one", [[1]] if dead else [])
 
 
 @handles("SELECT 1 FROM scheduler WHERE incarnation = $1 FOR UPDATE")
 async def _lock_own(t: Transaction, incarnation: int) -> Answer:
     row = await t.lock("scheduler", incarnation, UPDATE)
-    return _answer("one", [[1]] if row is not None else [])
+    return answer("one", [[1]] if row is not None else [])
 
 
 @handles("SELECT 1 FROM scheduler WHERE incarnation = $1")
 async def _is_there(t: Transaction, incarnation: int) -> Answer:
-    return _answer("one", [[1]] if t.get("scheduler", incarnation) is not None else [])
+    return answer("one", [[1]] if t.get("scheduler", incarnation) is not None else [])
 
 
 @handles(ownership.FREE_PARTITIONS)
@@ -256,7 +257,7 @@ async def acquire(t: Transaction, incarnation: int, wanted: list[int]) -> Answer
                 taken.append([partition])
     if taken and await t.lock("scheduler", incarnation, KEY_SHARE) is None:  # the foreign key
         raise asyncpg.ForeignKeyViolationError(f"there is no scheduler {incarnation}")
-    return _answer("partition", taken, "UPDATE")
+    return answer("partition", taken, "UPDATE")
 
 
 @handles(ownership.SET_DRAINING)
@@ -273,15 +274,23 @@ _LOCKED_POOL: Final = f"{_POOL} demands read_at"
 @handles(journal.READ_POOLS)
 async def _read_pools(t: Transaction, names: list[str]) -> Answer:
     rows = (t.get("pool", name) for name in sorted(names))
-    return _answer(_POOL, [_pick(row, _POOL) for row in rows if row is not None])
+    return answer(_POOL, [_pick(row, _POOL) for row in rows if row is not None])
 
 
 @handles(journal.LOCK_POOLS)
 async def lock_pools(t: Transaction, names: list[str]) -> Answer:
-    found = [await t.lock("pool", name, UPDATE) for name in sorted(names) if t.get("pool", name) is not None]
+    for name in sorted(names):
+        if t.get("pool", name) is not None:
+            await t.lock("pool", name, UPDATE)
+    return locked_pools(t, names)
+
+
+def locked_pools(t: Transaction, names: list[str]) -> Answer:
+    """The pools as they are now."""
     read_at = (EPOCH + timedelta(seconds=t.store.loop.time())).timestamp()
+    found = (t.get("pool", name) for name in sorted(names))
     rows = [[*_pick(row, _POOL), document(row["demands"]), read_at] for row in found if row is not None]
-    return _answer(_LOCKED_POOL, rows)
+    return answer(_LOCKED_POOL, rows)
 
 
 @handles(demands.STORE_DEMANDS)
@@ -336,7 +345,7 @@ async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
                 moved.append(_pick(row, _POOL))
     if not held or [changed, ended, len(moved)] != expected:
         raise asyncpg.DivisionByZeroError("division by zero")
-    return _answer(_POOL, [*moved, [None, None, 1, None]])
+    return answer(_POOL, [*moved, [None, None, 1, None]])
 
 
 def guarded(row: Row, change: Mapping[str, Any]) -> bool:
@@ -399,16 +408,16 @@ async def _upsert_xcoms(t: Transaction, *columns: Any) -> Answer:
 
 @handles(journal.WHO_AM_I)
 async def _who_am_i(t: Transaction) -> Answer:
-    return _answer("pid backend_start", [[t.backend.pid, t.backend.started]])
+    return answer("pid backend_start", [[t.backend.pid, t.backend.started]])
 
 
 @handles(journal.END_BACKEND)
 async def _end_backend(t: Transaction, pid: int, started: datetime) -> Answer:
     found = t.store.backends.get(pid)
     if found is None:
-        return _answer("count", [[0]])
+        return answer("count", [[0]])
     t.store.end(found)
-    return _answer("count", [[1]])
+    return answer("count", [[1]])
 
 
 @handles(journal.PLANNER)
@@ -427,17 +436,17 @@ _INSTANCE: Final = """run_id task_index map_index state try_number max_tries los
 
 @handles(runs.LOAD_DAGS)
 async def _load_dags(t: Transaction, partitions: list[int]) -> Answer:
-    return _answer(_DAG, [_pick(row, _DAG) for _, row in t.rows("dag") if row["partition"] in partitions])
+    return answer(_DAG, [_pick(row, _DAG) for _, row in t.rows("dag") if row["partition"] in partitions])
 
 
 @handles(runs.LOAD_VERSIONS)
 async def _load_versions(t: Transaction, ids: list[int]) -> Answer:
     columns = "id number spec file file_hash"
-    return _answer(columns, [_pick(row, columns) for key, row in t.rows("dag_version") if key in ids])
+    return answer(columns, [_pick(row, columns) for key, row in t.rows("dag_version") if key in ids])
 
 
 def _runs(t: Transaction, wanted: Callable[[Row], object]) -> Answer:
-    return _answer(_RUN, [_pick(row, _RUN) for _, row in t.rows("dag_run") if wanted(row)])
+    return answer(_RUN, [_pick(row, _RUN) for _, row in t.rows("dag_run") if wanted(row)])
 
 
 @handles(runs.LOAD_UNFINISHED)
@@ -468,7 +477,7 @@ async def _find_run(t: Transaction, dag_id: str, run_id: str | None, date: datet
 @handles(runs.LOAD_INSTANCES)
 async def _load_instances(t: Transaction, keys: list[int]) -> Answer:
     rows = [row for _, row in t.rows("task_instance") if row["run_id"] in keys]
-    return _answer(_INSTANCE, [_pick(row, _INSTANCE) for row in rows])
+    return answer(_INSTANCE, [_pick(row, _INSTANCE) for row in rows])
 
 
 @handles(runs.LATEST_AUTOMATED)
@@ -482,7 +491,7 @@ async def _latest_automated(t: Transaction, dag_ids: list[str]) -> Answer:
                 latest[row["dag_id"]] = row
     columns = "dag_id data_interval_start data_interval_end"
     found = [_pick(row, columns) for row in latest.values() if row["data_interval_start"] is not None]
-    return _answer(columns, sorted(found, key=lambda row: dag_ids.index(row[0])))
+    return answer(columns, sorted(found, key=lambda row: dag_ids.index(row[0])))
 
 
 @handles(runs.INSERT_RUNS)
@@ -505,7 +514,7 @@ async def insert_runs(t: Transaction, *columns: Any) -> Answer:
             t.put(table, key, {"run": number})
         t.put("dag_run", number, {"id": number, **row})
         created.append([number, new.dag_id, new.run_id])
-    return _answer("id dag_id run_id", created, "INSERT 0")
+    return answer("id dag_id run_id", created, "INSERT 0")
 
 
 def copy(t: Transaction, table: str, records: Iterable[Sequence[Any]], columns: Sequence[str]) -> None:
@@ -554,14 +563,14 @@ async def _fail_queued_run(t: Transaction, key: int, now: datetime, reason: str)
 @handles(clearing.RUNS_BY_ID)
 async def _runs_by_id(t: Transaction, dag_id: str, run_ids: list[str]) -> Answer:
     rows = [row for _, row in t.rows("dag_run") if row["dag_id"] == dag_id and row["run_id"] in run_ids]
-    return _answer("id run_id version_id", [_pick(row, "id run_id version_id") for row in rows])
+    return answer("id run_id version_id", [_pick(row, "id run_id version_id") for row in rows])
 
 
 @handles(recollections.LOAD_DECISIONS)
 async def _load_decisions(t: Transaction, keys: list[int], tasks: list[int], key: str) -> Answer:
     wanted = set(zip(keys, tasks, strict=True))
     found = [[*k[:3], row["value"]] for k, row in t.rows("xcom") if k[:2] in wanted and k[3] == key]
-    return _answer("run_id task_index map_index value", found)
+    return answer("run_id task_index map_index value", found)
 
 
 # -- requests and callbacks -------------------------------------------------------------------
@@ -574,14 +583,14 @@ async def _add_command(
     number = t.store.number("command")
     row = {"id": number, "partition": partition, "dag_id": dag_id, "verb": verb, "args": args, "requested_by": by}
     t.put("command", number, row | {"state": "waiting", "result": None, "applied_by": None})
-    return _answer("id", [[number]], "INSERT 0")
+    return answer("id", [[number]], "INSERT 0")
 
 
 @handles(inbox.WAITING_COMMANDS)
 async def _waiting_commands(t: Transaction, partitions: list[int], limit: int) -> Answer:
     columns = "id dag_id verb args requested_by"
     rows = [row for _, row in t.rows("command") if row["state"] == "waiting" and row["partition"] in partitions]
-    return _answer(columns, [_pick(row, columns) for row in rows[:limit]])
+    return answer(columns, [_pick(row, columns) for row in rows[:limit]])
 
 
 @handles(inbox.ANSWER_COMMANDS)
@@ -598,7 +607,7 @@ async def _answer_commands(t: Transaction, ids: Any, states: Any, results: Any, 
 @handles("SELECT pg_notify($1, $2)")
 async def _notify(t: Transaction, channel: str, payload: str) -> Answer:
     t.notices.append((channel, payload))
-    return _answer("pg_notify", [[""]])
+    return answer("pg_notify", [[""]])
 
 
 @handles(outbox.INSERT_CALLBACKS)
@@ -609,14 +618,14 @@ async def _insert_callbacks(t: Transaction, *columns: Any) -> Answer:
         row = outbox.NewCallback(*values)._asdict() | {"attempts": 0, "given_up_at": None, "error": None}
         t.put("callback_outbox", number, row)
         created.append([number, row["partition"]])
-    return _answer("id partition", created, "INSERT 0")
+    return answer("id partition", created, "INSERT 0")
 
 
 @handles(outbox.WAITING_CALLBACKS)
 async def _waiting_callbacks(t: Transaction, partitions: list[int]) -> Answer:
     rows = t.rows("callback_outbox")
     found = [[n, row["partition"]] for n, row in rows if row["given_up_at"] is None and row["partition"] in partitions]
-    return _answer("id partition", found)
+    return answer("id partition", found)
 
 
 @handles(outbox.BEGIN_DELIVERIES)
@@ -633,7 +642,7 @@ async def _begin_deliveries(t: Transaction, ids: list[int], most: int) -> Answer
         numbers = [-1 if row["map_index"] is None else row["map_index"], row["try_number"] or 0]
         found.append([number, *details, *numbers, row["deadline_index"] or 0, row["reason"], given_up])
     columns = "id kind dag_id run_id task_id map_index try_number deadline_index reason given_up"
-    return _answer(columns, found, "UPDATE")
+    return answer(columns, found, "UPDATE")
 
 
 @handles(outbox.DELETE_CALLBACKS)
@@ -655,7 +664,7 @@ async def _give_up_callbacks(t: Transaction, ids: list[int], errors: list[str], 
             given_up = t.now if row["attempts"] >= most else None
             t.put("callback_outbox", number, {**row, "error": error, "given_up_at": given_up})
             found.append([number, given_up is None])
-    return _answer("id waits", found, "UPDATE")
+    return answer("id waits", found, "UPDATE")
 
 
 # -- attempts that run elsewhere --------------------------------------------------------------
@@ -680,7 +689,7 @@ async def _insert_reports(t: Transaction, *columns: Any) -> Answer:
 @handles(reports.READ_REPORTS)
 async def _read_reports(t: Transaction, partitions: list[int], known: list[int]) -> Answer:
     rows = [row for n, row in t.rows("task_report") if row["partition"] in partitions and n not in known]
-    return _answer("id queued_by body", [_pick(row, "id queued_by body") for row in rows])
+    return answer("id queued_by body", [_pick(row, "id queued_by body") for row in rows])
 
 
 @handles(reports.DELETE_REPORTS)
@@ -702,12 +711,12 @@ async def _wanted(t: Transaction, *columns: Any) -> Answer:
         wanted = row is not None and row["queued_by"] == incarnation and row["state"] in ("queued", "running")
         if row is not None and wanted and row["try_number"] == key[3]:
             found.append(key)
-    return _answer("run_id task_index map_index try_number", found)
+    return answer("run_id task_index map_index try_number", found)
 
 
 @handles(reports.LIVING)
 async def _living(t: Transaction) -> Answer:
-    return _answer("incarnation", [[number] for number, _ in t.rows("scheduler")])
+    return answer("incarnation", [[number] for number, _ in t.rows("scheduler")])
 
 
 # -- what simulated DAGs do not have ----------------------------------------------------------

@@ -16,10 +16,9 @@ from aiosched.db.pools import list_pools
 from aiosched.db.status import SchedulerRow, list_import_errors
 from aiosched.web import health
 from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, Resource
+from aiosched.web.api.models import Instant, PartStatus, Resource
 from aiosched.web.gateway import TheGateway
 from aiosched.web.health import Status
-from aiosched.web.probes import PartStatus
 
 router = APIRouter(tags=["Home"])
 

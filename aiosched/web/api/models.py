@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, StringConstraints
 
+from aiosched.web.health import Status
+
 
 def _rfc3339(value: datetime) -> str:
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -21,6 +23,14 @@ class Resource(BaseModel):
     """A thing as the API shows it; built from a row of the same field names by `Resource.model_validate(row)`."""
 
     model_config = ConfigDict(from_attributes=True)
+
+
+class PartStatus(Resource):
+    """One part of the system."""
+
+    status: Status
+    detail: str
+    fix: str | None = None
 
 
 # What addresses may hold: text without NUL, which PostgreSQL cannot store.

@@ -30,7 +30,10 @@ class ImportProblem(Resource):
 
 
 class Scheduler(Resource):
-    """One scheduler of the fleet. `lease_age` in seconds; `figures` are its own, as of the last renewal."""
+    """One scheduler of the fleet. `lease_age` in seconds; `figures` are its own, as of the last renewal.
+
+    `owned` are the numbers of its partitions, `partitions` how many.
+    """
 
     incarnation: int
     name: str
@@ -42,6 +45,7 @@ class Scheduler(Resource):
     status: Literal["alive", "draining", "dead"]
     lease_age: float
     partitions: int
+    owned: list[int]
     started_at: Instant
     figures: dict[str, Any] | None
 

@@ -25,6 +25,7 @@ from aiosched.web.api.models import Instant, MapIndex, Name, Resource, RunRef
 from aiosched.web.api.runs import TaskInstance
 from aiosched.web.api.versions import Task, tasks_of
 from aiosched.web.gateway import TheGateway
+from aiosched.web.log_index import index_log
 from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 from aiosched.web.problems import Problem
 
@@ -37,6 +38,7 @@ _ERROR: Final = re.compile(
     rb"^(Traceback \(most recent call last\)|.{0,60}\b(ERROR|CRITICAL|FATAL)\b|\w*(Error|Exception): )"
 )
 _MOST_ERRORS: Final = 1_000
+_MOST_BLOCKS: Final = 10_000
 
 
 class TaskDetails(TaskInstance):
@@ -84,6 +86,18 @@ class ErrorLines(BaseModel):
     """Where errors begin in a log, in bytes; at most 1,000."""
 
     offsets: list[int]
+
+
+class LogBlocks(BaseModel):
+    """Where the lines of a log are: `[offset, line, size, lines]` a block, of whole lines, in bytes and from 0.
+
+    `size` is that of the log now; `next` the offset of the blocks that are not in this answer, null when there are none.
+    """
+
+    size: int
+    complete: bool
+    blocks: list[tuple[int, int, int, int]]
+    next: int | None
 
 
 class _Place(NamedTuple):
@@ -209,7 +223,7 @@ async def read_log(
     path = _folder(gateway, place) / f"attempt={try_number}.log"
     size = await asyncio.to_thread(_size, path)
     start, end = _part(size, offset, limit, tail, range)
-    is_over = try_number < place.task.try_number or TaskState.of(place.task.state) in FINISHED
+    is_over = _is_over(place, try_number)
     headers = {
         "X-Log-Size": str(size),
         "X-Log-Complete": "true" if is_over else "false",
@@ -234,6 +248,33 @@ async def find_errors(
     place = await _find(gateway.db, dag_id, run, task_id, map_index)
     path = _folder(gateway, place) / f"attempt={try_number}.log"
     return ErrorLines(offsets=await asyncio.to_thread(_errors, path))
+
+
+@router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/blocks")
+@allow(Role.VIEWER)
+async def find_blocks(
+    gateway: TheGateway,
+    dag_id: Name,
+    run: RunRef,
+    task_id: Name,
+    try_number: TryNumber,
+    map_index: MapIndex = -1,
+    offset: Annotated[int, Query(ge=0, lt=2**50, description="from this block on")] = 0,
+    line: Annotated[int, Query(ge=0, lt=2**50, description="the number of its first line")] = 0,
+) -> LogBlocks:
+    """Where the lines of a log are, in blocks of about 128 kB, for pages that show any part of it."""
+    place = await _find(gateway.db, dag_id, run, task_id, map_index)
+    path = _folder(gateway, place) / f"attempt={try_number}.log"
+    is_over = _is_over(place, try_number)  # before reading: what is written until then is in the answer
+    found = await asyncio.to_thread(index_log, path, offset=offset, line=line, limit=_MOST_BLOCKS)
+    end = found[-1].offset + found[-1].size if found else offset
+    blocks = [(block.offset, block.line, block.size, block.lines) for block in found]
+    size = max(await asyncio.to_thread(_size, path), end)
+    return LogBlocks(size=size, complete=is_over, blocks=blocks, next=end if len(found) == _MOST_BLOCKS else None)
+
+
+def _is_over(place: _Place, try_number: int) -> bool:
+    return try_number < place.task.try_number or TaskState.of(place.task.state) in FINISHED
 
 
 def _folder(gateway: TheGateway, place: _Place) -> Path:

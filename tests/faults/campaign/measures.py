@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.faults.campaign.history import Read
+from tests.faults.checker import HOLDING, TaskKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,21 +18,39 @@ class Blow:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """An attempt that was claimed at one instant was stored as lost, and its task as waiting, at another."""
+
+    dag_id: str
+    claimed: float
+    stored: float
+
+
 def takeover_seconds(read: Read, blows: Sequence[Blow]) -> list[float]:
     """For each blow that hit an incarnation with partitions: seconds until its DAGs moved again.
 
-    That is until all its partitions had a new owner, and that owner had claimed a task of every DAG of
-    which an attempt was under way. Blows that ended by a second one before that are left out.
+    That is until all its partitions had a new owner, and that owner had decided about every attempt
+    that had been under way.
     """
-    claims: dict[str, list[float]] = {}
-    for change in read.history.changes:
-        if change.new == "queued":
-            claims.setdefault(change.task.dag_id, []).append(change.at)
-    found = (_one(read, blow, claims) for blow in blows)
+    losses = _losses(read)
+    found = (_one(read, blow, losses) for blow in blows)
     return [seconds for seconds in found if seconds is not None]
 
 
-def _one(read: Read, blow: Blow, claims: dict[str, list[float]]) -> float | None:
+def _losses(read: Read) -> list[Loss]:
+    claimed: dict[tuple[TaskKey, int], float] = {}
+    losses: list[Loss] = []
+    for change in sorted(read.history.changes):
+        lost = change.old in HOLDING and (change.new is None or change.new_try > change.old_try)
+        if lost and (change.task, change.old_try) in claimed:
+            losses.append(Loss(change.task.dag_id, claimed[change.task, change.old_try], change.at))
+        if change.new == "queued":
+            claimed[change.task, change.new_try] = change.at
+    return losses
+
+
+def _one(read: Read, blow: Blow, losses: Sequence[Loss]) -> float | None:
     hit = [each for each in read.incarnations if each.pid == blow.pid and each.joined <= blow.at]
     if not hit or hit[-1].end != "taken over" or hit[-1].ended is None or hit[-1].ended < blow.at:
         return None
@@ -44,18 +63,8 @@ def _one(read: Read, blow: Blow, claims: dict[str, list[float]]) -> float | None
         if not regained:
             return None
         moments.append(regained[0])
-    under_way = {
-        change.task.dag_id
-        for change in read.history.changes
-        if change.at > ended
-        and change.old in ("queued", "running")
-        and change.new_try > change.old_try
-        and read.partitions[change.task.dag_id] in owned
-    }
-    for dag_id in under_way:
-        later = [at for at in claims.get(dag_id, ()) if at > ended]
-        if later:
-            moments.append(min(later))
+    under_way = (loss for loss in losses if loss.claimed <= blow.at and loss.stored > ended)
+    moments += [loss.stored for loss in under_way if read.partitions[loss.dag_id] in owned]
     return max(moments) - blow.at if moments else None
 
 

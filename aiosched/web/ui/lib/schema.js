@@ -1,0 +1,74 @@
+// Params and their JSON schemas as form fields: which kind of field, text to values and back. No DOM here.
+
+const typesOf = (schema) => [schema.type ?? []].flat();
+
+/** The kind of field for a param: "enum", "boolean", "number", "lines", "json", "date", "date-time", "time", "multiline" or "text". */
+export function kindOf(schema, value) {
+  if (schema.enum || schema.const !== undefined) return "enum";
+  const types = typesOf(schema).filter((type) => type !== "null");
+  const type = types.length > 1 ? "json" : types[0] ?? inferred(value);
+  if (type === "boolean") return "boolean";
+  if (type === "integer" || type === "number") return "number";
+  if (type === "array") return isTextual(schema.items, value) ? "lines" : "json";
+  if (type === "string") return ["date", "date-time", "time", "multiline"].includes(schema.format) ? schema.format : "text";
+  return "json";
+}
+
+const inferred = (value) => Array.isArray(value) ? "array" : value === null || value === undefined ? "json" : { object: "json" }[typeof value] ?? typeof value;
+const isTextual = (items, value) => items ? typesOf(items)[0] === "string" && !items.enum : Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === "string" && !one.includes("\n"));
+
+export const mayBeNull = (schema) => typesOf(schema).includes("null") || schema.enum?.includes(null) || false;
+
+/** What the field shows for a value; booleans stay booleans. */
+export function toText(kind, value) {
+  if (kind === "boolean") return value === true;
+  if (kind === "enum") return value === undefined ? "" : JSON.stringify(value);
+  if (value === null || value === undefined) return "";
+  if (kind === "json") return JSON.stringify(value, null, 2);
+  if (kind === "lines") return value.join("\n");
+  if (kind === "date-time") return Number.isNaN(Date.parse(value)) ? "" : new Date(value).toISOString().slice(0, 19);
+  return String(value);
+}
+
+/** The value that a field's text means; raises an Error with words for people. */
+export function toValue(kind, text, schema) {
+  if (kind === "boolean") return text;
+  if (kind === "enum") return text === "" ? missing(schema, "choose one") : JSON.parse(text);
+  if (kind === "lines") return text.split("\n").filter((line) => line !== "");
+  if (kind === "text" || kind === "multiline") return text === "" && mayBeNull(schema) ? null : text;
+  if (text.trim() === "") return missing(schema, "give it a value");
+  if (kind === "number") return numberOf(text, schema);
+  if (kind === "date-time") return utc(text);
+  if (kind === "json") {
+    try { return JSON.parse(text); } catch { throw new Error(`is no JSON: ${text.length > 30 ? text.slice(0, 30) + " …" : text}`); }
+  }
+  return text;
+}
+
+function missing(schema, words) {
+  if (mayBeNull(schema)) return null;
+  throw new Error(words);
+}
+
+function numberOf(text, schema) {
+  const value = Number(text);
+  if (!Number.isFinite(value)) throw new Error(`is no number: ${text}`);
+  if (typesOf(schema).includes("integer") && !typesOf(schema).includes("number") && !Number.isInteger(value)) throw new Error(`is no whole number: ${text}`);
+  return value;
+}
+
+/** The value of a `datetime-local` field, read as UTC. */
+export const utc = (text) => text ? `${text.length === 16 ? text + ":00" : text}Z` : null;
+
+/** The limits of a schema in words: "1 to 14", "at least 2 characters". */
+export function limitsOf(schema) {
+  const words = [];
+  if (schema.minimum !== undefined && schema.maximum !== undefined) words.push(`${schema.minimum} to ${schema.maximum}`);
+  else if (schema.minimum !== undefined) words.push(`at least ${schema.minimum}`);
+  else if (schema.maximum !== undefined) words.push(`at most ${schema.maximum}`);
+  if (schema.minLength) words.push(`at least ${schema.minLength} characters`);
+  if (schema.maxLength !== undefined) words.push(`at most ${schema.maxLength} characters`);
+  if (schema.pattern) words.push(`matches ${schema.pattern}`);
+  if (schema.format === "date-time") words.push("UTC");
+  return words.join(", ");
+}

@@ -1,0 +1,376 @@
+"""What the API shows of DAGs, runs and task instances."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+
+from aiosched.config import Settings
+from aiosched.core.spec import DagSpec, GroupSpec, MappingSpec, TaskSpec
+from aiosched.db.engine import Database
+from aiosched.web.api.views import critical_path, grid_rows
+from aiosched.web.gateway import Gateway
+from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
+
+GROUPED = (
+    TaskSpec(task_id="start", operator="EmptyOperator"),
+    TaskSpec(task_id="g.one", operator="PythonOperator", group_id="g", upstream=("start",)),
+    TaskSpec(
+        task_id="g.two", operator="PythonOperator", group_id="g", upstream=("g.one",), mapping=MappingSpec(inputs=())
+    ),
+)
+
+
+def minutes(number: float) -> datetime:
+    return NOON + timedelta(minutes=number)
+
+
+async def every_page(api: httpx2.AsyncClient, path: str, **params: Any) -> list[Any]:
+    """All entries of a list, two to a page."""
+    items: list[Any] = []
+    cursor = None
+    while True:
+        answer = (await api.get(path, params={**params, "limit": 2, **({"cursor": cursor} if cursor else {})})).json()
+        assert len(answer["items"]) <= 2
+        items += answer["items"]
+        if (cursor := answer["next_cursor"]) is None:
+            return items
+
+
+# ---- lists ----
+
+
+async def test_lists_are_whole_page_by_page(db: Database, api: httpx2.AsyncClient) -> None:
+    version = 0
+    for name in "abcde":
+        version = await add_dag(db, name)
+        await add_file(db, f"broken_{name}.py", error="SyntaxError: x")
+    run = 0
+    for number in range(5):
+        run = await add_run(db, "e", version, f"r{number}")
+    for index in range(5):
+        await add_task(db, run, 1, "success", map_index=index)
+
+    assert [one["dag_id"] for one in await every_page(api, "dags")] == list("abcde")
+    assert [one["run_id"] for one in await every_page(api, "runs", dag_id="e")] == ["r4", "r3", "r2", "r1", "r0"]
+    assert [one["map_index"] for one in await every_page(api, "dags/e/runs/r4/tasks")] == [0, 1, 2, 3, 4]
+    assert [one["file"] for one in await every_page(api, "import-errors")] == [f"broken_{name}.py" for name in "abcde"]
+
+
+async def test_runs_by_state_type_date_and_part_of_their_id(db: Database, api: httpx2.AsyncClient) -> None:
+    version = await add_dag(db, "sales")
+    await add_run(db, "sales", version, "scheduled__1", state="failed", run_type="scheduled", run_after=minutes(0))
+    await add_run(db, "sales", version, "manual__1", state="success", run_after=minutes(10))
+    await add_run(db, "sales", version, "manual__2", state="failed", run_after=minutes(20))
+
+    async def found(**params: Any) -> list[str]:
+        return [run["run_id"] for run in (await api.get("runs", params=params)).json()["items"]]
+
+    assert await found(state="failed") == ["manual__2", "scheduled__1"]
+    assert await found(run_type="scheduled") == ["scheduled__1"]
+    assert await found(search="manual") == ["manual__2", "manual__1"]
+    assert await found(search="_%") == []
+    assert await found(since=minutes(10).isoformat(), until=minutes(20).isoformat()) == ["manual__1"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0",
+        "limit=1001",
+        "state=nonsense",
+        "since=2026-01-01T00:00:00",
+        "search=%00",
+        "cursor=WyJhIl0",
+        "cursor=%00",
+    ],
+)
+async def test_unusable_questions_are_told_what_is_wrong(api: httpx2.AsyncClient, query: str) -> None:
+    answer = await api.get(f"runs?{query}")
+
+    assert answer.status_code in (400, 422)
+    assert answer.json()["code"] in ("unusable-request", "bad-cursor")
+
+
+# ---- one run ----
+
+
+async def test_a_run_is_named_as_on_the_command_line(db: Database, api: httpx2.AsyncClient) -> None:
+    version = await add_dag(db, "sales")
+    await add_run(db, "sales", version, "scheduled__2026-11-20T12:00:00+00:00", logical_date=NOON, state="failed")
+    run = await add_run(db, "sales", version, "two", conf=json.dumps({"day": 1}))
+    await add_task(db, run, 0, "success")
+    await add_task(db, run, 1, None)
+
+    for reference in ("latest-failed", "2026-11-20T12:00:00+00:00", "scheduled__2026-11-20T12%3A00%3A00%2B00%3A00"):
+        answer = await api.get(f"dags/sales/runs/{reference}")
+        assert answer.json()["logical_date"] == "2026-11-20T12:00:00Z", reference
+    latest = (await api.get("dags/sales/runs/latest")).json()
+
+    assert (latest["run_id"], latest["conf"], latest["tasks"]) == ("two", {"day": 1}, {"none": 1, "success": 1})
+
+
+async def test_task_instances_by_state(db: Database, api: httpx2.AsyncClient) -> None:
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "one")
+    await add_task(db, run, 0, "success")
+    await add_task(db, run, 1, None)
+
+    async def found(*states: str) -> list[str]:
+        answer = await api.get("dags/sales/runs/one/tasks", params={"state": list(states)})
+        return [one["task_id"] for one in answer.json()["items"]]
+
+    assert await found("none") == ["load"]
+    assert await found("success") == ["extract"]
+    assert await found("none", "success") == ["extract", "load"]
+
+
+async def test_a_task_instance_with_its_definition_tries_and_values(db: Database, api: httpx2.AsyncClient) -> None:
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "one")
+    await add_task(db, run, 0, "failed", try_number=2, max_tries=1, reason="RuntimeError: no")
+    async with db.acquire() as conn:
+        old = {
+            "run_id": run,
+            "task_index": 0,
+            "map_index": -1,
+            "try_number": 1,
+            "state": "failed",
+            "details": "Traceback",
+        }
+        await insert(conn, "task_try", old)
+        for key in ("return_value", "rows"):
+            await insert(
+                conn, "xcom", {"run_id": run, "task_index": 0, "map_index": -1, "key": key, "value": '{"a": 1}'}
+            )
+
+    details = (await api.get("dags/sales/runs/one/tasks/extract")).json()
+    tries = (await api.get("dags/sales/runs/one/tasks/extract/tries")).json()["items"]
+    xcoms = await every_page(api, "dags/sales/runs/one/tasks/extract/xcom")
+    one = (await api.get("dags/sales/runs/one/tasks/extract/xcom/rows")).json()
+
+    assert details["definition"]["downstream"] == ["load"]
+    assert (details["run_key"], details["logs"], details["reason"]) == (run, [], "RuntimeError: no")
+    assert [(t["try_number"], t["details"]) for t in tries] == [(1, "Traceback"), (2, None)]
+    assert [x["key"] for x in xcoms] == ["return_value", "rows"]
+    assert json.loads(one["value"]) == {"a": 1}
+    for path in ("tasks/nothing", "tasks/extract?map_index=3", "tasks/extract/xcom/nothing"):
+        assert (await api.get(f"dags/sales/runs/one/{path}")).status_code == 404
+
+
+# ---- pictures ----
+
+
+async def test_the_grid_has_a_row_for_each_task_and_group(db: Database, api: httpx2.AsyncClient) -> None:
+    version = await add_dag(db, "sales", tasks=GROUPED)
+    first = await add_run(db, "sales", version, "r1", state="success")
+    second = await add_run(db, "sales", version, "r2")
+    await add_task(db, first, 0, "success")
+    await add_task(db, second, 0, "success")
+    await add_task(db, second, 1, "running")
+    await add_task(db, second, 2, "success", map_index=0)
+    await add_task(db, second, 2, "failed", map_index=1)
+
+    grid = (await api.get("dags/sales/grid")).json()
+
+    assert [row["id"] for row in grid["rows"]] == ["start", "g", "g.one", "g.two"]
+    assert [run["run_id"] for run in grid["runs"]] == ["r1", "r2"]
+    by_row = dict(zip([row["id"] for row in grid["rows"]], grid["cells"][1], strict=True))
+    assert by_row["start"] == "success"
+    assert by_row["g.one"] == "running"
+    assert by_row["g.two"] == {"success": 1, "failed": 1}
+    assert by_row["g"] == {"running": 1, "success": 1, "failed": 1}
+
+
+def test_groups_stand_before_what_they_hold() -> None:
+    spec = DagSpec(
+        dag_id="d",
+        tasks=GROUPED,
+        groups=(GroupSpec(group_id="g"),),
+    )
+
+    rows = grid_rows(spec)
+
+    assert [(row.id, row.label, row.depth, row.kind) for row in rows] == [
+        ("start", "start", 0, "task"),
+        ("g", "g", 0, "group"),
+        ("g.one", "one", 1, "task"),
+        ("g.two", "two", 1, "task"),
+    ]
+
+
+async def test_the_graph_in_a_run_has_states_and_the_critical_path(db: Database, api: httpx2.AsyncClient) -> None:
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "one")
+    await add_task(db, run, 0, "success", try_number=1, start_date=minutes(0), end_date=minutes(1))
+    await add_task(db, run, 1, "failed", try_number=1, start_date=minutes(1), end_date=minutes(3))
+
+    graph = (await api.get("dags/sales/graph", params={"run": "latest"})).json()
+
+    assert {node["id"]: node["counts"] for node in graph["nodes"]} == {"extract": {"success": 1}, "load": {"failed": 1}}
+    assert [(edge["source"], edge["target"]) for edge in graph["edges"]] == [("extract", "load")]
+    assert graph["critical_path"] == ["extract", "load"]
+
+
+def test_a_run_without_ends_has_no_critical_path() -> None:
+    assert critical_path(DagSpec(dag_id="d", tasks=GROUPED), []) == []
+
+
+async def test_statistics_of_several_dags(db: Database, api: httpx2.AsyncClient) -> None:
+    version = await add_dag(db, "sales")
+    for number, state in enumerate(("success", "failed", "success", "running")):
+        ended = {"end_date": minutes(number + 1)} if state != "running" else {}
+        await add_run(db, "sales", version, f"r{number}", state=state, start_date=minutes(0), **ended)
+
+    sales, nothing = (await api.get("dag-statistics?dag_id=sales&dag_id=nothing")).json()["items"]
+
+    assert [bar["state"] for bar in sales["last_runs"]] == ["success", "failed", "success", "running"]
+    assert (round(sales["success_rate"], 2), sales["p50"], sales["p95"]) == (0.67, 120.0, 180.0)
+    assert (nothing["last_runs"], nothing["p50"]) == ([], None)
+
+
+async def test_the_calendar_counts_days(db: Database, api: httpx2.AsyncClient) -> None:
+    version = await add_dag(db, "sales")
+    await add_run(db, "sales", version, "a", state="success", logical_date=NOON)
+    await add_run(db, "sales", version, "b", state="failed", logical_date=NOON + timedelta(hours=1))
+    await add_run(db, "sales", version, "c", state="success", logical_date=NOON - timedelta(days=365))
+
+    calendar = (await api.get("dags/sales/calendar?year=2026")).json()
+
+    assert calendar["days"] == [{"date": "2026-11-20", "counts": {"success": 1, "failed": 1}, "coming": 0}]
+
+
+async def test_versions_and_what_changed_between_them(db: Database, api: httpx2.AsyncClient) -> None:
+    await add_dag(db, "sales")
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE dag_version SET source = 'retries = 1'")
+        await conn.execute(
+            "INSERT INTO dag_version (dag_id, number, content_hash, spec, source)"
+            " SELECT dag_id, 2, 'x', spec, 'retries = 2' FROM dag_version"
+        )
+
+    versions = await every_page(api, "dags/sales/versions")
+    diff = (await api.get("dags/sales/versions/1/diff/2")).json()
+
+    assert [one["number"] for one in versions] == [2, 1]
+    assert "-retries = 1\n+retries = 2" in diff["source"]
+    assert diff["spec"] == ""
+    assert (await api.get("dags/sales/versions/3")).status_code == 404
+
+
+# ---- the first page ----
+
+
+async def test_the_first_page_says_what_needs_somebody(db: Database, api: httpx2.AsyncClient) -> None:
+    version = await add_dag(db, "paused", is_paused=True)
+    await add_run(db, "paused", version, "waits", state="queued")
+    await add_dag(db, "late", next_dagrun_create_after=datetime(2020, 1, 1, tzinfo=UTC))
+    version = await add_dag(db, "broken")
+    await add_run(db, "broken", version, "r", state="failed", end_date=datetime.now(UTC))
+    await add_file(db, "bad.py", error="SyntaxError: x")
+
+    answer = (await api.get("summary")).json()
+
+    assert answer["status"] == "unhealthy"
+    assert {(one["kind"], one["dag_id"]) for one in answer["attention"]} == {
+        ("scheduler", None), ("import_error", None), ("paused", "paused"), ("late", "late"), ("failed", "broken"),
+    }  # fmt: skip
+    assert (answer["counts"]["queued_runs"], answer["counts"]["failed_runs_24h"], answer["counts"]["late_dags"]) == (
+        1,
+        1,
+        1,
+    )
+
+
+async def test_the_timeline_has_past_and_coming_runs(db: Database, api: httpx2.AsyncClient) -> None:
+    now = datetime.now(UTC)
+    version = await add_dag(db, "sales", next_dagrun_create_after=now + timedelta(hours=1))
+    await add_run(
+        db,
+        "sales",
+        version,
+        "old",
+        state="success",
+        start_date=now - timedelta(days=2),
+        end_date=now - timedelta(days=2),
+    )
+    await add_run(db, "sales", version, "new", start_date=now - timedelta(hours=1))
+
+    answer = (await api.get("timeline")).json()
+
+    assert [run["run_id"] for run in answer["runs"]] == ["new"]
+    assert [run["dag_id"] for run in answer["coming"]] == ["sales"]
+
+
+# ---- logs ----
+
+
+@pytest.fixture
+async def log(db: Database, gateway: Gateway, tmp_path: Any) -> bytes:
+    """The log of a try, as the runner would have written it."""
+    gateway.settings = Settings.model_validate({"core": {"home": tmp_path}})
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "one")
+    await add_task(db, run, 0, "failed", try_number=1)
+    text = b"hello\nworld \xc3\xa9\nTraceback (most recent call last):\n  File x\nValueError: no\n"
+    folder = gateway.settings.logs_folder / "dag_id=sales" / "run_id=one" / "task_id=extract"
+    folder.mkdir(parents=True)
+    (folder / "attempt=1.log").write_bytes(text)
+    return text
+
+
+LOG = "dags/sales/runs/one/tasks/extract/logs/1"
+
+
+async def test_a_log_in_whole_and_in_parts(api: httpx2.AsyncClient, log: bytes) -> None:
+    whole = await api.get(LOG)
+    parts = {
+        "?offset=6&limit=5": log[6:11],
+        "?tail=3": log[-3:],
+        "?tail=9999": log,
+        f"?offset={len(log)}": b"",
+        "?offset=99999": b"",
+    }
+
+    assert (whole.status_code, whole.content, whole.headers["x-log-complete"]) == (200, log, "true")
+    for query, wanted in parts.items():
+        answer = await api.get(LOG + query)
+        assert answer.content == wanted, query
+        assert answer.headers["x-log-size"] == str(len(log))
+
+
+@pytest.mark.parametrize(
+    ("header", "start", "end"),
+    [("bytes=0-4", 0, 5), ("bytes=6-", 6, None), ("bytes=-3", -3, None), ("bytes=6-99999", 6, None)],
+)
+async def test_byte_ranges(api: httpx2.AsyncClient, log: bytes, header: str, start: int, end: int | None) -> None:
+    answer = await api.get(LOG, headers={"Range": header})
+
+    assert (answer.status_code, answer.content) == (206, log[start:end])
+
+
+@pytest.mark.parametrize("header", ["bytes=9999-", "bytes=a-b", "lines=1-2", "bytes=-", "bytes=1-2,4-5"])
+async def test_ranges_that_cannot_be(api: httpx2.AsyncClient, log: bytes, header: str) -> None:
+    answer = await api.get(LOG, headers={"Range": header})
+
+    assert answer.status_code == 416
+    assert answer.headers["content-range"] == f"bytes */{len(log)}"
+
+
+async def test_where_errors_begin(api: httpx2.AsyncClient, log: bytes) -> None:
+    offsets = (await api.get(f"{LOG}/errors")).json()["offsets"]
+
+    assert [log[offset : offset + 9] for offset in offsets] == [b"Traceback", b"ValueErro"]
+
+
+async def test_a_try_that_said_nothing_has_an_empty_log(api: httpx2.AsyncClient, log: bytes) -> None:
+    answer = await api.get("dags/sales/runs/one/tasks/extract/logs/2")
+
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+@pytest.mark.parametrize("evil", ["..", "%2e%2e", "..%2f..%2fetc", "a%2fb"])
+async def test_no_path_leads_out_of_the_logs(api: httpx2.AsyncClient, log: bytes, evil: str) -> None:
+    answer = await api.get(httpx2.URL(f"http://localhost/api/v1/dags/sales/runs/one/tasks/{evil}/logs/1"))
+
+    assert answer.status_code == 404
