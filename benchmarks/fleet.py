@@ -36,7 +36,7 @@ async def fleet(
                 serve = await start_serve(at.folders, dsn=at.dsn, name=f"s{number}", executor=executor)
                 serving.append(serve)
             await asyncio.gather(*(serve.wait_ready() for serve in serving))
-            start = write_dags(at, shape, kind=kind, lead=8.0 + shape.dags / 40 if lead is None else lead)
+            start = write_dags(at, shape, kind=kind, lead=20.0 + shape.dags / 40 if lead is None else lead)
             problems = await unread(at.conn, shape, start)
             owners = await _owners(at, shape)
             pids = [serve.pid for serve in serving]

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
+from aiosched.core.spans import duration as duration
+
 T = TypeVar("T")
 
 Columns = Mapping[str, Callable[[T], Any]]
@@ -159,22 +161,6 @@ def _yaml_lines(data: Any) -> list[str]:
 def instant(value: datetime | None) -> str:
     """An instant for people: in UTC, without what is always the same."""
     return "" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
-
-
-def duration(seconds: float | None) -> str:
-    """A duration for people: `340 ms`, `2.1 s`, `4 m 12 s`, `3 h 5 m`, `2 d 4 h`."""
-    if seconds is None:
-        return ""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    for unit, small, size, step in (("m", "s", 60, 1), ("h", "m", 3600, 60), ("d", "h", 86400, 3600)):
-        if unit == "d" or whole < size * (60 if unit == "m" else 24):
-            rest = whole % size // step
-            return f"{whole // size} {unit}" + (f" {rest} {small}" if rest else "")
-    raise AssertionError("the last unit takes everything")
 
 
 def counted(number: int, noun: str) -> str:

@@ -308,10 +308,10 @@ class WaitingQueue:
         lane.live -= 1
         lane.bucket.live -= 1
         self.served.add(lane.bucket.pool)
-        if lane.live:
-            self._wait_from(lane, now)
-        else:
+        if not lane.live:
             self._drop(lane)
+        elif lane.since != now:
+            self._wait_from(lane, now)
 
     def _waits(self, place: _Place) -> bool:
         """Whether its candidate still waits there, and was not discarded."""

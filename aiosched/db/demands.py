@@ -1,7 +1,8 @@
 """Statements on `pool.demands`: what each scheduler waits for in a pool, by its incarnation.
 
-Written and read under the lock of the pool's row, so whoever gives slots out knows them all. The values are
-JSON, `[overdue, weight, since, need, slots, serial]` with `since` in seconds since 1970 by PostgreSQL's clock; see core/rivals.py.
+Written and read under the lock of the pool's row, so whoever gives slots out knows them all. The
+values are JSON, `[overdue, weight, since, need, slots, serial]` with `since` in seconds since 1970
+by PostgreSQL's clock; see core/rivals.py.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class _PooledConnection(_CountedConnection):
 
 
 def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
-    """Where sessions go when statements go to `dsn`. Raises ConfigError if that is a pgbouncer and there is no other."""
+    """Where sessions go when statements go to `dsn`; raises ConfigError for a pgbouncer that has nothing beside it."""
     if settings.pgbouncer and settings.direct_dsn is None:
         raise ConfigError(
             f"This needs a session, and the pgbouncer at {address_of(dsn)} keeps none. Set [database] direct_dsn "

@@ -65,7 +65,10 @@ def is_connection_failure(error: BaseException) -> bool:
 
 def is_retryable(error: BaseException) -> bool:
     """Whether doing the same work again, from the start of its transaction, may succeed without a human."""
-    return is_connection_failure(error) or isinstance(error, _PASSING)
+    if is_connection_failure(error) or isinstance(error, _PASSING):
+        return True
+    cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of what `explained` told people
+    return cause is not None and is_retryable(cause)
 
 
 def explain(error: BaseException, dsn: str) -> DatabaseError | None:

@@ -46,7 +46,7 @@ class CommandResult:
 
 
 async def notify(conn: Connection, kind: str, partitions: Iterable[int]) -> None:
-    """Wake the owners of `partitions` (everyone, when empty): kind is dags, commands, reports, attempts, assets or pools.
+    """Wake the owners of `partitions` (all, when empty): kind is dags, commands, reports, attempts, assets or pools.
 
     For kind slots the numbers are incarnations instead: there are slots for them in a pool.
     """

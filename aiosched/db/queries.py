@@ -98,17 +98,42 @@ def _select_dags() -> Select[Any]:
 
 
 async def list_dags(
-    db: Database, *, pattern: str | None = None, stale: bool = False, after: str | None = None, limit: int = 100
+    db: Database,
+    *,
+    pattern: str | None = None,
+    stale: bool = False,
+    tags: Collection[str] = (),
+    status: str | None = None,
+    owner: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
 ) -> list[DagRow]:
-    """DAGs by id, from the one behind `after` on. `pattern` is a glob; stale ones only with `stale`."""
+    """DAGs by id, from the one behind `after` on.
+
+    `pattern` is a glob; stale ones only with `stale` or as `status`; those with all of the `tags`.
+    """
     query = _select_dags().order_by(dag.c.dag_id).limit(limit)
     if pattern is not None:
         query = query.where(dag.c.dag_id.like(like(pattern), escape="\\"))
-    if not stale:
+    if not stale and status != "stale":
         query = query.where(~dag.c.is_stale)
+    if tags:
+        query = query.where(dag.c.tags.contains(sorted(tags)))
+    if status is not None:
+        query = query.where(_STATUS_FILTERS[status])
+    if owner is not None:
+        query = query.where(dag.c.owner == owner)
     if after is not None:
         query = query.where(dag.c.dag_id > after)
     return [_dag_row(row) for row in await fetch(db, query)]
+
+
+_STATUS_FILTERS: Final = {
+    "error": dag.c.has_import_errors,
+    "stale": and_(~dag.c.has_import_errors, dag.c.is_stale),
+    "paused": and_(~dag.c.has_import_errors, ~dag.c.is_stale, dag.c.is_paused),
+    "active": and_(~dag.c.has_import_errors, ~dag.c.is_stale, ~dag.c.is_paused),
+}  # as DagRow.status says it
 
 
 async def get_dag(db: Database, dag_id: str) -> DagRow:

@@ -1,9 +1,10 @@
 """Reading partitions into memory: at the start, after a take-over, after any doubt, and at news of DAGs.
 
 Attempts that were queued or running are told apart: those this process still runs go on, as do
-those that ended here and are not stored yet; those of living schedulers, which gave the partition away while they
-ran (handover.py); those it had claimed but never handed out are handed out now; all others died with their scheduler and are lost (they do not spend retries). Source:
-the design, section 7.
+those that ended here and are not stored yet; those of living schedulers, which gave the partition
+away while they ran (handover.py); those it had claimed but never handed out are handed out now; all
+others died with their scheduler and are lost (they do not spend retries). Source: the design,
+section 7.
 """
 
 from __future__ import annotations

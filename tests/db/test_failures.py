@@ -11,7 +11,7 @@ import pytest
 from aiosched.config import DatabaseSettings
 from aiosched.db import failures
 from aiosched.db.engine import Database
-from aiosched.db.failures import check_server_version, explain, is_connection_failure, is_retryable
+from aiosched.db.failures import check_server_version, explain, explained, is_connection_failure, is_retryable
 from aiosched.errors import (
     AioschedError,
     DatabaseError,
@@ -171,3 +171,19 @@ async def test_a_server_out_of_connections_is_told(tcp_server: ExternalServer) -
 
         with pytest.raises(TooManyConnections, match=r"127\.0\.0\.1:\d+ has no connection left.*pool_size"):
             await Database.open(tcp_server.dsn())
+
+
+@pytest.mark.parametrize(
+    ("cause", "retryable"),
+    [
+        pytest.param(asyncpg.DiskFullError("could not write init file: No space left on device"), True, id="disk full"),
+        pytest.param(asyncpg.InsufficientPrivilegeError("permission denied"), False, id="no right"),
+    ],
+)
+def test_what_is_told_to_people_passes_by_itself_when_its_cause_does(
+    cause: asyncpg.PostgresError, retryable: bool
+) -> None:
+    with pytest.raises(DatabaseError) as told, explained("postgresql://localhost/x"):
+        raise cause
+
+    assert is_retryable(told.value) is retryable

@@ -177,11 +177,12 @@ def without_frozen(history: History) -> History:
 def _until_frozen(history: History) -> Iterator[Span]:
     attempts = _by_task(history.spans)
     for span in history.spans:
-        begun = [freeze for freeze in history.freezes if freeze.pid == span.pid and span.start < freeze.start]
+        begun = [freeze for freeze in history.freezes if freeze.pid == span.pid and span.start < freeze.end]
         for freeze in begun:
-            taken_over = any(freeze.start < other.start < span.last for other in attempts[span.task])
+            over = max(span.start, freeze.start)
+            taken_over = any(over < other.start < span.last for other in attempts[span.task])
             if taken_over and freeze.end <= span.last <= freeze.end + history.awakening:
-                span = span._replace(last=freeze.start, outcome=None)
+                span = span._replace(last=over, outcome=None)
         yield span
 
 

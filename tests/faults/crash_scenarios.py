@@ -237,7 +237,9 @@ async def move_partitions(it: World) -> None:
     await it.opened(it.add_service())
 
     async def shared() -> bool:
-        owners = await it.fetch("SELECT count(*) FROM partition_lease WHERE incarnation IS NOT NULL GROUP BY incarnation")
+        owners = await it.fetch(
+            "SELECT count(*) FROM partition_lease WHERE incarnation IS NOT NULL GROUP BY incarnation"
+        )
         return sorted(row[0] for row in owners) in ([PARTITIONS // 2] * 2, [PARTITIONS])
 
     await it.until(shared)
@@ -309,9 +311,7 @@ SCENARIOS: dict[str, Scenario] = {
     "a finished run is cleared": Scenario(
         (chain("d", 3),), clear_a_finished_run, succeed, again=frozenset({"t1", "t2"})
     ),
-    "running tasks are marked": Scenario(
-        (dag("d", task("held"), task("after", after="held")),), mark_what_runs, hold
-    ),
+    "running tasks are marked": Scenario((dag("d", task("held"), task("after", after="held")),), mark_what_runs, hold),
     "a backfill runs": Scenario(
         (chain("d", 1, schedule=DAY, start_date=NEW_YEAR - 9 * DAY, catchup=False, is_paused_upon_creation=False),),
         backfill_three_days,

@@ -139,7 +139,7 @@ class World:
 
     async def opened(self, service: Service) -> None:
         """Return when a service has opened its database: the next life is another one's."""
-        while self.faults.newborn is service.life and not service.start.done():
+        while self.faults.newborn is service.life and not service.start.done():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
     async def mind(self) -> None:
@@ -169,7 +169,7 @@ class World:
     async def _until_noticed(self, life: Life) -> None:
         """Return when PostgreSQL has noticed that this life's connections are gone."""
         query = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY($1::int[])"
-        while (await self.fetch(query, life.backends))[0][0]:
+        while (await self.fetch(query, life.backends))[0][0]:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 
     async def _successes(self) -> set[tuple[int, int, int]]:
@@ -207,7 +207,9 @@ class World:
             if not any(s.life.over.is_set() for s in self.services) and await condition():
                 return
 
-    async def ask(self, verb: str, dag_id: str | None, wait: bool = True, partition: int | None = None, **args: Any) -> None:
+    async def ask(
+        self, verb: str, dag_id: str | None, wait: bool = True, partition: int | None = None, **args: Any
+    ) -> None:
         """Make a request once, whoever answers it; by default wait for its answer."""
         async with self.db.acquire() as conn:
             key = await inbox.add_command(
@@ -261,7 +263,13 @@ async def world(
 
 
 async def play(
-    it: World, act: Callable[[World], Awaitable[None]], *, number: int, when: When, peers: int = 0, seconds: float = GUARD
+    it: World,
+    act: Callable[[World], Awaitable[None]],
+    *,
+    number: int,
+    when: When,
+    peers: int = 0,
+    seconds: float = GUARD,
 ) -> None:
     """Let the first service die at its statement `number`, and `act` go on with those who come after."""
     it.faults.calls, it.faults.fail = 0, nth(number, when)

@@ -47,12 +47,12 @@ def fence() -> contextlib.AbstractContextManager[Any]:
 
 def guard() -> contextlib.AbstractContextManager[Any]:
     """Updates name the state and the try that they expect."""
-    return mock.patch.object(statements, "guarded", lambda row, change: True)
+    return mock.patch.object(statements, "guarded", return_value=True)
 
 
 def pool_guard() -> contextlib.AbstractContextManager[Any]:
     """`used + n <= slots` in the update that claims."""
-    return mock.patch.object(statements, "fits", lambda row, delta: True)
+    return mock.patch.object(statements, "fits", return_value=True)
 
 
 def pool_lock() -> contextlib.AbstractContextManager[Any]:
@@ -80,12 +80,12 @@ def commit_first() -> contextlib.AbstractContextManager[Any]:
 
 def one_process() -> contextlib.AbstractContextManager[Any]:
     """After a doubt, attempts that run in this process are known, and not started again."""
-    return mock.patch.object(Attempts, "known", lambda self: set())
+    return mock.patch.object(Attempts, "known", return_value=frozenset())
 
 
 def trust() -> contextlib.AbstractContextManager[Any]:
     """Nothing is handed out once the lease may have run out."""
-    return mock.patch.object(fleet.VirtualLease, "trusted", lambda self: True)
+    return mock.patch.object(fleet.VirtualLease, "trusted", return_value=True)
 
 
 def exactly_once() -> contextlib.AbstractContextManager[Any]:
@@ -97,9 +97,7 @@ def exactly_once() -> contextlib.AbstractContextManager[Any]:
             result = {"run_id": runs[0].run_id, "id": runs[0].key}
             answer = inbox.CommandResult("applied", result)
             async with session.writer.transaction() as transaction:
-                await inbox.answer_commands(
-                    transaction.conn, [(answering, answer)], incarnation=session.incarnation
-                )
+                await inbox.answer_commands(transaction.conn, [(answering, answer)], incarnation=session.incarnation)
         return runs
 
     original = commands.create
@@ -108,6 +106,7 @@ def exactly_once() -> contextlib.AbstractContextManager[Any]:
 
 def stale_reports() -> contextlib.AbstractContextManager[Any]:
     """Reports of attempts that are over are dropped: where they arrive, and where they would count."""
+
     def receive(self: Attempts, report: Report) -> None:
         if report.key.task_index >= 0:
             if report.outcome is not Outcome.STARTED:
@@ -145,7 +144,7 @@ def free_partitions() -> contextlib.AbstractContextManager[Any]:
 
 def lost_attempts() -> contextlib.AbstractContextManager[Any]:
     """Attempts that died with their scheduler are noticed when their rows are read."""
-    return mock.patch.object(Board, "lose", lambda self, instance, now, reason: None)
+    return mock.patch.object(Board, "lose", return_value=None)
 
 
 def kept_callbacks() -> contextlib.AbstractContextManager[Any]:

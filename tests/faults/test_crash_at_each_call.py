@@ -30,7 +30,7 @@ MOMENTS: tuple[When, When] = ("before", "after")
 
 
 async def live(server: Server, scenario: Scenario, number: int, when: When) -> tuple[dict[str, object], World, int]:
-    """Play a scenario whose first service dies at a call; check it, and tell how it ended and how many calls it took."""
+    """Play a scenario whose first service dies at a call; check it; how it ended, and its number of calls."""
     dsn = await server.create(TEMPLATE)
     with faults() as injected:
         try:

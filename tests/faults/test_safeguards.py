@@ -14,7 +14,7 @@ from tests.faults import safeguards
 from tests.faults.safeguards import Removal, together
 from tests.simulation.checker import violations
 from tests.simulation.simulate import Simulation, simulate
-from tests.simulation.store import Transaction
+from tests.simulation.store import Strength, Transaction
 from tests.simulation.workload import make_plan
 
 _SEEDS = 40
@@ -74,7 +74,8 @@ def test_a_row_that_somebody_changed_is_not_overwritten_because_updates_are_guar
         backend = store.connect(0, "somebody")
         transaction: Transaction = store.begin(backend, explicit=False)
         for key, row in list(transaction.rows("task_instance")):
-            if row["state"] in ("queued", "running"):
+            untouched = store.free(transaction, ("task_instance", key), Strength.UPDATE)
+            if row["state"] in ("queued", "running") and untouched:
                 transaction.put("task_instance", key, {**row, "state": "failed"})
         store.commit(transaction)
         store.end(backend)

@@ -57,7 +57,10 @@ def main() -> int:
                     failed.append(seed)
                     print(f"seed {seed}:", *found[:5], sep="\n  ")
                     print(f"  replay: python -m tests.simulation --seed {seed} --trace", flush=True)
-            print(f"{chunk[-1] + 1 - arguments.first} seeds, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
+            print(
+                f"{chunk[-1] + 1 - arguments.first} seeds, {len(failed)} failed, {time.monotonic() - began:.0f} s",
+                flush=True,
+            )
     print("seen: " + ", ".join(f"{count} {what}" for what, count in sorted(seen.items())))
     print("failed seeds:", failed or "none")
     return 1 if failed else 0

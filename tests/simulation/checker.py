@@ -198,7 +198,9 @@ class Checker:
         else:
             met = all(state in ("success", "skipped") for state in states) and "success" in states
         if not met:
-            self.say("dependencies", f"{self.name(key)} is queued while {dict(zip(task.upstream, states, strict=True))}")
+            self.say(
+                "dependencies", f"{self.name(key)} is queued while {dict(zip(task.upstream, states, strict=True))}"
+            )
 
     def _run(self, change: RowChange) -> None:
         new, old = change.new, change.old
@@ -244,7 +246,9 @@ class Checker:
                 self.say("pool", f"{used[name]} slots of {name} are in use, it has {pool['slots']}")
         for spec in self.plan.specs:
             if tasks[spec.dag_id] > spec.max_active_tasks:
-                self.say("limit", f"{tasks[spec.dag_id]} tasks of {spec.dag_id} are active, {spec.max_active_tasks} may")
+                self.say(
+                    "limit", f"{tasks[spec.dag_id]} tasks of {spec.dag_id} are active, {spec.max_active_tasks} may"
+                )
             if runs[spec.dag_id] > spec.max_active_runs:
                 self.say("limit", f"{runs[spec.dag_id]} runs of {spec.dag_id} are running, {spec.max_active_runs} may")
 
@@ -255,14 +259,18 @@ class Checker:
         row = self.rows["task_instance"].get(instance)
         buried = self.buried.get(event.incarnation)
         if buried is not None and not buried.gone:
-            self.say("trust", f"{key} was handed out by {event.incarnation}, whose lease had run out and was taken over")
+            self.say(
+                "trust", f"{key} was handed out by {event.incarnation}, whose lease had run out and was taken over"
+            )
         as_stored = row is not None and (row["state"], row["try_number"], row["queued_by"]) == (
             "queued", key[3], event.incarnation,
         )  # fmt: skip
         if not as_stored and buried is None:
             self.say("commit first", f"{key} was handed out by {event.incarnation}, the row says {_brief(row)}")
         if key in self.handed and key not in self.again:
-            self.say("one process", f"{key} was handed out twice: by {self.handed[key].incarnation} and {event.incarnation}")
+            self.say(
+                "one process", f"{key} was handed out twice: by {self.handed[key].incarnation} and {event.incarnation}"
+            )
         self.again.discard(key)
         self.handed[key] = event
 
@@ -271,7 +279,9 @@ class Checker:
         for other in self.working[instance]:
             incarnation = self.handed[other.attempt].incarnation
             if incarnation not in self.buried and incarnation in self.rows["scheduler"]:
-                self.say("overlap", f"{event.attempt} began on machine {event.node}, {other.attempt} runs on {other.node}")
+                self.say(
+                    "overlap", f"{event.attempt} began on machine {event.node}, {other.attempt} runs on {other.node}"
+                )
         self.working[instance].append(event)
 
     def _ended(self, event: Ended) -> None:
@@ -332,7 +342,10 @@ class Checker:
         )
         there = Counter((r["dag_id"], r["run_id"]) for r in runs if r["run_type"] == "manual")
         if asked != there:
-            self.say("inbox", f"answered triggers and runs differ: {asked - there} without a run, {there - asked} without an answer")
+            self.say(
+                "inbox",
+                f"answered triggers and runs differ: {asked - there} without a run, {there - asked} without an answer",
+            )
         waiting = [c["id"] for c in self.history.tables["command"].values() if c["state"] == "waiting"]
         if waiting:
             self.say("inbox", f"requests {waiting} wait for ever")
@@ -359,7 +372,9 @@ class Checker:
                 incarnation = self.handed[attempt].incarnation
                 lives = incarnation in self.history.living
                 if attempt[3] != counted and lives and not self._clears(instance[0]):
-                    self.say("repeated", f"{attempt} had succeeded with {incarnation}, which lives; try {counted} counts")
+                    self.say(
+                        "repeated", f"{attempt} had succeeded with {incarnation}, which lives; try {counted} counts"
+                    )
 
     def _as_planned(self, key: int, run: Row) -> None:
         """How runs end does not depend on what happens to machines (unless a task was lost three times in a row)."""
@@ -373,8 +388,7 @@ class Checker:
             ups = [ends[up] for up in task.upstream]
             fails = self.plan.behaviour.failures.get((dag, task.task_id), 0) > task.retries
             excluded = any(
-                self.plan.behaviour.branches.get((dag, up), task.task_id) not in (task.task_id,)
-                for up in task.upstream
+                self.plan.behaviour.branches.get((dag, up), task.task_id) not in (task.task_id,) for up in task.upstream
             )
             if excluded:
                 ends[task.task_id] = "skipped"
@@ -390,10 +404,8 @@ class Checker:
             self.say("outcome", f"{dag}/{run['run_id']} is {run['state']}, not {expected}")
 
     def _cancelled(self, run: Row) -> bool:
-        return any(
-            c["verb"] == "cancel_run" and c["dag_id"] == run["dag_id"] and json.loads(c["args"])["run_id"] == run["run_id"]
-            for c in self.history.tables["command"].values()
-        )  # fmt: skip
+        cancels = (c for c in self.history.tables["command"].values() if c["verb"] == "cancel_run")
+        return any((c["dag_id"], json.loads(c["args"])["run_id"]) == (run["dag_id"], run["run_id"]) for c in cancels)
 
 
 def _brief(row: Row | None) -> str:

@@ -125,9 +125,15 @@ class VirtualExecutor:
     name = "virtual"
 
     def __init__(
-        self, node: int, clock: VirtualClock, behaviour: Behaviour, retries: dict[tuple[str, str], int], history: History,
-        twice: Callable[[], bool], slots: int,
-    ) -> None:  # fmt: skip
+        self,
+        node: int,
+        clock: VirtualClock,
+        behaviour: Behaviour,
+        retries: dict[tuple[str, str], int],
+        history: History,
+        twice: Callable[[], bool],
+        slots: int,
+    ) -> None:
         self.node, self.clock, self.behaviour, self.retries, self.history = node, clock, behaviour, retries, history
         self.twice, self.slots = twice, slots
         self.incarnation: Callable[[], int] = lambda: 0
@@ -235,7 +241,9 @@ class Machine:
         return 0 if session is None else session.incarnation
 
 
-def make_scheduler(network: Network, node: int, clock: VirtualClock, executor: VirtualExecutor, **values: Any) -> VirtualScheduler:
+def make_scheduler(
+    network: Network, node: int, clock: VirtualClock, executor: VirtualExecutor, **values: Any
+) -> VirtualScheduler:
     """A scheduler on node `node`; `values` are settings of [core] and [scheduler]."""
     settings = Settings()
     settings.core.killed_task_cleanup_time = 0.0

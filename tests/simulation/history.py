@@ -116,4 +116,15 @@ def _change(change: RowChange) -> str:
     return f"{'+' if change.old is None else ''}{change.table}{change.key}{shown}"
 
 
-_SHOWN = ("state", "try_number", "queued_by", "used", "incarnation", "is_paused", "dag_id", "run_id", "reason", "outcome")
+_SHOWN = (
+    "state",
+    "try_number",
+    "queued_by",
+    "used",
+    "incarnation",
+    "is_paused",
+    "dag_id",
+    "run_id",
+    "reason",
+    "outcome",
+)

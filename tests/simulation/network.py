@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from aiosched.config import DatabaseSettings
+from tests.simulation.answers import Answer
 from tests.simulation.loop import NODE, WORLD, VirtualLoop
-from tests.simulation.statements import Answer, carry_out, copy
+from tests.simulation.run_statements import copy
+from tests.simulation.statements import carry_out
 from tests.simulation.store import Backend, Store
 
 

@@ -238,7 +238,7 @@ class Simulation:
 
     def _over(self) -> bool:
         tables = self.store.tables
-        created = {dag_id: 0 for dag_id in self.plan.intervals}
+        created = dict.fromkeys(self.plan.intervals, 0)
         for run_ in tables["dag_run"].values():
             if run_["state"] in _UNFINISHED:
                 return False
@@ -260,7 +260,9 @@ class Simulation:
         history.deadlocks = self.store.deadlocks
         for machine in up:
             if machine.life.done():
-                history.troubles.append(f"the scheduler of machine {machine.number} ended: {machine.life.exception()!r}")
+                history.troubles.append(
+                    f"the scheduler of machine {machine.number} ended: {machine.life.exception()!r}"
+                )
                 continue
             metrics = machine.scheduler.metrics
             history.memory += list(self._differences(machine))

@@ -126,7 +126,12 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         specs.append(DagSpec(dag_id=dag_id, timetable=timetable, tasks=tasks, **options))
         requests += _requests(random, dag_id, scheduled=schedule is not None)
     behaviour = Behaviour(
-        seed, how["failures"], how["reschedules"], how["branches"], frozenset(how["silent"]), random.choice((0.3, 2.0, 8.0))
+        seed,
+        how["failures"],
+        how["reschedules"],
+        how["branches"],
+        frozenset(how["silent"]),
+        random.choice((0.3, 2.0, 8.0)),
     )
     machines = 3 if harsh else random.randint(1, 3)
     return Plan(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import StringConstraints
 
 from aiosched.db import queries
 from aiosched.web.access import Role, allow
@@ -13,6 +14,8 @@ from aiosched.web.gateway import TheGateway
 from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 
 router = APIRouter(tags=["DAGs"])
+
+_Word = Annotated[str, StringConstraints(max_length=250, pattern=r"^[^\x00]*$")]
 
 
 class Dag(Resource):
@@ -45,13 +48,23 @@ async def list_dags(
     gateway: TheGateway,
     pattern: Annotated[str | None, Query(max_length=250, description="a glob over DAG ids")] = None,
     stale: Annotated[bool, Query(description="with DAGs whose file is gone")] = False,
+    tag: Annotated[list[_Word] | None, Query(max_length=20, description="has all of these tags")] = None,
+    status: Literal["active", "paused", "stale", "error"] | None = None,
+    owner: Annotated[_Word | None, Query()] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[Dag]:
     """DAGs by id."""
     after = decode_cursor(cursor, tuple[str])
     rows = await queries.list_dags(
-        gateway.db, pattern=pattern, stale=stale, after=after[0] if after else None, limit=limit + 1
+        gateway.db,
+        pattern=pattern,
+        stale=stale,
+        tags=tag or (),
+        status=status,
+        owner=owner,
+        after=after[0] if after else None,
+        limit=limit + 1,
     )
     more = encode_cursor(rows[limit - 1].dag_id) if len(rows) > limit else None
     return Page(items=[Dag.model_validate(row) for row in rows[:limit]], next_cursor=more)

@@ -22,10 +22,11 @@ async def stream(
         list[str] | None, Query(max_length=20, description="`run:<key>`: the task instances of that run, too")
     ] = None,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
+    after: Annotated[str | None, Query(max_length=100, description="like Last-Event-ID, which wins")] = None,
 ) -> StreamingResponse:
     """Patches as they happen; goes on behind `Last-Event-ID`, or begins with the event `reset` when that is too old."""
     hub = cast("Hub", request.app.state.hub)
-    messages = hub.stream(frozenset(map(_run, topic or ())), last_event_id)
+    messages = hub.stream(frozenset(map(_run, topic or ())), last_event_id or after)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(messages, media_type="text/event-stream", headers=headers)
 

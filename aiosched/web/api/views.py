@@ -185,15 +185,17 @@ class Row(BaseModel):
     kind: Literal["task", "group"]
     depth: int
     is_mapped: bool
+    task_index: int | None  # in the newest version, as news of runs name tasks; null for groups
 
 
 class Grid(BaseModel):
     """Runs across (oldest first), tasks down.
 
     `cells` has for each run what each row is: a state, for several instances an object of counts by state,
-    null where the run does not have the task.
+    null where the run does not have the task. `rows` are those of the newest version.
     """
 
+    version: int
     rows: list[Row]
     runs: list[Run]
     cells: list[list[str | dict[str, int] | None]]
@@ -211,7 +213,8 @@ async def grid(
     cursor: Cursor = None,
 ) -> Grid:
     """The last runs with the states of all their tasks. The cursor leads to older runs."""
-    spec = (await get_version(gateway.db, dag_id)).spec
+    newest = await get_version(gateway.db, dag_id)
+    spec = newest.spec
     before = decode_cursor(cursor, tuple[int])
     wanted = run_queries.RunFilter(dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())))
     runs = await run_queries.find_runs(gateway.db, wanted, before=before[0] if before else None, limit=limit + 1)
@@ -219,6 +222,7 @@ async def grid(
     runs = runs[:limit][::-1]
     rows = grid_rows(spec)
     return Grid(
+        version=newest.number,
         rows=rows,
         runs=[Run.model_validate(run) for run in runs],
         cells=await _cells(gateway.db, spec, runs, rows),
@@ -246,13 +250,15 @@ def grid_rows(spec: DagSpec) -> list[Row]:
         if any(group in mapped_groups for group in _groups_of(task.group_id, parents)):
             mapped.add(task.task_id)
     rows: list[Row] = []
+    index = {task.task_id: position for position, task in enumerate(spec.tasks)}
 
     def walk(container: str | None, depth: int) -> None:
         for each, is_group in members[container]:
             label = each.removeprefix(f"{container}.") if container else each
             is_mapped = each in (mapped_groups if is_group else mapped)
             kind: Literal["task", "group"] = "group" if is_group else "task"
-            rows.append(Row(id=each, label=label, kind=kind, depth=depth, is_mapped=is_mapped))
+            row_index = None if is_group else index[each]
+            rows.append(Row(id=each, label=label, kind=kind, depth=depth, is_mapped=is_mapped, task_index=row_index))
             if is_group:
                 walk(each, depth + 1)
 

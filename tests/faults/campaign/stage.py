@@ -162,13 +162,14 @@ class Stage:
 
     async def usurp(self, service: Service) -> None:
         """Let the others take a living scheduler for dead: its lease has run out by the database's clock."""
-        pids, began = [service.pid, *children(service.pid)], time.monotonic()
+        pids, began = {service.pid, *children(service.pid)}, time.monotonic()
         incarnations = "SELECT incarnation FROM scheduler WHERE pid = $1"
         old = await self.postgres.ask(incarnations, service.pid)
         late = "UPDATE scheduler SET lease_expires_at = now() - interval '1 second' WHERE pid = $1"
         while old and await self.postgres.ask(incarnations, service.pid) == old:
             await self.postgres.ask(late, service.pid)
             await asyncio.sleep(0.05)
+        pids |= {service.pid, *children(service.pid)}
         self.freezes += [Freeze(pid, began, time.monotonic()) for pid in pids]
         self.seen["usurped"] += 1
 
@@ -244,7 +245,8 @@ class Stage:
         event = str(line["event"])
         for words, name in NOTICED.items():
             self.seen[name] += words in event
-        if "exception" in line or "never retrieved" in event:
+        ours = str(line.get("logger", "")).startswith("aiosched")  # the driver tells of every connection that it loses
+        if (ours and "exception" in line) or "never retrieved" in event:
             self.troubles.append(f"{service.name}: {event}: {str(line.get('exception'))[-300:]}")
 
     async def _prepare_rows(self) -> None:

@@ -7,6 +7,7 @@ export const connection = signal("connecting");
 const listeners = new Set();
 let source = null;
 let topics = new Map(); // topic -> how many parts of the page want it
+let last = null; // the number of the last patch: other topics go on from there
 
 /** Be told of every patch, an object with `kind`; returns how to stop. */
 export function onPatch(listener) {
@@ -20,12 +21,13 @@ function connect() {
   source?.close();
   const url = new URL("api/v1/stream", document.baseURI);
   for (const topic of [...topics.keys()].sort()) url.searchParams.append("topic", topic);
+  if (last) url.searchParams.set("after", last);
   connection.value = "connecting";
   source = new EventSource(url);
   source.onopen = () => { connection.value = "live"; };
   source.onerror = () => { connection.value = source.readyState === EventSource.CLOSED ? "off" : "connecting"; if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000); };
-  source.onmessage = (event) => tell(JSON.parse(event.data));
-  source.addEventListener("reset", () => tell({ kind: "reset" }));
+  source.onmessage = (event) => { last = event.lastEventId; tell(JSON.parse(event.data)); };
+  source.addEventListener("reset", (event) => { last = event.lastEventId; tell({ kind: "reset" }); });
 }
 
 let due = null;

@@ -1,0 +1,355 @@
+"""The client: one method an action, lists as asynchronous iterators over all pages, problems as errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final, Literal, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from aiosched.core.backfills import Rerun
+from aiosched.core.states import RUN_FINISHED, RunState, TaskState
+from aiosched.errors import AioschedError, NotFound, Refused
+from aiosched.web.api.actions import ClearAnswer
+from aiosched.web.api.assets import Asset, Assets, Emitted
+from aiosched.web.api.backfills import Backfill, BackfillAnswer
+from aiosched.web.api.dags import Dag
+from aiosched.web.api.pools import Pool
+from aiosched.web.api.runs import Run, RunDetails, TaskInstance
+from aiosched.web.api.system import Command, ImportProblem, Scheduler, Schedulers
+from aiosched.web.probes import HealthReport
+
+M = TypeVar("M", bound=BaseModel)
+
+_PAGE: Final = 200
+_LOOK_SECONDS: Final = 1.0
+_CHUNK: Final = 2**20
+
+
+class ApiProblem(AioschedError):
+    """The server refused a request, in another way than by NotFound or Refused. `code` is stable."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.code = status, code
+
+
+class Waits(AioschedError):
+    """A request is stored, and no scheduler has applied it yet; `command` is its number."""
+
+    def __init__(self, command: int) -> None:
+        super().__init__(f"Request {command} is stored and waits: no scheduler has applied it yet.")
+        self.command = command
+
+
+class Client:
+    """The API of one server.
+
+    url        of the server, with the prefix that it is mounted under, if any
+    token      of `aiosched tokens create`; None where no login is needed
+    transport  of httpx2, for tests
+
+    All methods raise NotFound, Refused, `Waits` (202: nobody has applied it yet), ApiProblem for other answers, and
+    httpx2's errors when the server cannot be reached.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8484",
+        *,
+        token: str | None = None,
+        timeout: float = 30.0,
+        transport: Any = None,
+    ) -> None:
+        try:
+            import httpx2
+        except ImportError:
+            raise AioschedError("The client needs httpx2: pip install 'aiosched[http]'.") from None
+        headers = {"Accept": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        self._root = url.rstrip("/")
+        self._http = httpx2.AsyncClient(
+            base_url=f"{self._root}/api/v1/", headers=headers, timeout=timeout, transport=transport
+        )
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    # -- DAGs -------------------------------------------------------------------------------
+
+    def dags(self, *, pattern: str | None = None, stale: bool = False) -> AsyncIterator[Dag]:
+        """DAGs by id; `pattern` is a glob."""
+        return self._pages(Dag, "dags", {"pattern": pattern, "stale": stale})
+
+    async def dag(self, dag_id: str) -> Dag:
+        """One DAG."""
+        return await self._get(Dag, _path("dags", dag_id))
+
+    async def pause(self, dag_id: str, *, reason: str | None = None) -> Dag:
+        """Create and start nothing more of a DAG; what runs goes on."""
+        return await self._send(Dag, "PATCH", _path("dags", dag_id), {"is_paused": True, "reason": reason})
+
+    async def unpause(self, dag_id: str, *, reason: str | None = None) -> Dag:
+        """Undo `pause`."""
+        return await self._send(Dag, "PATCH", _path("dags", dag_id), {"is_paused": False, "reason": reason})
+
+    # -- runs -------------------------------------------------------------------------------
+
+    def runs(
+        self,
+        *,
+        dag_id: str | None = None,
+        state: Sequence[RunState | str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> AsyncIterator[Run]:
+        """Runs, newest first; `since` and `until` are about `run_after`."""
+        params = {
+            "dag_id": dag_id,
+            "state": [str(s) for s in state],
+            "since": _instant(since),
+            "until": _instant(until),
+        }
+        return self._pages(Run, "runs", params)
+
+    async def run(self, dag_id: str, run: str = "latest") -> RunDetails:
+        """One run, by its id, logical date, `latest` or `latest-failed`."""
+        return await self._get(RunDetails, _path("dags", dag_id, "runs", run))
+
+    async def trigger(
+        self,
+        dag_id: str,
+        *,
+        conf: Mapping[str, Any] | None = None,
+        logical_date: datetime | None = None,
+        run_id: str | None = None,
+        run_after: datetime | None = None,
+        unpause: bool = False,
+    ) -> Run:
+        """Make a run; returns when it is stored. Instants are aware."""
+        wish = {
+            "conf": dict(conf or {}),
+            "logical_date": _instant(logical_date),
+            "run_id": run_id,
+            "run_after": _instant(run_after),
+            "unpause": unpause,
+        }
+        return await self._send(Run, "POST", _path("dags", dag_id, "runs"), wish)
+
+    async def wait(self, dag_id: str, run: str, *, timeout: float | None = None) -> RunDetails:
+        """Wait until a run is over, looking at it once a second. Raises TimeoutError after `timeout` seconds."""
+        async with asyncio.timeout(timeout):
+            while (found := await self.run(dag_id, run)).state not in RUN_FINISHED:  # noqa: ASYNC110  # another process
+                await asyncio.sleep(_LOOK_SECONDS)
+        return found
+
+    async def cancel(self, dag_id: str, run: str) -> RunDetails:
+        """End a run: its running tasks are stopped, the others do not start, the run is failed."""
+        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "cancel"), {})
+
+    async def mark_run(self, dag_id: str, run: str, state: Literal["success", "failed", "queued"]) -> RunDetails:
+        """Set a run to success or failed with all that is unfinished in it, or queue it again."""
+        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "mark"), {"state": state})
+
+    # -- task instances ---------------------------------------------------------------------
+
+    def tasks(
+        self, dag_id: str, run: str = "latest", *, state: Sequence[TaskState | str] = (), task_id: str | None = None
+    ) -> AsyncIterator[TaskInstance]:
+        """The task instances of a run, in the order of the DAG."""
+        params = {"state": [str(s) for s in state], "task_id": task_id}
+        return self._pages(TaskInstance, _path("dags", dag_id, "runs", run, "tasks"), params)
+
+    async def clear(
+        self,
+        dag_id: str,
+        *,
+        run_ids: Sequence[str] | None = None,
+        task_ids: Sequence[str] | None = None,
+        map_index: int | None = None,
+        upstream: bool = False,
+        downstream: bool = False,
+        only_failed: bool = False,
+        only_running: bool = False,
+        newest_version: bool = False,
+        dry_run: bool = False,
+    ) -> ClearAnswer:
+        """Let task instances run again, of all runs and all tasks where none are named; tells what was touched."""
+        wish = {
+            "run_ids": None if run_ids is None else list(run_ids),
+            "task_ids": None if task_ids is None else list(task_ids),
+            "map_index": map_index,
+            "upstream": upstream,
+            "downstream": downstream,
+            "only_failed": only_failed,
+            "only_running": only_running,
+            "newest_version": newest_version,
+            "dry_run": dry_run,
+        }
+        return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "clear"), wish)
+
+    async def mark_task(
+        self,
+        dag_id: str,
+        run: str,
+        task_id: str,
+        state: Literal["success", "failed", "skipped"],
+        *,
+        map_index: int | None = None,
+    ) -> ClearAnswer:
+        """Set a task instance to success, failed or skipped; without `map_index` all instances of the task."""
+        wish = {"state": state, "map_index": map_index}
+        return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "runs", run, "tasks", task_id, "mark"), wish)
+
+    async def log(
+        self, dag_id: str, run: str, task_id: str, *, try_number: int = 1, map_index: int = -1
+    ) -> AsyncIterator[str]:
+        """The log of a try, piece by piece; a piece may end in the middle of a line."""
+        path = _path("dags", dag_id, "runs", run, "tasks", task_id, "logs", str(try_number))
+        async with self._http.stream("GET", path, params={"map_index": map_index}) as answer:
+            if not answer.is_success:
+                await answer.aread()
+                _check(answer)
+            async for text in answer.aiter_text(_CHUNK):
+                yield text
+
+    # -- backfills, assets, pools -----------------------------------------------------------
+
+    async def backfill(
+        self,
+        dag_id: str,
+        first: datetime,
+        final: datetime,
+        *,
+        rerun: Rerun | str = Rerun.MISSING,
+        max_active_runs: int = 10,
+        backwards: bool = False,
+        conf: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> BackfillAnswer:
+        """Make the runs of past dates, both inclusive; tells what becomes of each date."""
+        wish = {
+            "dag_id": dag_id,
+            "from_date": _instant(first),
+            "to_date": _instant(final),
+            "rerun": str(rerun),
+            "max_active_runs": max_active_runs,
+            "backwards": backwards,
+            "conf": dict(conf or {}),
+            "dry_run": dry_run,
+        }
+        return await self._send(BackfillAnswer, "POST", "backfills", wish)
+
+    def backfills(self, *, dag_id: str | None = None) -> AsyncIterator[Backfill]:
+        """Backfills, newest first."""
+        return self._pages(Backfill, "backfills", {"dag_id": dag_id})
+
+    async def assets(self) -> list[Asset]:
+        """All assets."""
+        return (await self._get(Assets, "assets")).items
+
+    async def emit(self, asset: str, extra: Mapping[str, Any] | None = None) -> Emitted:
+        """Make an event of an asset: DAGs that wait for it run."""
+        return await self._send(Emitted, "POST", _path("assets", asset, "events"), {"extra": dict(extra or {})})
+
+    def pools(self) -> AsyncIterator[Pool]:
+        """Pools by name."""
+        return self._pages(Pool, "pools", {})
+
+    async def set_pool(self, name: str, slots: int, *, include_deferred: bool | None = None) -> Pool:
+        """Make a pool or change it."""
+        wish = {"slots": slots, "include_deferred": include_deferred}
+        return await self._send(Pool, "PUT", _path("pools", name), wish)
+
+    # -- the system -------------------------------------------------------------------------
+
+    async def health(self) -> HealthReport:
+        """How everything stands, also when it does not stand well."""
+        answer = await self._http.get(f"{self._root}/health")
+        if answer.status_code not in (200, 503):
+            _check(answer)
+        return HealthReport.model_validate_json(answer.content)
+
+    async def schedulers(self) -> list[Scheduler]:
+        """All schedulers that are known."""
+        return (await self._get(Schedulers, "schedulers")).items
+
+    def import_errors(self) -> AsyncIterator[ImportProblem]:
+        """Files whose last parse failed."""
+        return self._pages(ImportProblem, "import-errors", {})
+
+    def commands(self, *, dag_id: str | None = None) -> AsyncIterator[Command]:
+        """The audit log, newest first."""
+        return self._pages(Command, "commands", {"dag_id": dag_id})
+
+    async def command(self, number: int) -> Command:
+        """One request: what `Waits` names."""
+        return await self._get(Command, _path("commands", str(number)))
+
+    # -- asking -----------------------------------------------------------------------------
+
+    async def _get(self, model: type[M], path: str, params: Mapping[str, Any] | None = None) -> M:
+        answer = await self._http.get(path, params=_given(params or {}))
+        _check(answer)
+        return model.model_validate_json(answer.content)
+
+    async def _send(self, model: type[M], method: str, path: str, body: Mapping[str, Any]) -> M:
+        answer = await self._http.request(method, path, json=body)
+        _check(answer)
+        if answer.status_code == 202:
+            raise Waits(answer.json()["command"])
+        return model.model_validate_json(answer.content)
+
+    async def _pages(self, model: type[M], path: str, params: Mapping[str, Any]) -> AsyncIterator[M]:
+        cursor: str | None = None
+        while True:
+            answer = await self._http.get(path, params=_given({**params, "limit": _PAGE, "cursor": cursor}))
+            _check(answer)
+            page = answer.json()
+            for item in page["items"]:
+                yield model.model_validate(item)
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+
+def _check(answer: Any) -> None:
+    """Raise what a problem means."""
+    if answer.is_success:
+        return
+    try:
+        told = answer.json()
+    except ValueError:
+        told = {}
+    detail, code = str(told.get("detail") or answer.reason_phrase), str(told.get("code", "unknown"))
+    if answer.status_code == 404:
+        raise NotFound(detail)
+    if answer.status_code == 409:
+        raise Refused(detail)
+    raise ApiProblem(answer.status_code, code, detail)
+
+
+def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value not in (None, [], False)}
+
+
+def _path(*parts: str) -> str:
+    return "/".join(quote(part, safe="") for part in parts)
+
+
+def _instant(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat()

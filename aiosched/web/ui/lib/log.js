@@ -1,0 +1,117 @@
+// A log of any length, read in blocks of about 128 kB: the index of the lines first, then only what is looked at.
+import { call, get } from "./api.js";
+import { plain } from "./ansi.js";
+
+const KEPT = 4 << 20; // bytes of blocks that are kept
+const GROUP = 32; // blocks that a search reads at a time
+const OFFSET = 0, LINE = 1, SIZE = 2, LINES = 3; // of a block
+
+/** The last item whose field is at most `value`. */
+function lastAtMost(blocks, field, value) {
+  let low = 0, high = blocks.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (blocks[middle][field] <= value) low = middle; else high = middle - 1;
+  }
+  return low;
+}
+
+const linesOf = (bytes, count) => {
+  const lines = new TextDecoder().decode(bytes).split("\n");
+  if (lines.length > count) lines.length = count; // the last one ended
+  return lines.map((line) => line.includes("\r") ? line.replace(/\r$/, "").replace(/^.*\r/, "") : line); // as a terminal leaves it
+};
+
+export class LogFile {
+  /** `path` of the API, `params` such as `map_index`; `signal` ends everything. */
+  constructor(path, params, signal) {
+    Object.assign(this, { path, params, signal, blocks: [], size: 0, complete: false, known: new Map(), kept: 0 });
+  }
+
+  /** How many lines are known. */
+  get lines() { const last = this.blocks.at(-1); return last ? last[LINE] + last[LINES] : 0; }
+
+  /** Read what was written since: the index goes on from its last block. True when something has changed. */
+  async refresh() {
+    const before = `${this.size} ${this.complete}`;
+    let from = this.blocks.at(-1) || [0, 0];
+    for (;;) {
+      const found = await get(`${this.path}/blocks`, { ...this.params, offset: from[OFFSET], line: from[LINE] }, { signal: this.signal });
+      if (found.size < this.size) { Object.assign(this, { blocks: [], size: 0, kept: 0 }); this.known.clear(); return this.refresh(); } // written anew
+      while (this.blocks.length && this.blocks.at(-1)[OFFSET] >= from[OFFSET]) this.blocks.pop();
+      this.blocks.push(...found.blocks);
+      this.size = found.size;
+      this.complete = found.complete;
+      if (found.next === null) break;
+      from = [found.next, this.lines];
+    }
+    return before !== `${this.size} ${this.complete}`;
+  }
+
+  /** The number of the block that holds a line. */
+  blockOf(line) { return lastAtMost(this.blocks, LINE, line); }
+
+  /** The text of a line if its block is here; undefined: `load(blockOf(line))` first. */
+  peek(line) {
+    const number = this.blockOf(line), one = this.known.get(number);
+    return one && (one.size === this.blocks[number][SIZE] || line - this.blocks[number][LINE] < one.lines.length - 1) ? one.lines[line - this.blocks[number][LINE]] : undefined;
+  }
+
+  /** Read a block, if it is not here as it is now. */
+  async load(number) {
+    const block = this.blocks[number], here = this.known.get(number);
+    if (!block || here?.size === block[SIZE]) { if (here) { this.known.delete(number); this.known.set(number, here); } return; }
+    const bytes = await this.read(block[OFFSET], block[SIZE]);
+    if (here) this.kept -= here.size;
+    this.known.delete(number);
+    this.known.set(number, { size: block[SIZE], lines: linesOf(bytes, block[LINES]) });
+    this.kept += block[SIZE];
+    for (const [oldest, one] of this.known) {
+      if (this.kept <= KEPT || oldest === number) break;
+      this.known.delete(oldest);
+      this.kept -= one.size;
+    }
+  }
+
+  async read(offset, limit) {
+    const answer = await call("GET", this.path, { params: { ...this.params, offset, limit }, headers: { Accept: "text/plain" }, raw: true, signal: this.signal });
+    return new Uint8Array(await answer.arrayBuffer());
+  }
+
+  /** The line in which a byte is. */
+  async lineAt(offset) {
+    const block = this.blocks[lastAtMost(this.blocks, OFFSET, offset)];
+    if (!block || offset >= block[OFFSET] + block[SIZE]) return null;
+    const bytes = await this.read(block[OFFSET], Math.max(offset - block[OFFSET], 1));
+    let line = block[LINE];
+    for (let i = 0; i < offset - block[OFFSET]; i++) if (bytes[i] === 10) line++;
+    return line;
+  }
+
+  /**
+   * The next line behind (`step` 1) or before (-1) `line` that holds `words`, whatever their case; null when there is none.
+   * `told(part)` hears how much was read; `stop` is an AbortSignal.
+   */
+  async search(words, line, step, { told = () => {}, stop } = {}) {
+    const wanted = words.toLowerCase(), total = this.blocks.length;
+    if (!total) return null;
+    const hits = (text) => plain(text).toLowerCase().includes(wanted);
+    for (let at = this.blockOf(Math.max(line, 0)), done = 0; at >= 0 && at < total;) {
+      const first = step > 0 ? at : Math.max(at - GROUP + 1, 0), last = step > 0 ? Math.min(at + GROUP, total) - 1 : at;
+      const start = this.blocks[first][OFFSET];
+      const bytes = await this.read(start, this.blocks[last][OFFSET] + this.blocks[last][SIZE] - start);
+      if (stop?.aborted) return null;
+      for (let n = step > 0 ? first : last; n >= first && n <= last; n += step) {
+        const [offset, begins, size, count] = this.blocks[n];
+        const lines = linesOf(bytes.subarray(offset - start, offset - start + size), count);
+        for (let i = step > 0 ? Math.max(line + 1 - begins, 0) : Math.min(line - 1 - begins, lines.length - 1); i >= 0 && i < lines.length; i += step) {
+          if (hits(lines[i])) return begins + i;
+        }
+      }
+      done += last - first + 1;
+      told(done / total);
+      at = step > 0 ? last + 1 : first - 1;
+    }
+    return null;
+  }
+}

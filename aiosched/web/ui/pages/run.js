@@ -1,0 +1,143 @@
+// A run: its facts, why it waits or failed, its task instances by state, its values, and what can be done with it.
+import { html, useEffect, useState } from "../lib/html.js";
+import { at, post, useList, useResource } from "../lib/api.js";
+import { watchTopic } from "../lib/live.js";
+import { path, query, setQuery } from "../lib/router.js";
+import { duration, secondsBetween } from "../lib/time.js";
+import { ClearDialog, MarkDialog } from "../parts/actions.js";
+import { Card, Empty, Facts, Link, Notice, Page, Shown, State, Tabs, When } from "../parts/basics.js";
+import { Confirm, commandLine } from "../parts/dialog.js";
+import { Allowed, Choices, Note, Parts, Text, pretty } from "../parts/facts.js";
+import { Table } from "../parts/table.js";
+import { WhyCard } from "../parts/why.js";
+
+const ORDER = ["failed", "upstream_failed", "up_for_retry", "running", "restarting", "queued", "scheduled", "deferred", "up_for_reschedule", "none", "success", "skipped", "removed"];
+const ENDS = { running: "is stopped", queued: "does not start", scheduled: "does not start", none: "does not start", deferred: "is stopped", up_for_retry: "does not try again", up_for_reschedule: "does not try again", restarting: "is stopped" };
+const TABS = [["tasks", "Tasks"], ["time", "Time"], ["details", "Details"]];
+
+/** The counts of states, the ones that matter first. */
+const byState = (tasks) => ORDER.filter((state) => tasks[state]).map((state) => [state, tasks[state]]);
+
+export function RunPage({ dag, run }) {
+  const mine = (patch) => patch.kind === "task" || (patch.dag_id === dag && !patch.verb);
+  const facts = useResource(at("dags", dag, "runs", run), {}, { kinds: ["run", "task"], concerns: mine });
+  const key = facts.data.value?.key;
+  useEffect(() => key && watchTopic(`run:${key}`), [key]);
+  return html`<${Shown} of=${facts} lines=${6}>${(data) => html`<${Run} run=${data} reload=${facts.reload} />`}<//>`;
+}
+
+function Run({ run, reload }) {
+  const [open, setOpen] = useState(null);
+  const close = () => setOpen(null);
+  const base = at("dags", run.dag_id, "runs", run.run_id);
+  const over = run.state === "success" || run.state === "failed";
+  const tab = query.value.tab || "tasks";
+  const busy = run.tasks.running || run.tasks.queued || run.tasks.deferred;
+  const actions = html`<${Allowed}>
+    <button class="button" onClick=${() => setOpen("clear")}>Clear …</button>
+    <button class="button" onClick=${() => setOpen("mark")}>Mark …</button>
+    ${!over && html`<button class="button danger" onClick=${() => setOpen("cancel")}>Cancel …</button>`}
+  <//>`;
+  return html`<${Page} title=${run.run_id} crumbs=${[["DAGs", "/dags"], [run.dag_id, path("dags", run.dag_id)], ["Runs", path("dags", run.dag_id) + "?tab=grid"]]} actions=${actions}
+      lead=${html`<${State} name=${run.state} /><span class="soft">${run.start_date ? duration(secondsBetween(run.start_date, run.end_date)) : html`may start <${When} at=${run.run_after} ago />`}</span><${StateBar} tasks=${run.tasks} />`}>
+    ${run.reason && html`<${Notice} kind=${run.state === "failed" ? "danger" : undefined}>${run.reason}<//>`}
+    <div class="columns wide-first">
+      <${Card} title="Run"><${Facts} rows=${[
+        ["DAG", html`<${Link} to=${path("dags", run.dag_id)}>${run.dag_id}<//> <span class="faint">version ${run.version}</span>`],
+        ["Logical date", html`<${When} at=${run.logical_date} />`],
+        ["Data interval", run.data_interval_start && html`<${When} at=${run.data_interval_start} /> – <${When} at=${run.data_interval_end} />`],
+        ["Run after", html`<${When} at=${run.run_after} />`],
+        ["Queued", run.queued_at && html`<${When} at=${run.queued_at} />`],
+        ["Started", html`<${When} at=${run.start_date} />`],
+        ["Ended", html`<${When} at=${run.end_date} />`],
+        ["Type", `${run.run_type.replace("_", " ")}, by ${run.triggered_by}`],
+        ["Note", html`<${Note} path=${`${base}/note`} text=${run.note} onDone=${reload} />`],
+      ]} /><//>
+      ${(run.state === "queued" || run.state === "failed" || (run.state === "running" && !busy)) && html`<${WhyCard} of=${base} concerns=${(p) => p.kind === "task" || p.dag_id === run.dag_id || p.kind === "dag"} />`}
+    </div>
+    <${Tabs} tabs=${TABS} />
+    ${tab === "tasks" && html`<${Tasks} run=${run} base=${base} />`}
+    ${tab === "time" && html`<${Time} run=${run} base=${base} />`}
+    ${tab === "details" && html`<div class="columns"><${Card} title="Values (conf)">${Object.keys(run.conf).length ? html`<${Text} text=${pretty(run.conf)} />` : html`<p class="soft">The run was given no values of its own.</p>`}<//><${Card} title="In other words"><${Facts} rows=${[["Run id", html`<code>${run.run_id}</code>`], ["Number", run.key], ["Command line", html`<code>${commandLine("runs", "show", run.dag_id, run.run_id)}</code>`]]} /><//></div>`}
+    ${open === "clear" && html`<${ClearDialog} dagId=${run.dag_id} selection=${{ run_ids: [run.run_id] }} options=${{ only_failed: run.state === "failed" }} onClose=${close} onDone=${reload} />`}
+    ${open === "mark" && html`<${MarkDialog} dagId=${run.dag_id} runId=${run.run_id} onClose=${close} onDone=${reload} />`}
+    ${open === "cancel" && html`<${Confirm} title="Cancel the run" words="Cancel the run" danger act=${() => post(`${base}/cancel`)} done="The run is cancelled." cli=${commandLine("runs", "cancel", run.dag_id, run.run_id)} onClose=${close} onDone=${reload}>
+      <p>The run ends as failed. Finished task instances stay as they are.</p>
+      <ul class="plain">${byState(run.tasks).filter(([s]) => ENDS[s]).map(([s, n]) => html`<li class="row"><${State} name=${s} count=${n} /><span class="soft">${ENDS[s]}</span></li>`)}</ul>
+    <//>`}
+  <//>`;
+}
+
+function StateBar({ tasks }) {
+  const all = Object.values(tasks).reduce((a, b) => a + b, 0);
+  if (!all) return null;
+  const found = byState(tasks);
+  return html`<${Parts} label=${found.map(([s, n]) => `${n} ${s.replaceAll("_", " ")}`).join(", ")} parts=${[...found].reverse().map(([s, n]) => ({ share: n / all, name: `state-${s}`, words: `${n} ${s.replaceAll("_", " ")}` }))} />`;
+}
+
+// ---- task instances ----
+
+const FOLD = 3; // instances of a mapped task that are shown without folding
+
+/** Rows of the table: single instances, and one row for a mapped task's instances, followed by them when it is open. */
+function rowsOf(items, open) {
+  const rows = [];
+  for (let i = 0; i < items.length;) {
+    let end = i + 1;
+    while (end < items.length && items[end].task_id === items[i].task_id) end++;
+    const group = items.slice(i, end), folded = items[i].map_index >= 0 && group.length > FOLD;
+    if (folded) rows.push({ group, task_id: items[i].task_id, open: open === items[i].task_id });
+    if (!folded || open === items[i].task_id) rows.push(...group);
+    i = end;
+  }
+  return rows;
+}
+
+const count = (items) => items.reduce((counts, { state }) => ({ ...counts, [state || "none"]: (counts[state || "none"] || 0) + 1 }), {});
+export const taskPath = (dag, run, task, mapIndex = -1) => path("dags", dag, "runs", run, "tasks", task) + (mapIndex >= 0 ? `?map_index=${mapIndex}` : "");
+
+function Tasks({ run, base }) {
+  const { state, open } = query.value;
+  const list = useList(`${base}/tasks`, { state }, { kinds: ["task"], concerns: (p) => p.run === run.key, limit: 200 });
+  const fold = (row) => setQuery({ open: row.open ? null : row.task_id });
+  const columns = [
+    { head: "Task", cell: (t) => t.group ? html`<button class="button quiet small fold" aria-expanded=${t.open} onClick=${() => fold(t)}>${t.open ? "▾" : "▸"} ${t.task_id} <span class="faint">[${t.group.length}${list.more.value && t.group.at(-1) === list.items.value.at(-1) ? "+" : ""}]</span></button>`
+      : html`<${Link} to=${taskPath(run.dag_id, run.run_id, t.task_id, t.map_index)} class=${open === t.task_id ? "inner" : ""}>${t.task_id}${t.map_index >= 0 ? `[${t.map_index}]` : ""}<//>${t.note && html` <span class="note">${t.note}</span>`}` },
+    { head: "State", cell: (t) => t.group ? html`<span class="row">${byState(count(t.group)).map(([s, n]) => html`<${State} name=${s} count=${n} />`)}</span>` : html`<${State} name=${t.state || "none"} />` },
+    { head: "Try", right: true, cell: (t) => t.group ? "" : t.try_number > 0 ? html`${t.try_number}<span class="faint"> of ${t.max_tries + 1}</span>` : "–" },
+    { head: "Started", cell: (t) => t.group ? "" : html`<${When} at=${t.start_date} />` },
+    { head: "Duration", right: true, cell: (t) => t.group || !t.start_date ? "" : duration(secondsBetween(t.start_date, t.end_date)) },
+    { head: "Operator", cell: (t) => t.group ? "" : html`<span class="soft">${t.operator}</span>` },
+    { head: "Pool", cell: (t) => t.group ? "" : html`<${Link} to=${`/pools?pool=${encodeURIComponent(t.pool)}`}>${t.pool}<//>` },
+    { head: "", cell: (t) => t.group ? "" : html`<span class="faint clip reason" title=${t.reason || ""}>${t.next_at ? html`next <${When} at=${t.next_at} ago />` : t.reason}</span>` },
+  ];
+  const empty = html`<${Empty} title=${state ? "No task instance is in this state" : "The run has no task instances yet"}>${state ? "Take the filter away to see all." : "They are made when the run starts."}<//>`;
+  return html`<div class="stack tight">
+    <${Choices} name="state" label="State" options=${byState(run.tasks).map(([s, n]) => [s, html`<${State} name=${s} count=${n} />`])} />
+    <${Card} plain><${Table} columns=${columns} list=${list} items=${list.loading.value && !list.items.value.length ? undefined : rowsOf(list.items.value, open)} keyOf=${(t) => t.group ? `+${t.task_id}` : `${t.task_id} ${t.map_index}`} empty=${list.error.value ? undefined : empty} caption="Task instances" /><//>
+  </div>`;
+}
+
+// ---- in time ----
+
+/** Every try as a bar: waiting thin, running thick. */
+function Time({ run, base }) {
+  const gantt = useResource(`${base}/gantt`, {}, { kinds: ["task"], concerns: (p) => p.run === run.key });
+  return html`<${Card} title="In time"><${Shown} of=${gantt}>${({ items, complete }) => {
+    const found = items.flatMap((bar) => bar.tries.flatMap((t) => [t.scheduled_at, t.queued_at, t.start_date, t.end_date])).filter(Boolean).map(Date.parse);
+    if (!found.length) return html`<${Empty} title="Nothing has been tried yet" />`;
+    const from = Math.min(...found), to = Math.max(...found, run.end_date ? 0 : Date.now()), span = Math.max(to - from, 1);
+    const x = (when, none) => `${(((when ? Date.parse(when) : none) - from) / span) * 100}%`;
+    const width = (a, b) => `${Math.max(((b ? Date.parse(b) : to) - Date.parse(a)) / span * 100, 0.2)}%`;
+    return html`<div class="gantt" role="list" aria-label="Tries in time">
+      ${!complete && html`<${Notice} kind="warn">The run has more tries than are shown.<//>`}
+      ${items.slice(0, 1000).map((bar) => html`<div role="listitem">
+        <${Link} class="clip" to=${taskPath(run.dag_id, run.run_id, bar.task_id, bar.map_index)}>${bar.task_id}${bar.map_index >= 0 ? `[${bar.map_index}]` : ""}<//>
+        <span class="lane">${bar.tries.map((t) => { const waits = t.scheduled_at || t.queued_at, words = `try ${t.try_number}: ${(t.state || "none").replaceAll("_", " ")}${t.start_date ? `, ran ${duration(secondsBetween(t.start_date, t.end_date))}` : ""}${waits && t.start_date ? `, waited ${duration(secondsBetween(waits, t.start_date))}` : ""}`; return html`
+          ${waits && html`<i class="waits" style=${{ left: x(waits), width: width(waits, t.start_date || t.end_date) }}></i>`}
+          ${t.start_date && html`<i class="ran" style=${{ left: x(t.start_date), width: width(t.start_date, t.end_date), background: `var(--state-${t.state || "none"})` }} title=${words}><span class="hidden-text">${words}</span></i>`}`; })}</span>
+      </div>`)}
+      <div class="axis"><span></span><span class="row apart faint"><${When} at=${new Date(from).toISOString()} /><span>${duration(span / 1000)}</span><${When} at=${new Date(to).toISOString()} /></span></div>
+    </div>`;
+  }}<//><//>`;
+}

@@ -1,0 +1,105 @@
+"""The client, against the application of a running scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from aiosched.authoring import DAG, task
+from aiosched.client import ApiProblem, Client, Waits
+from aiosched.config import Settings, WebSettings
+from aiosched.errors import NotFound, Refused
+from aiosched.scheduler import Scheduler
+
+
+@pytest.fixture
+async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
+    @task
+    async def load() -> int:
+        return 1
+
+    with DAG("sales", schedule="@daily", start_date=datetime(2026, 1, 1, tzinfo=UTC), catchup=False) as dag:
+        load()
+    dag.is_paused_upon_creation = True
+    async with Scheduler(dsn=dsn, dags=[dag], settings=Settings(web=WebSettings(auth="none"))) as scheduler:
+        yield scheduler
+
+
+@pytest.fixture
+async def client(scheduler: Scheduler) -> AsyncIterator[Client]:
+    app = FastAPI()
+    app.mount("/flows", scheduler.web_app())
+    async with Client("http://host.example/flows", transport=httpx2.ASGITransport(app=app)) as client:
+        yield client
+
+
+async def test_a_run_is_made_awaited_and_shown(client: Client) -> None:
+    run = await client.trigger(
+        "sales", conf={"day": 1}, run_id="r/1?x".replace("/", "-").replace("?", "-"), unpause=True
+    )
+    ended = await client.wait("sales", run.run_id, timeout=30)
+
+    assert (ended.state, ended.conf, ended.tasks) == ("success", {"day": 1}, {"success": 1})
+    assert [one.task_id async for one in client.tasks("sales", run.run_id)] == ["load"]
+    assert run.run_id in [one.run_id async for one in client.runs(dag_id="sales", state=["success"])]
+    assert [text async for text in client.log("sales", run.run_id, "load")] == []
+
+
+async def test_pausing_clearing_and_marking(client: Client) -> None:
+    run = await client.trigger("sales", unpause=True)
+    await client.wait("sales", run.run_id, timeout=30)
+
+    touched = await client.clear("sales", run_ids=[run.run_id], dry_run=True)
+    marked = await client.mark_run("sales", run.run_id, "failed")
+    paused = await client.pause("sales", reason="a test")
+
+    assert (touched.count, marked.state, paused.is_paused) == (1, "failed", True)
+    assert (await client.dag("sales")).is_paused
+    verbs = [command.verb async for command in client.commands(dag_id="sales")]
+    assert verbs[0] == "pause"
+
+
+async def test_a_backfill_is_planned_before_it_is_made(client: Client) -> None:
+    first, final = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+
+    planned = await client.backfill("sales", first, final, dry_run=True)
+    made = await client.backfill("sales", first, final)
+
+    assert (planned.id, len(planned.dates), made.id) == (None, 2, 1)
+    assert [one.total async for one in client.backfills(dag_id="sales")] == [2]
+
+
+async def test_pools_health_and_schedulers(client: Client) -> None:
+    await client.set_pool("etl", 4)
+
+    assert [pool.name async for pool in client.pools()] == ["default_pool", "etl"]
+    assert (await client.health()).status == "healthy"
+    assert [one.status for one in await client.schedulers()] == ["alive"]
+    assert [one async for one in client.import_errors()] == []
+    assert await client.assets() == []
+
+
+async def test_problems_are_errors(client: Client) -> None:
+    with pytest.raises(NotFound, match="There is no DAG 'sale'"):
+        await client.dag("sale")
+    with pytest.raises(Refused, match="is paused"):
+        await client.trigger("sales")
+    with pytest.raises(ApiProblem) as error:
+        await client.trigger("sales", run_id="", unpause=True)
+
+    assert (error.value.status, error.value.code) == (422, "unusable-request")
+
+
+async def test_a_request_that_waits_says_so(
+    client: Client, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiosched.web.gateway.ANSWER_SECONDS", 0.0)
+
+    with pytest.raises(Waits) as waits:
+        await client.unpause("sales")
+
+    assert (await client.command(waits.value.command)).verb == "unpause"

@@ -1,0 +1,90 @@
+"""What simulated fleets and crashes have brought to light, each on the real database."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.states import TaskState
+from aiosched.db import inbox
+from aiosched.db.engine import IDLE_IN_TRANSACTION, Database
+from tests.faults.injection import When, faults
+from tests.scheduler.harness import dag, running
+
+
+async def test_a_run_that_was_cancelled_and_cleared_while_no_scheduler_lived_runs_again(
+    dsn: str, clock: FakeClock
+) -> None:
+    """The clear waits until the cancelled run is stored, and must not wait for a loop that waits for the clear."""
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+    async with await Database.open(dsn, application_name="test") as db, db.acquire() as conn:
+        for verb, args in (("cancel_run", {"run_id": "r"}), ("clear", {"run_ids": ["r"]})):
+            await inbox.add_command(conn, verb=verb, dag_id="d", args=args, requested_by="test")
+
+    async with running(dsn, clock) as it:
+        assert await it.fetch("SELECT verb FROM command WHERE state <> 'applied'") == []
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_an_attempt_that_has_begun_is_known_to_run_after_a_doubt_though_its_row_may_not_tell(
+    dsn: str, clock: FakeClock
+) -> None:
+    """Starts are stored with the next commit: a clear must stop the attempt before the next one begins."""
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        attempt = await it.attempt("a")
+        it.executor.start_running(attempt)
+        await it.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = 'aiosched news'"
+        )
+        await it.until(lambda: it.scheduler.metrics.recoveries and it.session.gate.is_set(), "another session")
+        (board,) = it.session.holdings.boards.values()
+        assert [instance.state for instance in board] == [TaskState.RUNNING]
+
+        await it.ask("clear", "d", run_ids=["r"])
+
+        assert it.executor.cancelled == [attempt.key]  # this ended it, and only then its next try was handed out
+        assert [a.key.try_number for a in it.executor.submitted] == [1, 2]
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+
+
+async def test_pools_that_are_locked_later_are_locked_by_name_all_the_same(dsn: str, clock: FakeClock) -> None:
+    """Else two schedulers wait for each other: news during the lock may touch a pool that comes before the others."""
+    sent: list[str] = []
+
+    def note(number: int, statement: str) -> When | None:
+        sent.append(" ".join(statement.split()))
+        return None
+
+    with faults() as injected:
+        async with running(dsn, clock, dag("d")) as it:
+            await it.execute("INSERT INTO pool (name, slots) VALUES ('small', 1)")
+            injected.fail = note
+            async with it.session.writer.batch(shared=True) as transaction:
+                await transaction.look_at_pools(["small"])
+                await transaction.look_at_pools(["default_pool"])
+                known = list(transaction.pools)
+            injected.fail = lambda *_: None
+
+    words = [statement.split()[0] for statement in sent if not statement.startswith("SET")]
+    assert words[-6:] == ["BEGIN;", "SELECT", "ROLLBACK", "BEGIN;", "SELECT", "COMMIT"]
+    assert sorted(known) == ["default_pool", "small"]
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_process_that_was_stopped_in_a_transaction_does_not_keep_its_locks(db: Database, own: bool) -> None:
+    """Peers wait for the row of a scheduler to take it over."""
+    if own:
+        conn = await db.connect()
+        timeout = await conn.fetchval("SHOW idle_in_transaction_session_timeout")
+        await conn.close()
+    else:
+        async with db.acquire() as pooled:
+            timeout = await pooled.fetchval("SHOW idle_in_transaction_session_timeout")
+
+    assert timeout == IDLE_IN_TRANSACTION
