@@ -6,7 +6,7 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench faults ci
+.PHONY: help setup test lint bench faults simulate ci
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ bench: ## run one benchmark (SHAPE=chain-200; A= adds options: A='--executor loc
 
 faults: ## fault campaigns in their long form, hours (C=kills: one of them; KILLS=1000; A= adds options: A='--rounds 5')
 	python -m tests.faults.campaign $(if $(KILLS),kills --faults $(KILLS),$(or $(C),all)) --long --out faults.jsonl $(A)
+
+simulate: ## simulated fleets, many seeds (SEEDS=20000; A= adds options: A='--seed 17 --trace')
+	python -m tests.simulation --seeds $(or $(SEEDS),20000) --processes 2 $(A)
 
 ci: ## what CI runs: a fresh environment, lint, all tests
 	.ci/run

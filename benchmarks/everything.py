@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -41,14 +42,17 @@ def measure(arguments: tuple[str, ...]) -> Finding | str:
     name = " ".join(arguments)
     bound = SCENARIOS[arguments[0]].bound if arguments[0] in SCENARIOS else _BOUND
     command = [sys.executable, "-m", "benchmarks", *arguments, "-o", "finding"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            found, errors = process.communicate(timeout=bound)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)  # so that it ends its database and removes its folder
+            process.communicate()
+            return f"{name}: not over after {bound:g} s"
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=bound)
-    except subprocess.TimeoutExpired:
-        return f"{name}: not over after {bound:g} s"
-    try:
-        return from_json(done.stdout)
+        return from_json(found)
     except json.JSONDecodeError:
-        return f"{name}: exit code {done.returncode}: {done.stderr[-2000:].strip()}"
+        return f"{name}: exit code {process.returncode}: {errors[-2000:].strip()}"
 
 
 def summary(findings: list[Finding]) -> str:

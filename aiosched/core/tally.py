@@ -224,14 +224,16 @@ class Tally:
         by_setups = Verdict.RUN
         if graph.indirect_setups[task] and (by_setups := self.judge_setups(instance)).settles:
             return by_setups
-        counts, total, setups = self.upstreams(instance)
-        if total:
-            verdict = judge(graph.rules[task], counts, total, setups, instance.map_index)
-            if verdict is not Verdict.RUN:
-                return verdict
+        if (verdict := self.judge_rule(instance)) is not Verdict.RUN:
+            return verdict
         if graph.teardown_scopes[task] and next(self.unfinished_scope(instance), None) is not None:
             return Verdict.WAIT
         return by_setups
+
+    def judge_rule(self, instance: Instance) -> Verdict:
+        """What the trigger rule says of the direct upstreams (5.2)."""
+        counts, total, setups = self.upstreams(instance)
+        return judge(self._graph.rules[instance.task], counts, total, setups, instance.map_index)
 
     def unfinished_scope(self, instance: Instance) -> Iterator[Instance]:
         """Of a teardown: what is not finished between its setups and it (8.4)."""

@@ -92,8 +92,8 @@ class Explanation:
     """The whole answer. Instants are aware UTC.
 
     `since` and `waiting_seconds`: from when, and for how long, it has been in `state` (no seconds for what is over).
-    `rank` is its place, from 1, among all of the fleet that wait for slots of its pool. `likely_free_at` is a guess from
-    usual durations, `earliest_start` an instant before which it does not start.
+    `rank` is its place, from 1, among all of the fleet that wait for slots of its pool. `likely_free_at` is a guess
+    from usual durations, `earliest_start` an instant before which it does not start.
     """
 
     subject: str

@@ -39,7 +39,7 @@ def failures_of(board: Board) -> list[Instance]:
 
 
 def looked_at(board: Board, instance: Instance) -> list[Instance]:
-    """The instances on which `instance` depends: direct upstreams, setups further up, producers of what it maps over."""
+    """On what `instance` depends: direct upstreams, setups further up, producers of what it maps over."""
     graph, task = board.graph, instance.task
     others = dict.fromkeys((*graph.upstream[task], *graph.indirect_setups[task]))
     if graph.mappings is not None:

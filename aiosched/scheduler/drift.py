@@ -53,7 +53,8 @@ class DriftSweep:
         sizes = itertools.accumulate(len(board.graph.task_ids) for board in ordered)
         chosen = [board for board, size in zip(ordered, sizes, strict=True) if size <= _MOST_TASKS][:_MOST_RUNS]
         chosen = chosen or ordered[:1]
-        self._last = chosen[-1].run.key
+        if chosen:  # the last run may have ended while we waited for the journal
+            self._last = chosen[-1].run.key
         return chosen
 
 

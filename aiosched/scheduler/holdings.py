@@ -190,22 +190,7 @@ class Holdings:
         if dag.row.is_paused:
             dag.held_back[instance] = board
             return
-        task = board.graph.tasks[instance.task]
-        logical = board.run.logical_date
-        self.waiting.add(
-            Candidate(
-                board.key(instance),
-                dag.room,
-                pool=task.pool,
-                pool_slots=task.pool_slots,
-                weight=board.graph.weights[instance.task],
-                logical_at=math.inf if logical is None else logical.timestamp(),
-                is_async=task.is_async,
-                executor=task.executor,
-                task=dag.room.tasks.get(task.task_id),
-                defers=board.begins_deferred(instance),
-            )
-        )
+        self.waiting.add(candidate_of(board, instance, dag.room))
         self.room_changed = True
 
     def find(self, key: AttemptKey) -> tuple[Board, Instance] | None:
@@ -455,6 +440,24 @@ def run_info(run: Run, version: Version) -> RunInfo:
 def make_board(run: Run, version: Version, graph: Graph, instances: Iterable[Instance]) -> Board:
     """A board for a run that is about to run; set the run's start date first, its attempts show it."""
     return Board(graph, run, instances, info=run_info(run, version))
+
+
+def candidate_of(board: Board, instance: Instance, room: DagRoom) -> Candidate:
+    """What an instance that is ready needs, and where it stands among others."""
+    task = board.graph.tasks[instance.task]
+    logical = board.run.logical_date
+    return Candidate(
+        board.key(instance),
+        room,
+        pool=task.pool,
+        pool_slots=task.pool_slots,
+        weight=board.graph.weights[instance.task],
+        logical_at=math.inf if logical is None else logical.timestamp(),
+        is_async=task.is_async,
+        executor=task.executor,
+        task=room.tasks.get(task.task_id),
+        defers=board.begins_deferred(instance),
+    )
 
 
 def _held_pool(instance: Instance) -> bool:

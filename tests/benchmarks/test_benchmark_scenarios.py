@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("on_test_server")
 
 def figure(finding: Finding, what: str) -> Figure:
     """The figure of this name, of a finding whose checks passed (a slow machine may have read its DAGs late)."""
-    assert [problem for problem in finding.problems if "--lead" not in problem] == []
+    assert [problem for problem in finding.problems if "give more time" not in problem] == []
     return next(found for found in finding.figures if found.what == what)
 
 
@@ -73,14 +73,14 @@ async def test_arrivals_at_a_fixed_rate_are_all_served() -> None:
 async def test_a_narrow_pool_is_full_and_never_overfull() -> None:
     result = await run(SHAPES["pool-5"].resized(1), executor="inline", kind="async", lead=1.0)
 
-    assert [problem for problem in result.problems if "--lead" not in problem] == []
+    assert [problem for problem in result.problems if "give more time" not in problem] == []
     assert figures_of(result)[0] == Figure("tasks at one instant", 5, "", most=5)
 
 
 async def test_a_herd_of_cron_runs_is_created_at_its_instant() -> None:
     result = await run(SHAPES["herd-20000"].resized(150), executor="inline", kind="async", lead=1.0)
 
-    assert [problem for problem in result.problems if "--lead" not in problem] == []
+    assert [problem for problem in result.problems if "give more time" not in problem] == []
     assert result.tasks == 150
     assert figures_of(result)[0].what == "all runs created within"
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.states import TaskState
 from aiosched.db import inbox
 from aiosched.db.engine import IDLE_IN_TRANSACTION, Database
+from aiosched.scheduler.drift import DriftSweep
 from tests.faults.injection import When, faults
 from tests.scheduler.harness import dag, running
 
@@ -74,6 +77,26 @@ async def test_pools_that_are_locked_later_are_locked_by_name_all_the_same(dsn: 
     words = [statement.split()[0] for statement in sent if not statement.startswith("SET")]
     assert words[-6:] == ["BEGIN;", "SELECT", "ROLLBACK", "BEGIN;", "SELECT", "COMMIT"]
     assert sorted(known) == ["default_pool", "small"]
+
+
+async def test_a_sweep_for_differences_finds_nothing_when_the_last_run_ends_while_it_waits(
+    dsn: str, clock: FakeClock
+) -> None:
+    """It waits for the journal, which may just store that end."""
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        session = it.session
+        async with session.journal.batch(shared=False):
+            sweeping = asyncio.create_task(DriftSweep().step(session))
+            await asyncio.sleep(0)
+            board = session.holdings.boards.copy()
+            session.holdings.boards.clear()
+
+        await sweeping
+
+        session.holdings.boards.update(board)
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -48,28 +48,16 @@ class VirtualClock:
 class VirtualLease(Lease):
     """A lease that is kept on the machine's loop."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._woken = asyncio.Event()
-        self._keeping: asyncio.Task[None] | None = None
+    _keeping: asyncio.Task[None] | None = None
 
     async def start(self) -> int:
         self._keeping = asyncio.create_task(self._keep())
         return await self._started
 
-    def look(self) -> None:
-        self._woken.set()
-
-    async def _rest(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-        self._woken.clear()
-
     async def stop(self, *, leave: bool) -> None:
         self._leave = leave
         self._stop.set()
-        self._woken.set()
+        self.look()
         if self._keeping is not None:
             await asyncio.wait((self._keeping,))
 

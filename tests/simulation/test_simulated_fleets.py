@@ -65,9 +65,9 @@ def test_a_seed_is_played_again_exactly_by_another_process(hash_seed: str) -> No
 def test_a_machine_that_stops_at_any_instant_is_taken_over_within_its_lease_and_a_little(at: float) -> None:
     """In the middle of a transaction, too: its locks must not keep its peers waiting."""
     blows = (Blow(at, "freeze", 0, 30.0),)
-    plan = replace(make_plan(4, harsh=True), machines=2, rough=0.0, latency=0.05, blows=blows)
+    plan = replace(make_plan(2, harsh=True), machines=2, rough=0.0, latency=0.1, blows=blows)
 
-    history = simulate(4, plan)
+    history = simulate(2, plan)
 
     buried = [event.at - at for event in history.events if isinstance(event, Buried)]
     assert buried

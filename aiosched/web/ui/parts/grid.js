@@ -66,11 +66,25 @@ export function GridTab({ dagId }) {
 
 const between = (n, low, high) => Math.max(low, Math.min(high, n));
 
-/** Where the focus is, from the address: a row (-1: the run itself) and a column. */
-function placeOf(rows, runs) {
-  const column = runs.findIndex((run) => run.run_id === query.value.run);
-  const row = query.value.task === undefined ? -1 : rows.findIndex((one) => one.id === query.value.task);
-  return column < 0 ? null : { row, column };
+/** The run and the task in focus: kept here, and soon after in the address. */
+function useFocus() {
+  const { run = null, task = null } = query.value;
+  const [focus, setFocus] = useState({ run, task });
+  const due = useRef(null);
+  useEffect(() => { if (!due.current) setFocus({ run, task }); }, [run, task]); // the way back
+  useEffect(() => () => clearTimeout(due.current), []);
+  return [focus, (next) => {
+    setFocus(next);
+    clearTimeout(due.current);
+    due.current = setTimeout(() => { due.current = null; setQuery(next); }, 150);
+  }];
+}
+
+/** Where the focus is: a row (-1: the run itself) and a column. */
+function placeOf(rows, runs, focus) {
+  const column = runs.findIndex((run) => run.run_id === focus.run);
+  const row = focus.task === null ? -1 : rows.findIndex((one) => one.id === focus.task);
+  return column < 0 || (row < 0 && focus.task !== null) ? null : { row, column };
 }
 
 function Grid({ dagId, grid, begun }) {
@@ -80,7 +94,8 @@ function Grid({ dagId, grid, begun }) {
   const box = useRef(null), painted = useRef(false), hover = useRef(null);
   const [anchor, setAnchor] = useState(null); // the other corner of a selection
   const [dialog, setDialog] = useState(null);
-  const place = placeOf(rows, runs);
+  const [focused, setFocused] = useFocus();
+  const place = placeOf(rows, runs, focused);
   const narrow = innerWidth < 600;
   const left = useMemo(() => between(Math.max(...grid.rows.map((row) => row.label.length * 7.2 + row.depth * INDENT + 34)), 110, narrow ? 130 : 300), [grid.rows, narrow]);
   const longest = useMemo(() => Math.max(...runs.map((run) => run.seconds ?? 0), 0.001), [runs]);
@@ -162,7 +177,7 @@ function Grid({ dagId, grid, begun }) {
     on.restore();
   };
 
-  const { canvas, redraw } = useCanvas(draw, [grid, foldKey, query.value.run, query.value.task, anchor]);
+  const { canvas, redraw } = useCanvas(draw, [grid, foldKey, focused, anchor]);
   useEffect(() => { setAnchor(null); }, [grid.runs.length, foldKey]);
   useLayoutEffect(() => { box.current.scrollLeft = box.current.scrollWidth; }, [runs.length]); // the newest runs first
   useKey("Arrow keys", "move in the grid, with Shift to select more; Enter opens, Space folds, c clears", () => {});
@@ -170,7 +185,7 @@ function Grid({ dagId, grid, begun }) {
   const focus = (row, column, extend) => {
     const next = { row: between(row, -1, rows.length - 1), column: between(column, 0, runs.length - 1) };
     setAnchor(extend ? anchor ?? place ?? next : null);
-    setQuery({ run: runs[next.column].run_id, task: next.row < 0 ? null : rows[next.row].id });
+    setFocused({ run: runs[next.column].run_id, task: next.row < 0 ? null : rows[next.row].id });
     const at = box.current, x = next.column * COLUMN, y = next.row * ROW;
     if (x < at.scrollLeft) at.scrollLeft = x;
     else if (x + COLUMN > at.scrollLeft + at.clientWidth - left) at.scrollLeft = x + COLUMN - at.clientWidth + left;
@@ -191,7 +206,7 @@ function Grid({ dagId, grid, begun }) {
     else if (event.key === "Enter" && place) open(place);
     else if (event.key === " " && place && rows[place.row]?.kind === "group") toggleFold(rows[place.row].id);
     else if (event.key === "c" && place && may("operator")) setDialog("clear");
-    else if (event.key === "Escape") { setAnchor(null); setQuery({ run: null, task: null }); }
+    else if (event.key === "Escape") { setAnchor(null); setFocused({ run: null, task: null }); }
     else return;
     event.preventDefault(); event.stopPropagation();
   };
@@ -224,14 +239,14 @@ function Grid({ dagId, grid, begun }) {
 
   const said = place && words(place).join(", ");
   return html`<div class="stack">
-    <div class="gridbox" ref=${box} role="grid" tabindex="0" aria-label=${`Runs and tasks of ${dagId}`} aria-rowcount=${rows.length + 1} aria-colcount=${runs.length} aria-activedescendant=${place ? "grid-focus" : undefined}
+    <div class="gridbox" ref=${box} style=${{ height: `min(${total.height + 18}px, 72vh)` }} role="grid" tabindex="0" aria-label=${`Runs and tasks of ${dagId}`} aria-rowcount=${rows.length + 1} aria-colcount=${runs.length} aria-activedescendant=${place ? "grid-focus" : undefined}
       onScroll=${redraw} onKeyDown=${onKey} onMouseMove=${onMove} onMouseLeave=${onLeave} onClick=${onClick} onDblClick=${onDouble}>
       <div class="sticky" aria-hidden="true"><canvas ref=${canvas}></canvas></div>
       <div class="spacer" aria-hidden="true" style=${{ width: `${total.width}px`, height: `${total.height}px` }}></div>
       <div role="row" class="hidden-text" aria-rowindex=${place ? place.row + 2 : 1}><div role="gridcell" id="grid-focus" aria-colindex=${place ? place.column + 1 : 1} aria-selected=${place ? "true" : "false"}>${said ?? "Use the arrow keys"}</div></div>
     </div>
     <div class="tip" ref=${tipBox} hidden aria-hidden="true"></div>
-    ${place ? html`<${Selected} dagId=${dagId} run=${runs[place.column]} row=${rows[place.row]} cell=${place.row < 0 ? null : cells[place.column][rows[place.row].index]} selection=${selectionOf(rows, runs, place, range)} open=${() => open(place)} dialog=${dialog} setDialog=${setDialog} />` : html`<p class="faint">Click a cell, or use the arrow keys in the grid: <kbd>Enter</kbd> opens, <kbd>Shift</kbd> selects more.</p>`}
+    ${place ? html`<${Selected} dagId=${dagId} run=${runs[place.column]} row=${rows[place.row]} cell=${place.row < 0 ? null : cells[place.column][rows[place.row].index]} selection=${selectionOf(rows, grid, place, range)} many=${range !== null && (range.top !== range.bottom || range.from !== range.to)} open=${() => open(place)} dialog=${dialog} setDialog=${setDialog} />` : html`<p class="faint">Click a cell, or use the arrow keys in the grid: <kbd>Enter</kbd> opens, <kbd>Shift</kbd> selects more.</p>`}
   </div>`;
 }
 
@@ -247,23 +262,23 @@ function shares(on, cell, colours, x, y) {
   }
 }
 
-/** What "clear" means for what is selected: tasks of a group count as their own. */
-function selectionOf(rows, runs, place, range) {
+/** What is selected as an action takes it: without `task_ids` whole runs; a group means the tasks in it. */
+function selectionOf(rows, grid, place, range) {
   const area = range ?? { top: place.row, bottom: place.row, from: place.column, to: place.column };
-  const run_ids = runs.slice(area.from, area.to + 1).map((run) => run.run_id);
+  const run_ids = grid.runs.slice(area.from, area.to + 1).map((run) => run.run_id);
   if (area.top < 0) return { run_ids };
-  const chosen = rows.slice(area.top, area.bottom + 1);
-  return { run_ids, rows: chosen };
+  const tasks = new Set();
+  for (const { index } of rows.slice(area.top, area.bottom + 1)) {
+    for (let i = index; i === index || grid.rows[i]?.depth > grid.rows[index].depth; i++) if (grid.rows[i].kind === "task") tasks.add(grid.rows[i].id);
+  }
+  return { run_ids, task_ids: [...tasks] };
 }
 
-function Selected({ dagId, run, row, cell, selection, open, dialog, setDialog }) {
-  const many = selection.run_ids.length * (selection.rows?.length ?? 1) > 1;
-  const tasks = selection.rows && useTasksOf(selection.rows);
-  const body = { run_ids: selection.run_ids, ...(tasks && { task_ids: tasks }) };
+function Selected({ dagId, run, row, cell, selection, many, open, dialog, setDialog }) {
   const close = () => setDialog(null);
   return html`<section class="selected card" aria-label="Selected">
     <div class="row apart"><div class="row">
-      ${many ? html`<b>${selection.rows ? `${selection.rows.length} ${selection.rows.length === 1 ? "row" : "rows"}` : "All tasks"} in ${selection.run_ids.length} ${selection.run_ids.length === 1 ? "run" : "runs"}</b>`
+      ${many ? html`<b>${selection.task_ids ? `${selection.task_ids.length} ${selection.task_ids.length === 1 ? "task" : "tasks"}` : "All tasks"} in ${selection.run_ids.length} ${selection.run_ids.length === 1 ? "run" : "runs"}</b>`
         : row ? html`<b>${row.id}</b>${cell ? (typeof cell === "string" ? html`<${State} name=${cell} />` : Object.entries(cell).map(([name, n]) => html`<${State} name=${name} count=${n} />`)) : html`<span class="soft">not in this run</span>`}`
         : html`<b>Run</b><${State} name=${run.state} />`}
       ${!many && html`<${Link} to=${path("dags", dagId, "runs", run.run_id)} class="clip">${run.run_id}<//>`}
@@ -272,7 +287,7 @@ function Selected({ dagId, run, row, cell, selection, open, dialog, setDialog })
       ${may("operator") && html`<button class="button small" onClick=${() => setDialog("clear")}>Clear …</button>`}
       ${may("operator") && !many && row?.kind !== "group" && html`<button class="button small" onClick=${() => setDialog("mark")}>Mark …</button>`}
     </div></div>
-    ${dialog === "clear" && html`<${ClearDialog} dagId=${dagId} selection=${body} onClose=${close} />`}
+    ${dialog === "clear" && html`<${ClearDialog} dagId=${dagId} selection=${selection} onClose=${close} />`}
     ${dialog === "mark" && html`<${MarkDialog} dagId=${dagId} runId=${run.run_id} taskId=${row?.kind === "task" ? row.id : undefined} onClose=${close} />`}
   </section>`;
 }

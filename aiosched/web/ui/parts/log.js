@@ -150,6 +150,8 @@ export function LogView({ path, params, name, running = false, failed = false })
   const box = useRef(null), field = useRef(null);
   const key = apiUrl(path, params);
   const viewer = useMemo(() => new Viewer(path, params, () => redraw((n) => n + 1)), [key]);
+  const current = useRef(null); // keys are bound once
+  current.current = viewer;
   useEffect(() => { viewer.open({ running, failed }); return () => viewer.abort.abort(); }, [viewer]);
   useEffect(() => {
     if (!box.current) return undefined;
@@ -169,7 +171,7 @@ export function LogView({ path, params, name, running = false, failed = false })
     return () => { look.disconnect(); box.current?.removeEventListener("wheel", wheel); };
   }, [viewer, viewer.ready && viewer.file.lines > 0]);
   useEffect(() => { const due = setTimeout(() => viewer.fill().catch((error) => { if (error.name !== "AbortError") { viewer.error = error; viewer.redraw(); } }), 30); return () => clearTimeout(due); });
-  useKey("e", "next error in the log", () => viewer.nextError(1));
+  useKey("e", "next error in the log", () => current.current.nextError(1));
   useKey("w", "wrap long lines of the log", () => setQuery({ wrap: query.value.wrap ? null : 1 }));
   useKey("f", "search in the log", () => field.current?.focus());
 
