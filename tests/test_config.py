@@ -164,8 +164,10 @@ def test_a_pyproject_of_another_tool_is_no_source(tmp_path: Path) -> None:
             "",
             {},
             {"executor.kind": "celery"},
-            "executor.kind = celery (from --executor): 'celery' is not an executor that is installed here: "
-            "these are local, inline",
+            (
+                "executor.kind = celery (from --executor): 'celery' is not an executor that is installed here: "
+                "these are local, inline"
+            ),
         ),
         (
             "[core]\ndefault_timezone = 'Mars/Base'",

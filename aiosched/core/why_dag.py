@@ -10,6 +10,7 @@ from typing import Final
 
 from aiosched.core.assets import AssetExpression, AssetStatus, QueuedAsset, why_not_triggered
 from aiosched.core.run_creation import DagStatus, due_questions
+from aiosched.core.spans import duration
 from aiosched.core.why import (
     MOST_HOLDERS,
     Explanation,
@@ -19,7 +20,6 @@ from aiosched.core.why import (
     Verdict,
     commands_of,
     counted,
-    duration,
     earliest,
     gate,
     paused_gate,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from aiosched.core.board import Board, Instance
+from aiosched.core.spans import duration
 from aiosched.core.states import FAILURES, TaskState
-from aiosched.core.why import MOST_HOLDERS, Explanation, Gate, Holder, Verdict, duration, seconds_since
+from aiosched.core.why import MOST_HOLDERS, Explanation, Gate, Holder, Verdict, seconds_since
 
 _NAMED = 3  # root failures that a summary names
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from aiosched.core.board import Board, Instance, Run
 from aiosched.core.run_creation import runs_to_start
+from aiosched.core.spans import duration
 from aiosched.core.states import FINISHED, HOLDING_SLOT, RUN_FINISHED, RunState, TaskState
 from aiosched.core.why import (
     MOST_HOLDERS,
@@ -20,7 +21,6 @@ from aiosched.core.why import (
     ago,
     commands_of,
     counted,
-    duration,
     earliest,
     free_at,
     paused_gate,
@@ -75,6 +75,8 @@ def run_gates(facts: RunFacts) -> list[Gate]:
         return [Gate(name="run is running", verdict=Verdict.NEVER, detail=detail, commands=(command,))]
     if run.state is RunState.RUNNING:
         detail = f"{facts.running} of {facts.limit} active runs"
+        if run.reason is not None:
+            detail += f"; it goes on for its teardowns only: {_REASONS.get(run.reason, run.reason)}"
         return [Gate(name="run is running", verdict=Verdict.OK, detail=detail)]
     reason = why_queued(facts)
     if reason is None:
@@ -84,7 +86,7 @@ def run_gates(facts: RunFacts) -> list[Gate]:
     if facts.backfill_is_paused:
         command = f"aiosched backfill resume {run.backfill_id}"
         return [Gate(name="backfill", verdict=Verdict.WAIT, detail=reason, commands=(command,))]
-    before = sum(other.key != run.key for other in facts.queued)
+    before = sum(other.key != run.key and other.run_after <= facts.now for other in facts.queued)
     detail = f"{reason}, {counted(before, 'run')} queued before it" if before else reason
     verdict = Verdict.WAIT if facts.limit > 0 else Verdict.NEVER
     holders = facts.active[:MOST_HOLDERS]
@@ -126,9 +128,7 @@ def explain_run(facts: RunFacts, board: Board, usual: Usual = nobody_knows) -> E
             gates=gates,
             since=since,
             waiting_seconds=seconds,
-            likely_free_at=free_at(facts.active, before, now)
-            if closed and closed[0].name == "max_active_runs"
-            else None,
+            likely_free_at=free_at(facts.active, needs, now) if full else None,
             earliest_start=earliest(gates),
             commands=commands_of(gates),
         )

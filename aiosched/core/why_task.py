@@ -1,7 +1,7 @@
 """Why a task instance does not run, or what it does. Source: the user journey, section 5.
 
-The gates stand in stages, as the decisions do: the fleet, the DAG and the run; what the task depends on; the limits under
-which it gets a slot; the executor; the worker. A stage is asked when all before it are open.
+The gates stand in stages, as the decisions do: the fleet, the DAG and the run; what the task depends on; the limits
+under which it gets a slot; the executor; the worker. A stage is asked when all before it are open.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final
 
 from aiosched.core.board import Board, Instance
 from aiosched.core.slots import Candidate, Room
+from aiosched.core.spans import duration
 from aiosched.core.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TaskState
 from aiosched.core.why import (
     CLOSED,
@@ -22,7 +23,6 @@ from aiosched.core.why import (
     ago,
     commands_of,
     counted,
-    duration,
     earliest,
     free_at,
     gate,
@@ -47,8 +47,8 @@ class TaskFacts:
 
     `board` is its run as the rows have it. `candidate` says what it needs, `room` what there is; without `has_figures`
     nobody knows what executors and parallelism of its scheduler leave (it is a second old at best).
-    The holders are who has slots of its pool, and who is active in its DAG. `ahead` are how many of the fleet go before it
-    in its pool and the slots that these need; None when that is not known. `executor` is the default one's name.
+    The holders are who has slots of its pool, and who is active in its DAG. `ahead` are how many of the fleet go
+    before it in its pool and the slots that these need; None when that is not known. `executor` is the default one.
     """
 
     run: RunFacts
@@ -137,7 +137,8 @@ def _summary(facts: TaskFacts, seconds: float | None, *, is_open: bool) -> str:
         case TaskState.QUEUED:
             return f"queued{ago(seconds)}, no worker has begun it"
         case TaskState.RESTARTING | TaskState.SHUTDOWN:
-            return f"{state}: its attempt was told to stop" + (", then it runs again" if state == "restarting" else "")
+            again = ", then it runs again" if state is TaskState.RESTARTING else ""
+            return f"{state}: its attempt was told to stop{again}"
         case TaskState.UP_FOR_RETRY:
             text = f"try {instance.try_number} of {instance.max_tries + 1} failed"
             text += f" ({instance.reason})" if instance.reason else ""
@@ -259,9 +260,7 @@ def _worker_gate(facts: TaskFacts) -> Gate:
         case TaskState.RUNNING:
             return gate("worker", None, f"runs it{ago(seconds_since(instance.start_date, now))}, given by {who}")
         case TaskState.RESTARTING | TaskState.SHUTDOWN:
-            return Gate(
-                name="worker", verdict=Verdict.WAIT, detail="its attempt was told to stop and has not ended yet"
-            )
+            return Gate(name="worker", verdict=Verdict.WAIT, detail="its attempt was told to stop, and has not ended")
     if instance.state in SCHEDULABLE or instance.state is TaskState.DEFERRED:
         return gate("worker", None, "has not been asked yet")
     return gate("worker", None, "it is handed out when its scheduler looks next")

@@ -1,9 +1,9 @@
 """The queued runs of one DAG, in the order in which they may start.
 
 A backfill may leave ten thousand of them, and with every run that ends the next one is chosen. So each group of runs
-that shares a limit (those of no backfill, and those of each backfill) is kept sorted: looking at the first few costs the
-same however many wait. Does not live here: which of them start (core/run_creation.py). Source: the semantics
-reference, sections 14.1 to 14.3.
+that shares a limit (those of no backfill, and those of each backfill) is kept sorted: looking at the first few
+costs the same however many wait. Does not live here: which of them start (core/run_creation.py). Source: the
+semantics reference, sections 14.1 to 14.3.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class QueuedRuns:
             del self._groups[group]
 
     def first(self, group: int | None, most: int, now: datetime) -> list[Run]:
-        """The first runs of a group: at most `most` that may start by `now`, and the earliest later one that was met."""
+        """The first runs of a group: at most `most` that may start by `now`, and the earliest later one met."""
         found: list[Run] = []
         later: Run | None = None
         for _, run in self._groups.get(group, ()):

@@ -160,8 +160,10 @@ class TestReasons:
             (
                 needs(executor="dask"),
                 room(etl=1),
-                "executor 'dask' is not configured: known here is local. "
-                "Add it to executor.kind, or change the task's executor",
+                (
+                    "executor 'dask' is not configured: known here is local. "
+                    "Add it to executor.kind, or change the task's executor"
+                ),
             ),
             (
                 needs(is_async=True),

@@ -310,8 +310,10 @@ async def test_an_unknown_executor_is_a_warning_of_the_file(shelf: Shelf) -> Non
     await shelf.store(a_result("c.py", a_dag("z", executor="gpu")))
 
     assert (await shelf.file("a.py"))["warnings"] == [
-        "DAG 'x' uses the executor 'gpu', which is not configured here (known is local, inline): "
-        "its tasks wait until the setting executor.kind has it."
+        (
+            "DAG 'x' uses the executor 'gpu', which is not configured here (known is local, inline): "
+            "its tasks wait until the setting executor.kind has it."
+        )
     ]
     assert (await shelf.file("b.py"))["warnings"] == (await shelf.file("c.py"))["warnings"] == []
 

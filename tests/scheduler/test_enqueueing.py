@@ -297,8 +297,10 @@ async def test_a_task_for_an_executor_that_is_not_configured_waits_and_says_so(d
 
         assert it.executor.order() == ["b"]
         assert await waiting_reasons(it) == {
-            "executor 'moon' is not configured: known here is scripted. "
-            "Add it to executor.kind, or change the task's executor"
+            (
+                "executor 'moon' is not configured: known here is scripted. "
+                "Add it to executor.kind, or change the task's executor"
+            )
         }
 
 

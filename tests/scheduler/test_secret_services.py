@@ -81,7 +81,8 @@ with DAG("reads", schedule="@once", start_date=datetime(2026, 1, 1), catchup=Tru
 async def serve(folder: Path, dsn: str, key: str) -> str:
     """Run the whole service until nothing is left to do; what it printed."""
     service = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "aiosched", "serve", "--no-web", "--dags", str(folder / "dags"), "--dsn", dsn, "--until-idle"),
+        *(sys.executable, "-m", "aiosched", "serve", "--no-web", "--until-idle"),
+        *("--dags", str(folder / "dags"), "--dsn", dsn),
         cwd=folder,
         env={**os.environ, "AIOSCHED__SECRETS__FERNET_KEYS": key, "AIOSCHED_HOME": str(folder / "home")},
         stdin=subprocess.DEVNULL,

@@ -91,7 +91,7 @@ class ErrorLines(BaseModel):
 class LogBlocks(BaseModel):
     """Where the lines of a log are: `[offset, line, size, lines]` a block, of whole lines, in bytes and from 0.
 
-    `size` is that of the log now; `next` the offset of the blocks that are not in this answer, null when there are none.
+    `size` is that of the log now; `next` the offset of the blocks that are not in this answer, null when none are.
     """
 
     size: int

@@ -9,12 +9,14 @@ import { Dialog, Toasts } from "./parts/dialog.js";
 import { Empty, Page } from "./parts/basics.js";
 import { loginNeeded, me, post, whoAmI } from "./lib/api.js";
 import { Home } from "./pages/home.js";
+import { DagPage } from "./pages/dag.js";
 import { Dags } from "./pages/dags.js";
 import { Login } from "./pages/login.js";
 
 const ROUTES = [
   ["/", Home],
   ["/dags", Dags],
+  ["/dags/:dag", DagPage],
 ];
 
 const SECTIONS = [

@@ -1,4 +1,6 @@
-"""What the rest of the semantics, many schedulers and the web need: only additions, so that version 0.1's schedulers go on.
+"""What the rest of the semantics, many schedulers and the web need.
+
+Only additions, so that the schedulers of version 0.1 go on.
 
 Revision 0002. Source: the design, section 5.
 """

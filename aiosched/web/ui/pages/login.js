@@ -1,26 +1,30 @@
 // The login: shown in place of everything else while the server wants one.
-import { html, useState } from "../lib/html.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { loginNeeded, me, post } from "../lib/api.js";
 import { Notice } from "../parts/basics.js";
 
 export function Login() {
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
+  const password = useRef(null);
+  useEffect(() => { document.title = "Log in · aiosched"; }, []);
   const send = async (event) => {
     event.preventDefault();
-    const { name, password } = Object.fromEntries(new FormData(event.target));
-    setBusy(true);
+    const given = Object.fromEntries(new FormData(event.target));
+    setBusy(true); setError(null);
     try {
-      me.value = await post("login", { name, password });
+      me.value = await post("login", { name: given.name, password: given.password });
       loginNeeded.value = false;
-    } catch (problem) { setError(problem); }
+    } catch (problem) { setError(problem); password.current?.select(); }
     setBusy(false);
   };
-  return html`<main class="login"><form class="card" onSubmit=${send}>
-    <h1><img src="ui/icon.svg" alt="" width="28" height="28" /> aiosched</h1>
-    <div class="field"><label for="name">Name</label><input class="input" id="name" name="name" autocomplete="username" required autofocus /></div>
-    <div class="field"><label for="password">Password</label><input class="input" id="password" name="password" type="password" autocomplete="current-password" required /></div>
-    ${error && html`<${Notice} kind="danger">${error.message}<//>`}
-    <button class="button primary" disabled=${busy}>${busy ? "…" : "Log in"}</button>
+  return html`<main class="login"><form class="card" onSubmit=${send} aria-labelledby="login-title">
+    <h1 id="login-title"><img src="ui/icon.svg" alt="" width="32" height="32" /> aiosched</h1>
+    <p class="soft">Log in to see what runs, what waits, and why.</p>
+    <div class="field"><label for="name">Name</label><input class="input" id="name" name="name" autocomplete="username" autocapitalize="none" spellcheck="false" required autofocus /></div>
+    <div class="field"><label for="password">Password</label><input class="input" id="password" name="password" type="password" ref=${password} autocomplete="current-password" required aria-invalid=${error ? "true" : undefined} aria-describedby=${error ? "login-error" : undefined} /></div>
+    ${error && html`<div id="login-error"><${Notice} kind="danger">${error.message}<//></div>`}
+    <button class="button primary" disabled=${busy}>${busy ? "Logging in …" : "Log in"}</button>
+    <p class="faint">No account, or the password is lost? An administrator makes one with <code>aiosched users create NAME</code> or <code>aiosched users password NAME</code>.</p>
   </form></main>`;
 }

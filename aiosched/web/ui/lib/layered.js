@@ -1,0 +1,42 @@
+// Places for the nodes of a small graph: layers from left to right, neighbours near each other.
+
+/** `{places: id -> {x, y}, width, height}`; edges are `[from, to]`, circles are broken where they are found. */
+export function layered(ids, edges, { wide, high, across, down }) {
+  const after = new Map(ids.map((id) => [id, []])), before = new Map(ids.map((id) => [id, []]));
+  for (const [a, b] of edges) { after.get(a)?.push(b); before.get(b)?.push(a); }
+  const layer = new Map(), state = new Map();
+  const depth = (start) => { // longest way from a node without predecessors; without recursion, for long chains
+    const stack = [[start, 0]];
+    while (stack.length) {
+      const top = stack.at(-1), [id] = top, ups = before.get(id);
+      state.set(id, "open");
+      if (top[1] < ups.length) {
+        const up = ups[top[1]++];
+        if (!state.has(up)) stack.push([up, 0]);
+      } else {
+        layer.set(id, Math.max(0, ...ups.filter((up) => layer.has(up)).map((up) => layer.get(up) + 1)));
+        state.set(id, "done");
+        stack.pop();
+      }
+    }
+  };
+  for (const id of ids) if (!state.has(id)) depth(id);
+  const rows = [];
+  for (const id of ids) (rows[layer.get(id)] ??= []).push(id);
+  const order = new Map();
+  const number = () => rows.forEach((row) => row.forEach((id, i) => order.set(id, i - (row.length - 1) / 2)));
+  number();
+  for (let round = 0; round < 6; round++) { // each row by the middle of its neighbours, forwards and backwards in turn
+    const near = round % 2 ? after : before;
+    for (const row of round % 2 ? [...rows].reverse() : rows) {
+      const middle = (id) => { const found = near.get(id).map((n) => order.get(n)); return found.length ? found.reduce((a, b) => a + b, 0) / found.length : order.get(id); };
+      const wished = new Map(row.map((id) => [id, middle(id)]));
+      row.sort((a, b) => wished.get(a) - wished.get(b));
+      number();
+    }
+  }
+  const tallest = Math.max(1, ...rows.map((row) => row.length)), height = tallest * (high + down) - down;
+  const places = new Map();
+  rows.forEach((row, x) => row.forEach((id, y) => places.set(id, { x: x * (wide + across), y: (height - (row.length * (high + down) - down)) / 2 + y * (high + down) })));
+  return { places, width: rows.length * (wide + across) - across, height };
+}

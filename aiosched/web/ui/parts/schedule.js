@@ -1,0 +1,8 @@
+// A schedule in words, with its expression where the words come from one.
+import { html } from "../lib/html.js";
+import { scheduleWords } from "../lib/cron.js";
+
+export function Schedule({ of }) {
+  const { words, expression } = scheduleWords(of);
+  return html`<span class="schedule">${words}${expression && html` <code class="faint">${expression}</code>`}</span>`;
+}
