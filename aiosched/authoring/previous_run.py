@@ -53,17 +53,21 @@ def _fill(context: Context, found: Mapping[str, str | None] | None) -> None:
 
 def task_names_previous_run(task: BaseOperator) -> bool:
     """Whether the code of the task or of its callbacks names one of them."""
+    function = vars(task).get("python_callable") or getattr(task, "partial_kwargs", {}).get("python_callable")
+    if _class_names_previous_run(task._class) or (callable(function) and names_previous_run(function)):
+        return True
+    callbacks = (task.on_execute_callback, task.on_success_callback, task.on_failure_callback,
+                 task.on_retry_callback, task.on_skipped_callback)  # fmt: skip
+    return any(names_previous_run(callback) for some in callbacks for callback in some)
+
+
+@functools.lru_cache(maxsize=1024)
+def _class_names_previous_run(kind: type[BaseOperator]) -> bool:
+    """Whether the code of an operator's class names one of them, `BaseOperator` and what is above it apart."""
     from aiosched.authoring.operator import BaseOperator
 
-    kind, arguments = task._class, {**getattr(task, "partial_kwargs", {}), **vars(task)}
     classes = kind.__mro__[: kind.__mro__.index(BaseOperator)]
-    functions: list[Callable[..., Any]] = [f for one in classes for f in vars(one).values() if inspect.isfunction(f)]
-    if callable(function := arguments.get("python_callable")):
-        functions.append(function)
-    for callbacks in (task.on_execute_callback, task.on_success_callback, task.on_failure_callback,
-                      task.on_retry_callback, task.on_skipped_callback):  # fmt: skip
-        functions += callbacks
-    return any(map(names_previous_run, functions))
+    return any(names_previous_run(f) for one in classes for f in vars(one).values() if inspect.isfunction(f))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -27,6 +27,7 @@ _VISIBLE: Final = {
     "version": _entry("version", "Show the versions of aiosched and of what it stands on.", _START),
     "dags": _entry("dags", "List, trigger, pause, test and check DAGs.", _WORK),
     "runs": _entry("runs", "List, show, watch and cancel runs.", _WORK),
+    "why": _entry("why", "Explain why something does not run: who holds what it needs, and what helps.", _WORK),
     "simulate": _entry("simulate", "Show what would run when, and the bottleneck.", _WORK),
     "tasks": _entry("tasks", "List tasks, show their tries and logs.", _WORK),
     "assets": _entry("assets", "List assets and their events, emit an event.", _WORK),

@@ -195,13 +195,13 @@ async def _from_database(wanted: list[str], settings: Settings, durations: Durat
 
     async with open_database(settings) as db:
         ids = list(wanted)
-        after: str | None = None
+        after: tuple[str, None] | None = None
         while not wanted:
             page: list[Any] = await list_dags(db, after=after, limit=_DAGS_PER_PAGE)
             ids += [row.dag_id for row in page if not row.is_paused]
             if len(page) < _DAGS_PER_PAGE:
                 break
-            after = page[-1].dag_id
+            after = page[-1].dag_id, None
         specs = [await get_spec(db, dag_id) for dag_id in ids]
         pools = {pool.name: pool.slots for pool in await list_pools(db)}
         history: dict[tuple[str, str], timedelta] = {}

@@ -118,6 +118,11 @@ def is_met(
     return any(asset.name == expression.name for asset in queued)
 
 
+def alias_names(expression: AssetExpression) -> set[str]:
+    """The aliases that a condition names."""
+    return {leaf.name for leaf in leaves(expression) if isinstance(leaf, AliasRequired)}
+
+
 def _in_brackets(member: AssetExpression) -> str:
     return f"({member})" if isinstance(member, (AllRequired, AnyRequired)) else str(member)
 

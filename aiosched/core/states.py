@@ -32,10 +32,10 @@ class TaskState(StrEnum):
     UPSTREAM_FAILED = "upstream_failed"
     REMOVED = "removed"
 
-    @property
-    def stored(self) -> str | None:
-        """The value in the database: SQL NULL for `NONE`."""
-        return None if self is TaskState.NONE else self.value
+    stored: str | None  # the value in the database: SQL NULL for `NONE`
+
+    def __init__(self, value: str) -> None:
+        self.stored = None if value == "none" else value
 
     @classmethod
     def of(cls, stored: str | None) -> TaskState:

@@ -89,7 +89,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The whole answer. Instants are aware UTC.
+    """The whole answer, as of `at`. Instants are aware UTC.
 
     `since` and `waiting_seconds`: from when, and for how long, it has been in `state` (no seconds for what is over).
     `rank` is its place, from 1, among all of the fleet that wait for slots of its pool. `likely_free_at` is a guess
@@ -100,6 +100,7 @@ class Explanation:
     state: str
     summary: str
     gates: tuple[Gate, ...]
+    at: datetime
     since: datetime | None = None
     waiting_seconds: float | None = None
     rank: int | None = None
@@ -108,8 +109,12 @@ class Explanation:
     commands: tuple[str, ...] = ()
 
     @property
-    def closed(self) -> tuple[Gate, ...]:
-        """The gates that are closed, in order; none where nothing is in the way."""
+    def likely_free_in(self) -> float | None:
+        """Seconds from `at` to `likely_free_at`."""
+        return None if self.likely_free_at is None else (self.likely_free_at - self.at).total_seconds()
+
+    def in_the_way(self) -> tuple[Gate, ...]:
+        """The gates that are closed, in order."""
         return tuple(gate for gate in self.gates if gate.closed)
 
 

@@ -90,6 +90,7 @@ def explain_dag(facts: DagFacts) -> Explanation:
         state="running" if facts.running else "queued" if facts.queued else "idle",
         summary=summary,
         gates=gates,
+        at=now,
         earliest_start=earliest(gates),
         commands=commands_of(gates),
     )

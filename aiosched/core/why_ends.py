@@ -116,7 +116,7 @@ def explain_end(board: Board, instance: Instance, subject: str, now: datetime) -
             summary = f"removed: {reason or 'its task is not in the DAG any more'}"
             gates = (Gate(name="mapping", verdict=Verdict.NEVER, detail=reason or ""),)
     return Explanation(
-        subject=subject, state=state.value, summary=summary, gates=gates, since=end, commands=commands
+        subject=subject, state=state.value, summary=summary, gates=gates, at=now, since=end, commands=commands
     )  # fmt: skip
 
 

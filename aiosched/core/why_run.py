@@ -126,6 +126,7 @@ def explain_run(facts: RunFacts, board: Board, usual: Usual = nobody_knows) -> E
             state=run.state.value,
             summary=summary if closed else f"{summary}; nothing is in the way, it starts next",
             gates=gates,
+            at=now,
             since=since,
             waiting_seconds=seconds,
             likely_free_at=free_at(facts.active, needs, now) if full else None,
@@ -138,6 +139,7 @@ def explain_run(facts: RunFacts, board: Board, usual: Usual = nobody_knows) -> E
         state=run.state.value,
         summary=f"running{ago(seconds_since(run.start_date, now))}, {_progress(board)}",
         gates=gates,
+        at=now,
         since=run.start_date,
         waiting_seconds=seconds_since(run.start_date, now),
         commands=commands_of(gates),
@@ -190,7 +192,7 @@ def _explain_end(facts: RunFacts, board: Board, subject: str) -> Explanation:
         summary = "succeeded" + (f" in {duration(took)}" if took is not None else "")
         done = Gate(name="tasks", verdict=Verdict.OK, detail=_progress(board))
         return Explanation(
-            subject=subject, state=run.state.value, summary=summary, gates=(done,), since=run.end_date
+            subject=subject, state=run.state.value, summary=summary, gates=(done,), at=now, since=run.end_date
         )  # fmt: skip
     failures = failures_of(board)
     reason = _REASONS.get(run.reason or "", run.reason or "no reason is known")
@@ -209,6 +211,7 @@ def _explain_end(facts: RunFacts, board: Board, subject: str) -> Explanation:
         state=run.state.value,
         summary=f"failed{at}: {reason}" + (f": {named}{more}" if named else ""),
         gates=(Gate(name="tasks", verdict=Verdict.NEVER, detail=_progress(board), holders=holders),),
+        at=now,
         since=run.end_date,
         commands=tuple(commands),
     )

@@ -88,7 +88,7 @@ def explain_task(facts: TaskFacts) -> Explanation:
     ]
     gates = staged(stages)
     if state in HOLDING_SLOT:  # whatever the fleet looks like: it has passed all gates but the last
-        gates = tuple(each if each is gates[-1] else _opened(each) for each in (*gates[:-1], _worker_gate(facts)))
+        gates = (*map(_opened, gates[:-1]), _worker_gate(facts))
     since = deferred_since or since_of(instance) or (run.start_date if state is TaskState.NONE else None)
     seconds = seconds_since(since, now)
     first = next((each for each in gates if each.closed), None)
@@ -102,6 +102,7 @@ def explain_task(facts: TaskFacts) -> Explanation:
         state=state.value,
         summary=_summary(facts, seconds, is_open=first is None),
         gates=gates,
+        at=now,
         since=since,
         waiting_seconds=seconds,
         rank=facts.ahead[0] + 1 if facts.ahead is not None and state is TaskState.SCHEDULED else None,
@@ -135,7 +136,7 @@ def _summary(facts: TaskFacts, seconds: float | None, *, is_open: bool) -> str:
             text = f"running{ago(seconds)}" + (f", usually {duration(usual)}" if usual is not None else "")
             return f"{text}, {tries}" if instance.max_tries else text
         case TaskState.QUEUED:
-            return f"queued{ago(seconds)}, no worker has begun it"
+            return f"queued{ago(seconds)}, no worker has said that it began"
         case TaskState.RESTARTING | TaskState.SHUTDOWN:
             again = ", then it runs again" if state is TaskState.RESTARTING else ""
             return f"{state}: its attempt was told to stop{again}"
@@ -255,7 +256,7 @@ def _worker_gate(facts: TaskFacts) -> Gate:
     who = f"scheduler {facts.queued_by}" if facts.queued_by else "its executor"
     match instance.state:
         case TaskState.QUEUED:
-            detail = f"{who} has it{ago(seconds_since(instance.queued_at, now))}, no worker has begun it"
+            detail = f"{who} has it{ago(seconds_since(instance.queued_at, now))}, no worker has said that it began"
             return Gate(name="worker", verdict=Verdict.WAIT, detail=detail)
         case TaskState.RUNNING:
             return gate("worker", None, f"runs it{ago(seconds_since(instance.start_date, now))}, given by {who}")

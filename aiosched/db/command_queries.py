@@ -67,6 +67,33 @@ async def get_command(db: Database, number: int) -> CommandRow:
     return _row(row)
 
 
+# Index: ix_command_dag_id_id, backwards. Of a request on many instances its result says which they were.
+COMMANDS_ON_INSTANCE: Final = f"""
+    SELECT * FROM (
+        {_COLUMNS} WHERE dag_id = $1 AND verb IN ('clear', 'mark_tasks', 'mark_run', 'cancel_run', 'set_note')
+         ORDER BY id DESC LIMIT 500
+    ) AS newest
+     WHERE CASE WHEN verb IN ('clear', 'mark_tasks')
+                THEN coalesce(args ->> 'dry_run', '') <> 'true' AND EXISTS (
+                     SELECT FROM json_array_elements(result -> 'instances') AS each
+                      WHERE each ->> 'run_id' = $2 AND each ->> 'task_id' = $3 AND (each ->> 'map_index')::int = $4)
+                WHEN verb = 'set_note'
+                THEN args ->> 'run_id' = $2 AND args ->> 'task_id' = $3
+                     AND coalesce((args ->> 'map_index')::int, $4) = $4
+                ELSE args ->> 'run_id' = $2 END
+     ORDER BY id DESC LIMIT $5
+"""
+
+
+async def commands_on_instance(
+    db: Database, dag_id: str, run_id: str, task_id: str, map_index: int, *, limit: int
+) -> list[CommandRow]:
+    """The requests that touched a task instance or its whole run, newest first, of the newest 500 of its DAG."""
+    async with db.acquire() as conn:
+        rows = await conn.fetch(COMMANDS_ON_INSTANCE, dag_id, run_id, task_id, map_index, limit)
+    return [_row(row) for row in rows]
+
+
 def _row(row: Any) -> CommandRow:
     values = dict(row)
     args = msgspec.json.decode(values["args"])

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import asyncpg
 
 from aiosched.core.board import FinishedTry
+from aiosched.db.arrays import array_texts
 from aiosched.db.engine import Connection
 from aiosched.errors import FencedOut, StaleRows
 
@@ -113,7 +114,7 @@ async def read_pools(conn: Connection, names: Iterable[str], *, lock: bool) -> d
 # too: without our own scheduler row nothing is changed. Guards: state and try of each
 # instance, state of each run; a pool's use is raised only while it fits its slots. When
 # anything is not as expected the division by zero voids the statement. Indexes: the primary
-# keys. Pools are touched in name order, as everywhere.
+# keys. Pools are touched in name order, as everywhere. The columns come as texts of arrays (arrays.py).
 WRITE: Final = """
     WITH fence AS MATERIALIZED (
         SELECT 1 AS held FROM scheduler WHERE incarnation = $1 FOR KEY SHARE
@@ -123,9 +124,10 @@ WRITE: Final = """
                queued_by = c.queued_by, scheduled_at = c.scheduled_at, queued_at = c.queued_at,
                start_date = c.start_date, end_date = c.end_date, next_at = c.next_at, reason = c.reason
           FROM fence, unnest(
-            $2::bigint[], $3::int[], $4::int[], $5::text[], $6::int[], $7::text[], $8::int[], $9::int[], $10::int[],
-            $11::bigint[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
-            $16::timestamptz[], $17::text[]
+            $2::text::bigint[], $3::text::int[], $4::text::int[], $5::text::text[], $6::text::int[], $7::text::text[],
+            $8::text::int[], $9::text::int[], $10::text::int[], $11::text::bigint[], $12::text::timestamptz[],
+            $13::text::timestamptz[], $14::text::timestamptz[], $15::text::timestamptz[], $16::text::timestamptz[],
+            $17::text::text[]
           ) AS c (run_id, task_index, map_index, old_state, old_try, state, try_number, max_tries, losses,
                   queued_by, scheduled_at, queued_at, start_date, end_date, next_at, reason)
          WHERE ti.run_id = c.run_id AND ti.task_index = c.task_index AND ti.map_index = c.map_index
@@ -136,15 +138,15 @@ WRITE: Final = """
            SET state = c.state, queued_at = c.queued_at, start_date = c.start_date, end_date = c.end_date,
                reason = c.reason, clear_number = c.clear_number
           FROM fence, unnest(
-            $18::bigint[], $19::text[], $20::text[], $21::timestamptz[], $22::timestamptz[], $23::timestamptz[],
-            $24::text[], $25::int[]
+            $18::text::bigint[], $19::text::text[], $20::text::text[], $21::text::timestamptz[],
+            $22::text::timestamptz[], $23::text::timestamptz[], $24::text::text[], $25::text::int[]
           ) AS c (id, old_state, state, queued_at, start_date, end_date, reason, clear_number)
          WHERE r.id = c.id AND r.state = c.old_state
         RETURNING 1
     ), moved AS (
         UPDATE pool AS p
            SET used = p.used + m.delta
-          FROM fence, unnest($26::text[], $27::int[]) AS m (name, delta)
+          FROM fence, unnest($26::text::text[], $27::text::int[]) AS m (name, delta)
          WHERE p.name = m.name AND (m.delta <= 0 OR p.slots = -1 OR p.used + m.delta <= p.slots)
         RETURNING p.name, p.slots, p.used, p.include_deferred
     )
@@ -155,9 +157,6 @@ WRITE: Final = """
         * ((SELECT count(*) FROM ended) = $29)::int * ((SELECT count(*) FROM moved) = $30)::int
     ), NULL
 """
-
-_NO_INSTANCES: Final[list[list[None]]] = [[] for _ in InstanceChange._fields]
-_NO_RUNS: Final[list[list[None]]] = [[] for _ in RunChange._fields]
 
 
 async def write(
@@ -176,10 +175,9 @@ async def write(
         rows = await conn.fetch(
             WRITE,
             incarnation,
-            *(map(list, zip(*instances, strict=True)) if instances else _NO_INSTANCES),
-            *(map(list, zip(*runs, strict=True)) if runs else _NO_RUNS),
-            list(deltas),
-            list(deltas.values()),
+            *array_texts(instances, len(InstanceChange._fields)),
+            *array_texts(runs, len(RunChange._fields)),
+            *array_texts(list(deltas.items()), 2),
             len(instances),
             len(runs),
             len(deltas),

@@ -91,11 +91,12 @@ USERS: Final = """
 """
 # Those that hold the longest first.
 HOLDERS: Final = f"SELECT * FROM ({USERS}) AS u ORDER BY since, run, task_index, map_index LIMIT $7"
-# In the order in which they are served.
+# In the order in which they are served; what is paused does not wait.
 WAITING: Final = f"""
     SELECT * FROM ({USERS}) AS u
-     WHERE $7::bigint IS NULL OR (-weight, logical_at, map_index, run, task_index)
-                               > ($7, $8::timestamptz, $9::int, $10::bigint, $11::int)
+     WHERE NOT EXISTS (SELECT FROM dag WHERE dag.dag_id = u.dag_id AND dag.is_paused)
+       AND ($7::bigint IS NULL OR (-weight, logical_at, map_index, run, task_index)
+                               > ($7, $8::timestamptz, $9::int, $10::bigint, $11::int))
      ORDER BY -weight, logical_at, map_index, run, task_index LIMIT $12
 """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true, tuple_
 
@@ -97,6 +97,10 @@ def _select_dags() -> Select[Any]:
     )
 
 
+DagOrder = Literal["dag_id", "-dag_id", "next_run"]
+_NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
+
+
 async def list_dags(
     db: Database,
     *,
@@ -105,14 +109,29 @@ async def list_dags(
     tags: Collection[str] = (),
     status: str | None = None,
     owner: str | None = None,
-    after: str | None = None,
+    search: str | None = None,
+    order: DagOrder = "dag_id",
+    after: tuple[str, datetime | None] | None = None,
     limit: int = 100,
 ) -> list[DagRow]:
-    """DAGs by id, from the one behind `after` on.
+    """DAGs by id or in another order, from the one behind `after` (its id and next run) on.
 
-    `pattern` is a glob; stale ones only with `stale` or as `status`; those with all of the `tags`.
+    `pattern` is a glob, `search` a part of id or description; stale ones only with `stale` or as `status`; those with
+    all of the `tags`.
     """
-    query = _select_dags().order_by(dag.c.dag_id).limit(limit)
+    query = _select_dags().limit(limit)
+    due = func.coalesce(dag.c.next_dagrun_create_after, _NEVER)
+    if order == "next_run":
+        query = query.order_by(due, dag.c.dag_id)
+    else:
+        query = query.order_by(dag.c.dag_id.desc() if order == "-dag_id" else dag.c.dag_id)
+    if after is not None and order == "next_run":
+        query = query.where(tuple_(due, dag.c.dag_id) > tuple_(after[1] or _NEVER, after[0]))
+    elif after is not None:
+        query = query.where(dag.c.dag_id < after[0] if order == "-dag_id" else dag.c.dag_id > after[0])
+    if search:
+        words = like(f"*{search}*")
+        query = query.where(or_(dag.c.dag_id.ilike(words, escape="\\"), dag.c.description.ilike(words, escape="\\")))
     if pattern is not None:
         query = query.where(dag.c.dag_id.like(like(pattern), escape="\\"))
     if not stale and status != "stale":
@@ -123,8 +142,6 @@ async def list_dags(
         query = query.where(_STATUS_FILTERS[status])
     if owner is not None:
         query = query.where(dag.c.owner == owner)
-    if after is not None:
-        query = query.where(dag.c.dag_id > after)
     return [_dag_row(row) for row in await fetch(db, query)]
 
 
@@ -134,6 +151,13 @@ _STATUS_FILTERS: Final = {
     "paused": and_(~dag.c.has_import_errors, ~dag.c.is_stale, dag.c.is_paused),
     "active": and_(~dag.c.has_import_errors, ~dag.c.is_stale, ~dag.c.is_paused),
 }  # as DagRow.status says it
+
+
+async def list_tags(db: Database) -> list[tuple[str, int]]:
+    """The tags of DAGs that are not stale, by name, and how many have each."""
+    tags = select(func.unnest(dag.c.tags).label("tag")).where(~dag.c.is_stale).subquery()
+    query = select(tags.c.tag, func.count()).group_by(tags.c.tag).order_by(tags.c.tag)
+    return [(row[0], row[1]) for row in await fetch(db, query)]
 
 
 async def get_dag(db: Database, dag_id: str) -> DagRow:

@@ -130,11 +130,14 @@ class Day:
     number: int
 
 
-# Index: ix_dag_run_dag_id_id; the runs of one DAG in a year.
+# Index: uq_dag_run_dag_id_logical_date, for both halves.
 DAYS: Final = """
-    SELECT (coalesce(logical_date, run_after) AT TIME ZONE 'UTC')::date AS day, state, count(*)::int AS number
-      FROM dag_run
-     WHERE dag_id = $1 AND coalesce(logical_date, run_after) >= $2 AND coalesce(logical_date, run_after) < $3
+    SELECT (at AT TIME ZONE 'UTC')::date AS day, state, count(*)::int AS number
+      FROM (SELECT logical_date AS at, state FROM dag_run
+             WHERE dag_id = $1 AND logical_date >= $2 AND logical_date < $3
+             UNION ALL
+            SELECT run_after, state FROM dag_run
+             WHERE dag_id = $1 AND logical_date IS NULL AND run_after >= $2 AND run_after < $3) AS runs
      GROUP BY 1, 2 ORDER BY 1, 2
 """
 

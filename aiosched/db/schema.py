@@ -4,12 +4,10 @@ Source: the design, section 5. Two rules shape it. `task_instance` is narrow, ha
 index but its key and room in each page, so that every update is heap-only. Who may
 write what: only the owner of a partition writes `dag_run` and `task_instance`; parsing
 writes `dag_file`, `dag_version` and the definition columns of `dag`; everyone else
-appends to `command` and `task_report`.
+appends to `command` and `task_report`. The tables of the web server stand in web_schema.py.
 """
 
 from __future__ import annotations
-
-from typing import Any, Final
 
 from sqlalchemy import (
     JSON,
@@ -17,13 +15,10 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    DateTime,
     ForeignKey,
     Identity,
     Index,
     Integer,
-    LargeBinary,
-    MetaData,
     SmallInteger,
     Table,
     Text,
@@ -35,52 +30,16 @@ from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
 
 from aiosched.core.ids import PARTITIONS
 from aiosched.core.states import RunState, RunType, TaskState
+from aiosched.db import web_schema
+from aiosched.db.columns import created_at, identity, instant, metadata, one_of, partition, task_key
 
-metadata: Final = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-
-def _one_of(column: str, values: Any) -> str:
-    return f"{column} IN ({', '.join(repr(str(v)) for v in values)})"
-
-
-def _instant(name: str, **kwargs: Any) -> Column[Any]:
-    return Column(name, DateTime(timezone=True), **kwargs)
-
-
-def _identity() -> Column[Any]:
-    return Column("id", BigInteger, Identity(always=True), primary_key=True)
-
-
-def _created_at() -> Column[Any]:
-    return _instant("created_at", nullable=False, server_default=func.now())
-
-
-def _partition(*, nullable: bool = False) -> Column[Any]:
-    return Column("partition", SmallInteger, nullable=nullable)
-
-
-def _task_key(*, try_number: bool) -> list[Column[Any]]:
-    columns = [
-        Column("run_id", BigInteger, primary_key=True),  # dag_run.id
-        Column("task_index", Integer, primary_key=True),
-        Column("map_index", Integer, primary_key=True),
-    ]
-    return [*columns, Column("try_number", SmallInteger, primary_key=True)] if try_number else columns
-
+__all__ = ["metadata", "web_schema"]  # beside the tables below
 
 dag = Table(
     "dag",
     metadata,
     Column("dag_id", Text, primary_key=True),
-    _partition(),
+    partition(),
     # written by parsing
     Column("file", Text),  # relative path; NULL: registered by a process that embeds a scheduler
     Column("version_id", BigInteger),  # the newest dag_version
@@ -92,16 +51,16 @@ dag = Table(
     Column("description", Text),
     Column("owner", Text),
     Column("tags", ARRAY(Text), nullable=False, server_default=text("'{}'")),
-    _instant("last_parsed_at"),
+    instant("last_parsed_at"),
     # written by the owner (at creation by parsing)
     Column("is_paused", Boolean, nullable=False, server_default=text("false")),
-    _instant("next_dagrun"),
-    _instant("next_dagrun_data_interval_start"),
-    _instant("next_dagrun_data_interval_end"),
-    _instant("next_dagrun_create_after"),
-    _instant("asset_scheduled_at"),  # by parsing: when it was first scheduled on assets; NULL: it is not
-    _instant("last_asset_run_after"),  # run_after of its newest asset-triggered run
-    _created_at(),
+    instant("next_dagrun"),
+    instant("next_dagrun_data_interval_start"),
+    instant("next_dagrun_data_interval_end"),
+    instant("next_dagrun_create_after"),
+    instant("asset_scheduled_at"),  # by parsing: when it was first scheduled on assets; NULL: it is not
+    instant("last_asset_run_after"),  # run_after of its newest asset-triggered run
+    created_at(),
     CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
     Index(None, "partition"),
 )
@@ -109,7 +68,7 @@ dag = Table(
 dag_version = Table(
     "dag_version",
     metadata,
-    _identity(),
+    identity(),
     Column("dag_id", Text, nullable=False),
     Column("number", Integer, nullable=False),
     Column("content_hash", Text, nullable=False),
@@ -117,7 +76,7 @@ dag_version = Table(
     Column("file", Text),
     Column("file_hash", Text),
     Column("source", Text),
-    _created_at(),
+    created_at(),
     UniqueConstraint("dag_id", "number"),
     CheckConstraint("number >= 1", name="number"),
 )
@@ -126,10 +85,10 @@ dag_file = Table(
     "dag_file",
     metadata,
     Column("file", Text, primary_key=True),  # relative to the DAGs folder; members of zips as a.zip/b.py
-    _partition(),
+    partition(),
     Column("content_hash", Text),
     Column("dag_ids", ARRAY(Text), nullable=False, server_default=text("'{}'")),
-    _instant("parsed_at"),
+    instant("parsed_at"),
     Column("parse_seconds", DOUBLE_PRECISION),
     Column("error", Text),  # one line; NULL when the last parse succeeded
     Column("error_line", Integer),
@@ -141,21 +100,21 @@ dag_file = Table(
 dag_run = Table(
     "dag_run",
     metadata,
-    _identity(),
+    identity(),
     Column("dag_id", Text, nullable=False),
     Column("run_id", Text, nullable=False),
-    _partition(),
+    partition(),
     Column("version_id", BigInteger, ForeignKey("dag_version.id"), nullable=False),
     Column("run_type", Text, nullable=False),
     Column("triggered_by", Text, nullable=False),
     Column("state", Text, nullable=False),
-    _instant("logical_date"),
-    _instant("data_interval_start"),
-    _instant("data_interval_end"),
-    _instant("run_after", nullable=False),
-    _instant("queued_at"),
-    _instant("start_date"),
-    _instant("end_date"),
+    instant("logical_date"),
+    instant("data_interval_start"),
+    instant("data_interval_end"),
+    instant("run_after", nullable=False),
+    instant("queued_at"),
+    instant("start_date"),
+    instant("end_date"),
     Column("conf", JSON, nullable=False, server_default=text("'{}'")),
     Column("reason", Text),  # why it failed: task_failure, all_tasks_deadlocked, timed_out, cancelled …
     Column("note", Text),
@@ -163,11 +122,11 @@ dag_run = Table(
     Column("backfill_id", BigInteger),
     Column("backfill_order", Integer),
     Column("created_by", BigInteger),  # incarnation
-    _created_at(),
+    created_at(),
     UniqueConstraint("dag_id", "run_id"),
     UniqueConstraint("dag_id", "logical_date"),
-    CheckConstraint(_one_of("state", RunState), name="state"),
-    CheckConstraint(_one_of("run_type", RunType), name="run_type"),
+    CheckConstraint(one_of("state", RunState), name="state"),
+    CheckConstraint(one_of("run_type", RunType), name="run_type"),
     CheckConstraint("run_id ~ '^[A-Za-z0-9_.~:+-]+$'", name="run_id"),
     CheckConstraint("(data_interval_start IS NULL) = (data_interval_end IS NULL)", name="data_interval"),
     CheckConstraint("logical_date IS NOT NULL OR data_interval_start IS NULL", name="logical_date"),
@@ -176,21 +135,21 @@ dag_run = Table(
     postgresql_with={"fillfactor": "80"},
 )
 
-_TASK_STATES = _one_of("state", (s for s in TaskState if s is not TaskState.NONE))
+_TASK_STATES = one_of("state", (s for s in TaskState if s is not TaskState.NONE))
 
 task_instance = Table(
     "task_instance",
     metadata,
-    *_task_key(try_number=False),
+    *task_key(try_number=False),
     Column("try_number", SmallInteger, nullable=False, server_default=text("0")),
     Column("max_tries", SmallInteger, nullable=False, server_default=text("0")),
     Column("losses", SmallInteger, nullable=False, server_default=text("0")),  # attempts lost in a row
     Column("queued_by", BigInteger),  # incarnation that queued the current try
-    _instant("scheduled_at"),
-    _instant("queued_at"),
-    _instant("start_date"),
-    _instant("end_date"),
-    _instant("next_at"),  # retry or reschedule instant
+    instant("scheduled_at"),
+    instant("queued_at"),
+    instant("start_date"),
+    instant("end_date"),
+    instant("next_at"),  # retry or reschedule instant
     Column("state", Text),  # NULL: no state yet
     Column("reason", Text),  # why it waits, failed or was skipped; one line
     CheckConstraint(_TASK_STATES, name="state"),
@@ -203,12 +162,12 @@ task_instance = Table(
 task_try = Table(
     "task_try",
     metadata,
-    *_task_key(try_number=True),
+    *task_key(try_number=True),
     Column("state", Text, nullable=False),  # failed, lost, success …
     Column("queued_by", BigInteger),
-    _instant("queued_at"),
-    _instant("start_date"),
-    _instant("end_date"),
+    instant("queued_at"),
+    instant("start_date"),
+    instant("end_date"),
     Column("reason", Text),
     Column("details", Text),  # traceback
     Column("hostname", Text),
@@ -218,10 +177,10 @@ task_try = Table(
 xcom = Table(
     "xcom",
     metadata,
-    *_task_key(try_number=False),
+    *task_key(try_number=False),
     Column("key", Text, primary_key=True),
     Column("value", JSON, nullable=False),
-    _created_at(),
+    created_at(),
 )
 
 pool = Table(
@@ -241,31 +200,31 @@ pool = Table(
 backfill = Table(
     "backfill",
     metadata,
-    _identity(),
+    identity(),
     Column("dag_id", Text, nullable=False),
-    _partition(),
-    _instant("from_date", nullable=False),
-    _instant("to_date", nullable=False),
+    partition(),
+    instant("from_date", nullable=False),
+    instant("to_date", nullable=False),
     Column("max_active_runs", Integer, nullable=False, server_default=text("10")),
     Column("backwards", Boolean, nullable=False, server_default=text("false")),
     Column("rerun", Text, nullable=False, server_default=text("'missing'")),
     Column("conf", JSON, nullable=False, server_default=text("'{}'")),
     Column("is_paused", Boolean, nullable=False, server_default=text("false")),
-    _instant("completed_at"),
-    _created_at(),
-    CheckConstraint(_one_of("rerun", ("missing", "failed", "all")), name="rerun"),
+    instant("completed_at"),
+    created_at(),
+    CheckConstraint(one_of("rerun", ("missing", "failed", "all")), name="rerun"),
     Index("uq_backfill_unfinished", "dag_id", unique=True, postgresql_where=text("completed_at IS NULL")),
 )
 
 asset = Table(
     "asset",
     metadata,
-    _identity(),
+    identity(),
     Column("name", Text, nullable=False, unique=True),  # says which asset it is
     Column("uri", Text, nullable=False),
     Column("is_active", Boolean, nullable=False, server_default=text("true")),  # some DAG refers to it
     Column("extra", JSON, nullable=False, server_default=text("'{}'")),
-    _created_at(),
+    created_at(),
     Index(None, "uri"),
 )
 
@@ -275,7 +234,7 @@ asset_alias = Table(
     metadata,
     Column("alias", Text, primary_key=True),
     Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
-    _created_at(),
+    created_at(),
 )
 
 # Which DAG mentions which asset, and as what. Written by parsing; none for stale DAGs.
@@ -289,24 +248,24 @@ asset_reference = Table(
     Column("task_id", Text, primary_key=True),  # empty for the schedule
     Column("uri", Text, nullable=False, server_default=text("''")),
     Column("watchers", JSON),  # of the asset, as the schedule defines it; NULL for none
-    CheckConstraint(_one_of("role", ("schedule", "inlet", "outlet")), name="role"),
-    CheckConstraint(_one_of("kind", ("asset", "alias", "name", "uri")), name="kind"),
+    CheckConstraint(one_of("role", ("schedule", "inlet", "outlet")), name="role"),
+    CheckConstraint(one_of("kind", ("asset", "alias", "name", "uri")), name="kind"),
     Index(None, "name", "role"),
 )
 
 asset_event = Table(
     "asset_event",
     metadata,
-    _identity(),
+    identity(),
     Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), nullable=False),
-    _instant("timestamp", nullable=False),
+    instant("timestamp", nullable=False),
     Column("source_dag_id", Text),  # the source is NULL for events that people emit
     Column("source_run_id", BigInteger),  # dag_run.id
     Column("source_task_index", Integer),
     Column("source_map_index", Integer),
     Column("alias", Text),  # through which a task added it
     Column("extra", JSON, nullable=False, server_default=text("'{}'")),
-    _created_at(),
+    created_at(),
     Index(None, "asset_id", "timestamp"),
 )
 
@@ -316,10 +275,10 @@ asset_queue = Table(
     metadata,
     Column("dag_id", Text, primary_key=True),
     Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
-    _partition(),
-    _instant("first_at", nullable=False),  # of the earliest and the newest of these events
-    _instant("newest_at", nullable=False),
-    _created_at(),
+    partition(),
+    instant("first_at", nullable=False),  # of the earliest and the newest of these events
+    instant("newest_at", nullable=False),
+    created_at(),
     Index(None, "partition"),
 )
 
@@ -337,17 +296,17 @@ asset_consumption = Table(
 deferred_trigger = Table(
     "deferred_trigger",
     metadata,
-    *_task_key(try_number=False),
+    *task_key(try_number=False),
     Column("classpath", Text, nullable=False),
     Column("kwargs", JSON, nullable=False),
     Column("next_method", Text, nullable=False),
     Column("next_kwargs", JSON, nullable=False, server_default=text("'{}'")),
-    _instant("timeout_at"),
+    instant("timeout_at"),
     Column("holds_pool", Boolean, nullable=False, server_default=text("false")),  # its pool slots count as used
     Column("event", JSON),  # of the trigger, once it has fired
     Column("error", Text),  # why it fires no more: with it the task goes on by failing
     Column("timed_out", Boolean, nullable=False, server_default=text("false")),
-    _created_at(),
+    created_at(),
 )
 
 variable = Table(
@@ -356,7 +315,7 @@ variable = Table(
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),  # Fernet token
     Column("description", Text),
-    _created_at(),
+    created_at(),
 )
 
 connection = Table(
@@ -366,15 +325,15 @@ connection = Table(
     Column("conn_type", Text, nullable=False),
     Column("secret", Text, nullable=False),  # Fernet token of the whole connection as JSON
     Column("description", Text),
-    _created_at(),
+    created_at(),
 )
 
 # The inbox of requests; also the audit log.
 command = Table(
     "command",
     metadata,
-    _identity(),
-    _partition(nullable=True),  # NULL: for whoever comes first (pools)
+    identity(),
+    partition(nullable=True),  # NULL: for whoever comes first (pools)
     Column("dag_id", Text),
     Column("verb", Text, nullable=False),
     Column("args", JSON, nullable=False, server_default=text("'{}'")),
@@ -383,25 +342,26 @@ command = Table(
     Column("state", Text, nullable=False, server_default=text("'waiting'")),
     Column("result", JSON),  # {"error": …} when refused
     Column("applied_by", BigInteger),
-    _instant("applied_at"),
-    _created_at(),
-    CheckConstraint(_one_of("state", ("waiting", "applied", "refused")), name="state"),
+    instant("applied_at"),
+    created_at(),
+    CheckConstraint(one_of("state", ("waiting", "applied", "refused")), name="state"),
     Index("ix_command_waiting", "partition", "id", postgresql_where=text("state = 'waiting'")),
+    Index(None, "dag_id", "id"),
 )
 
 # The inbox of news from workers that are not the owner's own.
 task_report = Table(
     "task_report",
     metadata,
-    _identity(),
-    _partition(),
+    identity(),
+    partition(),
     Column("run_id", BigInteger, nullable=False),
     Column("task_index", Integer, nullable=False),
     Column("map_index", Integer, nullable=False),
     Column("try_number", SmallInteger, nullable=False),
     Column("outcome", Text, nullable=False),
     Column("body", JSON, nullable=False),
-    _created_at(),
+    created_at(),
     Column("queued_by", BigInteger),  # the incarnation whose attempt it is about
     Index(None, "partition", "id"),
     Index(
@@ -427,9 +387,9 @@ scheduler = Table(
     Column("executor", Text, nullable=False),
     Column("slots", Integer, nullable=False),
     Column("draining", Boolean, nullable=False, server_default=text("false")),
-    _instant("started_at", nullable=False, server_default=func.now()),
-    _instant("renewed_at", nullable=False, server_default=func.now()),
-    _instant("lease_expires_at", nullable=False),
+    instant("started_at", nullable=False, server_default=func.now()),
+    instant("renewed_at", nullable=False, server_default=func.now()),
+    instant("lease_expires_at", nullable=False),
     Column("protocol", SmallInteger, nullable=False, server_default=text("1")),  # see db/ownership.py
     Column("figures", JSON),  # of scheduler/figures.py, with each renewal of the lease
     postgresql_with={"fillfactor": "20"},
@@ -440,7 +400,7 @@ partition_lease = Table(
     metadata,
     Column("partition", SmallInteger, primary_key=True),
     Column("incarnation", BigInteger, ForeignKey("scheduler.incarnation")),
-    _instant("since"),
+    instant("since"),
     CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
     postgresql_with={"fillfactor": "20"},
 )
@@ -448,8 +408,8 @@ partition_lease = Table(
 callback_outbox = Table(
     "callback_outbox",
     metadata,
-    _identity(),
-    _partition(),
+    identity(),
+    partition(),
     Column("kind", Text, nullable=False),  # dag_success, dag_failure, task_failure, task_retry, deadline, sla_miss
     Column("dag_id", Text, nullable=False),
     Column("run_id", BigInteger, nullable=False),
@@ -459,9 +419,9 @@ callback_outbox = Table(
     Column("deadline_index", Integer),
     Column("reason", Text),
     Column("attempts", SmallInteger, nullable=False, server_default=text("0")),  # how often it was handed to a worker
-    _instant("given_up_at"),  # it was lost too often: kept for people, not delivered any more
+    instant("given_up_at"),  # it was lost too often: kept for people, not delivered any more
     Column("error", Text),
-    _created_at(),
+    created_at(),
     Index("ix_callback_outbox_waiting", "partition", "id", postgresql_where=text("given_up_at IS NULL")),
     Index(None, "run_id"),
 )
@@ -472,10 +432,10 @@ deadline = Table(
     metadata,
     Column("run_id", BigInteger, primary_key=True),  # dag_run.id
     Column("deadline_index", Integer, primary_key=True),  # position in the DAG version
-    _partition(),
-    _instant("deadline_time", nullable=False),
+    partition(),
+    instant("deadline_time", nullable=False),
     Column("missed", Boolean, nullable=False, server_default=text("false")),
-    _created_at(),
+    created_at(),
     Index("ix_deadline_pending", "partition", postgresql_where=text("NOT missed")),
 )
 
@@ -483,12 +443,12 @@ deadline = Table(
 sla_miss = Table(
     "sla_miss",
     metadata,
-    _identity(),
-    _partition(),
+    identity(),
+    partition(),
     Column("dag_id", Text, nullable=False),
     Column("task_id", Text, nullable=False),
-    _instant("logical_date", nullable=False),
-    _instant("missed_at", nullable=False),  # when it was recorded
+    instant("logical_date", nullable=False),
+    instant("missed_at", nullable=False),  # when it was recorded
     Column("callback_id", BigInteger, index=True),  # the callback_outbox row that tells of it; NULL: nobody was told
     UniqueConstraint("dag_id", "task_id", "logical_date"),
 )
@@ -497,44 +457,6 @@ sla_miss = Table(
 task_note = Table(
     "task_note",
     metadata,
-    *_task_key(try_number=False),
+    *task_key(try_number=False),
     Column("note", Text, nullable=False),
-)
-
-# People who may log in to the web server.
-web_user = Table(
-    "web_user",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("role", Text, nullable=False),
-    Column("password", Text),  # scrypt, see aiosched.web.passwords; NULL: logs in elsewhere (OIDC)
-    Column("is_disabled", Boolean, nullable=False, server_default=text("false")),
-    Column("sessions_void", Integer, nullable=False, server_default=text("0")),  # grows when sessions are to end
-    _created_at(),
-    CheckConstraint(_one_of("role", ("viewer", "operator", "admin")), name="role"),
-)
-
-# Tokens of programs. Only their hashes are stored.
-api_token = Table(
-    "api_token",
-    metadata,
-    _identity(),
-    Column("owner", Text, ForeignKey("web_user.name", ondelete="CASCADE"), nullable=False),
-    Column("label", Text, nullable=False),
-    Column("token_hash", Text, nullable=False, unique=True),
-    Column("role", Text, nullable=False),  # at most what its owner has
-    _instant("expires_at"),
-    _instant("last_used_at"),
-    _created_at(),
-    CheckConstraint(_one_of("role", ("viewer", "operator", "admin")), name="role"),
-    Index(None, "owner"),
-)
-
-# The key that signs sessions, shared by all web servers: one row.
-web_key = Table(
-    "web_key",
-    metadata,
-    Column("id", SmallInteger, primary_key=True, autoincrement=False),
-    Column("key", LargeBinary, nullable=False),
-    CheckConstraint("id = 1", name="id"),
 )

@@ -62,6 +62,42 @@ async def list_import_errors(db: Database, *, after: str | None = None, limit: i
     return [ImportErrorRow(**{**row._mapping, "dag_ids": tuple(row.dag_ids)}) for row in await fetch(db, query)]
 
 
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A DAG file as of its last parse; `seconds` is how long that took."""
+
+    file: str
+    dag_ids: tuple[str, ...]
+    parsed_at: datetime | None
+    seconds: float | None
+    has_error: bool
+    warnings: tuple[str, ...]
+
+
+async def list_files(
+    db: Database, *, failed: bool | None = None, after: str | None = None, limit: int = 100
+) -> list[FileRow]:
+    """DAG files by name, from the one behind `after` on; `failed`: only those whose last parse did or did not fail."""
+    query = (
+        select(
+            dag_file.c.file,
+            dag_file.c.dag_ids,
+            dag_file.c.parsed_at,
+            dag_file.c.parse_seconds.label("seconds"),
+            dag_file.c.error.is_not(None).label("has_error"),
+            dag_file.c.warnings,
+        )
+        .order_by(dag_file.c.file)
+        .limit(limit)
+    )
+    if failed is not None:
+        query = query.where(dag_file.c.error.is_not(None) == failed)
+    if after is not None:
+        query = query.where(dag_file.c.file > after)
+    rows = await fetch(db, query)
+    return [FileRow(**{**row._mapping, "dag_ids": tuple(row.dag_ids), "warnings": tuple(row.warnings)}) for row in rows]
+
+
 async def parsing_summary(db: Database) -> ParsingSummary:
     """Counts over all DAG files and DAGs."""
     dags = select(func.count()).select_from(dag).where(~dag.c.is_stale).scalar_subquery()

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from aiosched.core.deferral import Deferred
 from aiosched.core.ids import PARTITIONS
 from aiosched.core.instances import Run
 from aiosched.core.states import HOLDING_SLOT, TaskState
 from aiosched.db import runs
 from aiosched.db.engine import Connection
 from aiosched.db.runs import DagRow
+from aiosched.db.triggers import LOAD_DEFERRALS, DeferralRow, deferral_of
 
 MOST_RUNS: Final = 2_000  # unfinished runs of one DAG, and running ones of the fleet
 MOST_INSTANCES: Final = 2_000  # task instances that wait for slots, and such that hold some
@@ -90,9 +92,9 @@ class Contender:
     start_date: datetime | None
 
 
-# Index: ix_dag_run_unfinished, then the primary key, once for each of these runs. What is paused does not wait for slots.
+# Of a paused DAG nothing waits for slots. Indexes: ix_dag_run_unfinished, then the primary key, once for each run.
 CONTENDERS: Final = """
-    SELECT r.id, r.dag_id, r.run_id, r.version_id, r.logical_date, ti.task_index, ti.map_index, ti.state,
+    SELECT r.id AS run, r.dag_id, r.run_id, r.version_id, r.logical_date, ti.task_index, ti.map_index, ti.state,
            ti.scheduled_at, ti.queued_at, ti.start_date
       FROM (SELECT r.* FROM dag_run AS r JOIN dag AS d ON d.dag_id = r.dag_id
              WHERE r.state = 'running' AND r.partition = ANY($1::smallint[]) AND NOT ($2 AND d.is_paused)
@@ -122,7 +124,7 @@ async def _contenders(
     wanted = [state.value for state in states]
     partitions = list(range(PARTITIONS))
     rows = await conn.fetch(CONTENDERS, partitions, without_paused, MOST_RUNS, MOST_INSTANCES + 1, dag_id, wanted)
-    return [Contender(*row[:7], TaskState.of(row["state"]), *row[8:]) for row in rows]  # fmt: skip
+    return [Contender(**{**dict(row), "state": TaskState(row["state"])}) for row in rows]
 
 
 # Index: ix_dag_run_dag_id_id, backwards, once for each DAG.
@@ -161,6 +163,12 @@ async def median_seconds(conn: Connection, wanted: Sequence[tuple[int, int, int]
     return {row[0]: row[1] for row in await conn.fetch(MEDIANS, *columns)}
 
 
+async def stored_deferrals(conn: Connection, run: int) -> dict[tuple[int, int], tuple[Deferred, bool]]:
+    """What the instances of a run are deferred on, by (task index, map index); arguments stay encrypted."""
+    rows = [DeferralRow._make(row) for row in await conn.fetch(LOAD_DEFERRALS, [run])]
+    return {(row.task_index, row.map_index): deferral_of(row) for row in rows}
+
+
 # Index: primary key.
 DEFERRED_SINCE: Final = """
     SELECT created_at FROM deferred_trigger WHERE run_id = $1 AND task_index = $2 AND map_index = $3
@@ -191,6 +199,20 @@ async def latest_run(conn: Connection, dag_id: str) -> LatestRun | None:
     """The newest run of a DAG. Index: ix_dag_run_dag_id_id."""
     row = await conn.fetchrow(LATEST_RUN, dag_id)
     return None if row is None else LatestRun(*row)
+
+
+# Index: ix_dag_run_dag_id_id, backwards.
+USUAL_RUN: Final = """
+    SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM end_date - start_date)::float8)
+      FROM (SELECT start_date, end_date FROM dag_run
+             WHERE dag_id = $1 AND state = 'success' ORDER BY id DESC LIMIT 10) AS latest
+"""
+
+
+async def usual_run_seconds(conn: Connection, dag_id: str) -> float | None:
+    """How long the latest successful runs of a DAG usually took; None where there is none."""
+    found: float | None = await conn.fetchval(USUAL_RUN, dag_id)
+    return found
 
 
 OWNER_OF: Final = "SELECT incarnation FROM partition_lease WHERE partition = $1"

@@ -29,10 +29,24 @@ Requests and effects
     slas.py         tasks that are late                    notes.py          what people write
     deadlines.py    runs that are late                     task_services.py, asset_services.py,
                                                            secret_services.py  what running tasks may ask
+    why.py, why_slots.py  why something does not run, asked of the rows
 """
 
-from aiosched.scheduler.events import SchedulerEvent
-from aiosched.scheduler.run_handle import RunHandle
-from aiosched.scheduler.service import Scheduler
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.events import SchedulerEvent
+    from aiosched.scheduler.run_handle import RunHandle
+    from aiosched.scheduler.service import Scheduler
 
 __all__ = ["RunHandle", "Scheduler", "SchedulerEvent"]
+
+_HOME: Final = {"RunHandle": "run_handle", "Scheduler": "service", "SchedulerEvent": "events"}
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when they are asked for: who only asks `why` (why.py) needs no executors."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -10,13 +10,22 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from aiosched.clock import Clock
 from aiosched.core.backfills import Rerun
 from aiosched.core.ids import partition_of
 from aiosched.core.states import RunState, TaskState
+from aiosched.core.why import Explanation
+from aiosched.db.engine import Database
 from aiosched.scheduler.run_handle import RunHandle, Runs
+from aiosched.scheduler.why import why as explain
 
 
 class _Asking(Runs, Protocol):
+    clock: Clock
+
+    @property
+    def db(self) -> Database: ...
+
     async def request(
         self, verb: str, dag_id: str | None, args: Mapping[str, Any], *, partition: int | None = None
     ) -> dict[str, Any]: ...
@@ -50,6 +59,15 @@ class Actions:
         """
         args = {"name": asset, "extra": dict(extra or {})}
         await self.request("emit_asset", None, args, partition=partition_of(asset))
+
+    async def why(
+        self: _Asking, dag_id: str, run: str | None = None, task: str | None = None, map_index: int = -1
+    ) -> Explanation:
+        """Why a DAG, a run of it (a run id, a logical date, `latest`) or a task instance does not run.
+
+        Raises NotFound. What the command `aiosched why` prints is `aiosched.core.why.Explanation`.
+        """
+        return await explain(self.db, dag_id, run, task, map_index, now=self.clock.now())
 
     async def pause(self: _Asking, dag_id: str) -> None:
         """Create and start nothing more of a DAG; what runs goes on."""

@@ -16,11 +16,9 @@ from typing import Any
 import msgspec
 
 from aiosched.core.assets import (
-    AliasRequired,
-    AssetExpression,
     AssetStatus,
+    alias_names,
     consumed_after,
-    leaves,
     triggering_instant,
     why_not_triggered,
 )
@@ -123,11 +121,7 @@ def _consumer(creation: Creation, key: int, watermark: statements.Watermark) -> 
 def _aliases(session: Session, queue: Iterable[str]) -> set[str]:
     """The aliases that the conditions of these DAGs name."""
     conditions = (dag.asset_condition for dag_id in queue if (dag := session.holdings.dags.get(dag_id)) is not None)
-    return {name for condition in conditions if condition is not None for name in _alias_names(condition)}
-
-
-def _alias_names(condition: AssetExpression) -> Iterable[str]:
-    return (leaf.name for leaf in leaves(condition) if isinstance(leaf, AliasRequired))
+    return {name for condition in conditions if condition is not None for name in alias_names(condition)}
 
 
 async def _forget(session: Session, dag_ids: Collection[str]) -> None:

@@ -70,7 +70,7 @@ def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> li
         dag = holdings.dags.get(dag_id)
         if dag is None or not dag.queued:
             continue
-        limits, running = _limits(dag), Counter(run.backfill_id for run in dag.under_way())
+        limits, running = dag.run_limits(), Counter(run.backfill_id for run in dag.under_way())
         first = [
             run
             for group in dag.queued.groups()
@@ -93,13 +93,6 @@ def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> li
             if run.run_after > now:
                 holdings.due_runs.add(run.run_after, dag_id)
     return starting
-
-
-def _limits(dag: OwnedDag) -> dict[int | None, int]:
-    """How many runs may run, by backfill (None: of none). Cleared runs of a backfill that is over go by the DAG's."""
-    limit = active_runs_limit(dag.version.spec)
-    groups: dict[int | None, int] = dict.fromkeys(dag.queued.groups(), limit)
-    return groups | {None: limit} | {backfill.id: backfill.max_active_runs for backfill in dag.backfills.values()}
 
 
 def begin(

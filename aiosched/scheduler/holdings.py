@@ -21,6 +21,7 @@ from aiosched.core.graph import Graph
 from aiosched.core.instants import later
 from aiosched.core.marks import INTENTIONS
 from aiosched.core.messages import AttemptKey, Report, RunInfo
+from aiosched.core.run_creation import active_runs_limit
 from aiosched.core.slots import Candidate, DagRoom, TaskRoom
 from aiosched.core.spec import TaskSpec
 from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState, TaskState
@@ -77,6 +78,12 @@ class OwnedDag:
     def active_runs(self) -> int:
         """Queued and running runs that count for `max_active_runs` (14.3): backfills do not."""
         return sum(run.backfill_id is None for run in self.under_way()) + self.queued.count(None)
+
+    def run_limits(self) -> dict[int | None, int]:
+        """How many runs may run, by backfill (None: of none). Runs of a backfill that is over go by the DAG's limit."""
+        limit = active_runs_limit(self.version.spec)
+        groups: dict[int | None, int] = dict.fromkeys(self.queued.groups(), limit)
+        return groups | {None: limit} | {backfill.id: backfill.max_active_runs for backfill in self.backfills.values()}
 
     def under_way(self) -> list[Run]:
         """The runs that are running as far as the database knows."""

@@ -57,6 +57,7 @@ class Incarnation:
         self._make_session = make_session
         self._on_session = on_session
         self._view: View | None = None
+        self._since = 0.0  # monotonic second at which the session began
         self._seen = Pulse()
         self._lost = False
         self._stopping = False
@@ -90,6 +91,7 @@ class Incarnation:
             try:
                 await session.journal.settle()
                 await session.writer.settle()
+                self._since = time.monotonic()
                 await _demand_nothing(session)
                 await self._run_loops(session)
             except Exception as error:
@@ -132,6 +134,9 @@ class Incarnation:
             if self._view is None:
                 return None
             view, self._view = self._view, None
+            if view.at < self._since:  # from before whatever we had sent was settled: partitions may have moved by it
+                self._lease.look()
+                return None
             async with session.books:
                 before = set(session.holdings.partitions)
                 busy = await apply_view(session, view)

@@ -7,7 +7,10 @@ Source: the semantics reference, section 6.1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from aiosched.core.board import Board
 from aiosched.core.past import Past, PreviousRun, StoredRun, previous_types
@@ -15,8 +18,10 @@ from aiosched.core.states import RunType
 from aiosched.db import recollections as statements
 from aiosched.db.engine import Connection
 from aiosched.db.recollections import RunBefore
-from aiosched.scheduler.session import Session
-from aiosched.scheduler.versions import ensure_versions
+from aiosched.scheduler.versions import HoldsVersions, ensure_versions
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.session import Session
 
 
 async def look_back(session: Session) -> None:
@@ -34,24 +39,35 @@ async def look_back(session: Session) -> None:
         return
     held = {board.run.key: board for board in (*session.ending(), *holdings.boards.values())}
     async with session.db.acquire() as conn:
-        found = await _runs_before(conn, waiting)
-        stored = await _stored(session, conn, [before for before in found.values() if before.key not in held])
-        for board in waiting:
-            before = found.get(board.run.key)
-            opens = board.run.backfill_id is not None and board.run.backfill_order == 1
-            if before is None:
-                holdings.followers.add(board, Past(opens=opens), None)
-                continue
-            previous: PreviousRun = held.get(before.key) or stored[before.key]
-            seen = await _seen_before(session, conn, board, previous)
-            previous = holdings.boards.get(before.key, previous)  # it may have started meanwhile
-            holdings.followers.add(board, Past(previous, before.logical_date, seen, opens), before.key)
+        for board, past, before in await read_past(session, conn, waiting, held):
+            if before in holdings.boards:  # it may have started meanwhile
+                past = dataclasses.replace(past, previous=holdings.boards[before])
+            holdings.followers.add(board, past, before)
     for board in waiting:
         if board.run.key in holdings.boards:
             holdings.to_evaluate[board] = None
         else:
             holdings.followers.forget(board)
     session.evaluation.wake()
+
+
+async def read_past(
+    holder: HoldsVersions, conn: Connection, boards: Sequence[Board], held: Mapping[int, Board] = MappingProxyType({})
+) -> list[tuple[Board, Past, int | None]]:
+    """What each board knows of the runs before it, and the key of the run before. Those of `held` are not read."""
+    found = await _runs_before(conn, boards)
+    stored = await _stored(holder, conn, [before for before in found.values() if before.key not in held])
+    pasts: list[tuple[Board, Past, int | None]] = []
+    for board in boards:
+        before = found.get(board.run.key)
+        opens = board.run.backfill_id is not None and board.run.backfill_order == 1
+        if before is None:
+            pasts.append((board, Past(opens=opens), None))
+            continue
+        previous: PreviousRun = held.get(before.key) or stored[before.key]
+        seen = await _seen_before(holder, conn, board, previous)
+        pasts.append((board, Past(previous, before.logical_date, seen, opens), before.key))
+    return pasts
 
 
 async def _runs_before(conn: Connection, boards: Sequence[Board]) -> dict[int, RunBefore]:
@@ -64,20 +80,20 @@ async def _runs_before(conn: Connection, boards: Sequence[Board]) -> dict[int, R
     return await statements.runs_before(conn, wanted) if wanted else {}
 
 
-async def _stored(session: Session, conn: Connection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
+async def _stored(holder: HoldsVersions, conn: Connection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
     if not runs:
         return {}
-    await ensure_versions(session, conn, {run.version_id for run in runs})
+    await ensure_versions(holder, conn, {run.version_id for run in runs})
     states = await statements.load_states(conn, [run.key for run in runs])
     return {
         run.key: StoredRun(
-            (session.holdings.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key]
+            (holder.holdings.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key]
         )
         for run in runs
     }
 
 
-async def _seen_before(session: Session, conn: Connection, board: Board, previous: PreviousRun) -> frozenset[str]:
+async def _seen_before(holder: HoldsVersions, conn: Connection, board: Board, previous: PreviousRun) -> frozenset[str]:
     """The tasks that the run before does not have, and an earlier one has: a rare question."""
     lookback, date = board.graph.lookback, board.run.logical_date
     assert lookback is not None
@@ -86,11 +102,11 @@ async def _seen_before(session: Session, conn: Connection, board: Board, previou
     if not missing or date is None:
         return frozenset()
     versions = await statements.versions_before(conn, board.run.dag_id, date)
-    await ensure_versions(session, conn, versions)
+    await ensure_versions(holder, conn, versions)
     places = {
         (version, index[task_id]): task_id
         for version in versions
-        for index in (session.holdings.versions[version][1].index,)
+        for index in (holder.holdings.versions[version][1].index,)
         for task_id in missing
         if task_id in index
     }

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from aiosched.db import runs as statements
 from aiosched.db.engine import Connection
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.session import Session
+from aiosched.scheduler.holdings import Holdings
 
 
-async def ensure_versions(session: Session, conn: Connection, ids: Iterable[int]) -> None:
+class HoldsVersions(Protocol):
+    """Who holds versions: a session, or somebody who only looks (why.py)."""
+
+    @property
+    def holdings(self) -> Holdings: ...
+
+
+async def ensure_versions(holder: HoldsVersions, conn: Connection, ids: Iterable[int]) -> None:
     """Read the DAG versions that are not held yet."""
-    missing = set(ids) - session.holdings.versions.keys()
+    missing = set(ids) - holder.holdings.versions.keys()
     if missing:
         for version in (await statements.load_versions(conn, missing)).values():
-            session.holdings.graph_of(version)
+            holder.holdings.graph_of(version)

@@ -18,9 +18,13 @@ from aiosched.web import probes, problems, ui_files
 from aiosched.web.access import Authenticator, Loopback, authorise
 from aiosched.web.accounts import Accounts
 from aiosched.web.api import ROUTERS
+from aiosched.web.etags import Etags
 from aiosched.web.gateway import Gateway
 from aiosched.web.guard import Guard
 from aiosched.web.live import Hub
+from aiosched.web.openapi import Application, operation_id
+from aiosched.web.rendering import Renderer
+from aiosched.web.tempo import Tempos
 
 API: Final = "/api/v1"
 
@@ -37,7 +41,7 @@ def make_app(
     web = gateway.settings.web
     if authenticator is None:
         authenticator = Accounts(gateway.db, web) if web.auth == "password" else Loopback()
-    app = FastAPI(
+    app = Application(
         title="aiosched",
         version=aiosched.__version__,
         summary="The REST API of aiosched: what there is, why it waits, and what to do about it.",
@@ -47,11 +51,15 @@ def make_app(
         dependencies=[Depends(authorise)],
         lifespan=_lifespan,
         responses=problems.RESPONSES,
+        generate_unique_id_function=operation_id,
     )
     app.state.gateway = gateway
     app.state.hub = Hub(gateway.db, longest=longest_stream)
+    app.state.renderer = Renderer(gateway.db, gateway.settings)
+    app.state.tempos = Tempos()
     app.state.authenticator = authenticator
     hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]
+    app.add_middleware(Etags)
     app.add_middleware(Guard, only_loopback=isinstance(authenticator, Loopback) and web.auth is None, hosts=hosts)
     problems.install(app)
     for router in ROUTERS:

@@ -43,7 +43,9 @@ async def livez() -> dict[str, str]:
     return {"status": "alive"}
 
 
-@router.get("/readyz", responses={503: {"model": HealthReport, "description": "Not ready"}})
+@router.get(
+    "/readyz", response_model=HealthReport, responses={503: {"model": HealthReport, "description": "Not ready"}}
+)
 @allow(Role.PUBLIC)
 async def readyz(
     gateway: TheGateway,
@@ -56,7 +58,11 @@ async def readyz(
     return _answer(found, 200 if ready else 503)
 
 
-@router.get("/health", responses={503: {"model": HealthReport, "description": "Something is broken"}})
+@router.get(
+    "/health",
+    response_model=HealthReport,
+    responses={503: {"model": HealthReport, "description": "Something is broken"}},
+)
 @allow(Role.PUBLIC)
 async def whole_health(gateway: TheGateway) -> Response:
     """Every component and scheduler; 503 when one of them is unhealthy."""
@@ -64,7 +70,11 @@ async def whole_health(gateway: TheGateway) -> Response:
     return _answer(found, 503 if found.status is Status.UNHEALTHY else 200)
 
 
-@router.get("/metrics", response_class=Response)
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 @allow(Role.PUBLIC)
 async def metrics(gateway: TheGateway) -> Response:
     """The metrics of the whole fleet, in Prometheus' text format."""

@@ -87,9 +87,7 @@ def problem_of(error: Exception) -> Problem:
     return Problem(500, "internal", "Something went wrong here; the log of the web server has the details.")
 
 
-RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    "default": {"model": ProblemDetails, "description": "An error, as problem+json", "content": {MEDIA_TYPE: {}}}
-}
+RESPONSES: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ProblemDetails, "description": "An error"}}
 
 
 def install(app: FastAPI) -> None:

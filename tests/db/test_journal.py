@@ -149,7 +149,7 @@ async def test_a_batch_that_meets_a_take_over_in_progress_waits_and_is_void(conn
 async def test_a_hot_batch_goes_by_keys_however_the_statistics_look(conn: Connection) -> None:
     await conn.execute("INSERT INTO task_instance SELECT n, 0, -1 FROM generate_series(2, 3000) AS n; ANALYZE")
     lists = len(journal.InstanceChange._fields) + len(journal.RunChange._fields) + 2
-    arguments: list[Any] = [1, *([] for _ in range(lists)), 0, 0, 0]
+    arguments: list[Any] = [1, *(["{}"] * lists), 0, 0, 0]
 
     rows = await conn.fetch(f"EXPLAIN {journal.WRITE}", *arguments)
 
@@ -190,7 +190,8 @@ async def test_locked_pools_wait_for_each_other(conn: Connection, db: Database) 
 
         await conn.execute("COMMIT")
 
-        assert await waiting == {"etl": PoolRow(3, 3)}
+        seen = await waiting
+        assert seen["etl"][:2] == (3, 3)
 
 
 # -- tries and values -------------------------------------------------------------------------

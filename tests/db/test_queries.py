@@ -41,7 +41,7 @@ async def test_dags_come_in_pages_by_id(db: Database) -> None:
         await add_dag(db, name)
 
     first = await list_dags(db, limit=3)
-    rest = await list_dags(db, after=first[-1].dag_id, limit=3)
+    rest = await list_dags(db, after=(first[-1].dag_id, None), limit=3)
 
     assert [row.dag_id for row in first] == ["a", "b", "c"]
     assert [row.dag_id for row in rest] == ["d"]

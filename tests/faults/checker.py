@@ -167,7 +167,7 @@ def check(history: History) -> list[Violation]:
 
 
 def without_frozen(history: History) -> History:
-    """The history without what attempts did that were frozen, taken over by others and ended right after waking up.
+    """The history without what attempts did that were frozen, stored as lost, and ended right after waking up.
 
     Nobody can end what is frozen, and a thread that wakes up runs before it can be told that it is too late.
     """
@@ -175,13 +175,14 @@ def without_frozen(history: History) -> History:
 
 
 def _until_frozen(history: History) -> Iterator[Span]:
-    attempts = _by_task(history.spans)
+    lost = {
+        (c.task, c.old_try) for c in history.changes if c.old in HOLDING and (c.new is None or c.new_try > c.old_try)
+    }
     for span in history.spans:
         begun = [freeze for freeze in history.freezes if freeze.pid == span.pid and span.start < freeze.end]
         for freeze in begun:
             over = max(span.start, freeze.start)
-            taken_over = any(over < other.start < span.last for other in attempts[span.task])
-            if taken_over and freeze.end <= span.last <= freeze.end + history.awakening:
+            if (span.task, span.try_number) in lost and freeze.end <= span.last <= freeze.end + history.awakening:
                 span = span._replace(last=over, outcome=None)
         yield span
 

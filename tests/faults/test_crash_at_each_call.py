@@ -24,7 +24,7 @@ from tests.scheduler.harness import GUARD, assert_consistent
 from tests.scheduler.invariants import assert_memory_is_a_copy
 
 NIGHTLY = bool(os.environ.get("AIOSCHED_NIGHTLY"))
-_TRIED_IN_CI = 4  # of the calls of each scenario
+_TRIED_IN_CI = 3  # of the calls of each scenario
 _NEVER = 1_000_000_000
 MOMENTS: tuple[When, When] = ("before", "after")
 

@@ -10,6 +10,7 @@ from aiosched.clock import FakeClock
 from aiosched.core.states import TaskState
 from aiosched.db import inbox
 from aiosched.db.engine import IDLE_IN_TRANSACTION, Database
+from aiosched.db.ownership import LOCK_CLASS, look
 from aiosched.scheduler.drift import DriftSweep
 from tests.faults.injection import When, faults
 from tests.scheduler.harness import dag, running
@@ -40,11 +41,12 @@ async def test_an_attempt_that_has_begun_is_known_to_run_after_a_doubt_though_it
         await it.trigger("d", "r")
         attempt = await it.attempt("a")
         it.executor.start_running(attempt)
+        doubted = it.session
         await it.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND application_name = 'aiosched news'"
         )
-        await it.until(lambda: it.scheduler.metrics.recoveries and it.session.gate.is_set(), "another session")
+        await it.until(lambda: it.session is not doubted and it.session.gate.is_set(), "another session")
         (board,) = it.session.holdings.boards.values()
         assert [instance.state for instance in board] == [TaskState.RUNNING]
 
@@ -97,6 +99,31 @@ async def test_a_sweep_for_differences_finds_nothing_when_the_last_run_ends_whil
         session.holdings.boards.update(board)
         await it.finish_all()
         assert await it.runs("d") == {"r": "success"}
+
+
+async def test_after_a_doubt_a_look_from_before_it_says_nothing_about_who_owns_what(dsn: str, clock: FakeClock) -> None:
+    """What was under way at the doubt may have given partitions away."""
+    async with running(dsn, clock) as it, it.db.acquire() as conn:
+        before = await look(conn)
+        other = await conn.fetchval(
+            "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)"
+            " VALUES ('other', 'h', 1, '0', 'inline', 1, now() + interval '1 hour') RETURNING incarnation"
+        )
+        await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, other)
+        await conn.execute("UPDATE partition_lease SET incarnation = $1 WHERE partition = 7", other)
+        life = it.scheduler._incarnation
+        assert life is not None
+        known, doubted = life._on_session, it.session
+        life._on_session = lambda session: (known(session), life.see(before))[0]
+
+        await it.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = 'aiosched news'"
+        )
+        await it.until(lambda: it.session is not doubted and it.session.gate.is_set(), "another session")
+
+        assert 7 not in it.session.holdings.partitions
+        await conn.execute("SELECT pg_advisory_unlock_all()")
 
 
 @pytest.mark.parametrize("own", [True, False])

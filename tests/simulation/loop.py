@@ -20,6 +20,20 @@ WORLD = 0  # the node of the database server and of what happens to the fleet
 NODE: contextvars.ContextVar[int] = contextvars.ContextVar("node", default=WORLD)
 
 
+class NumberedTask(asyncio.Task[Any]):
+    """A task that sets and task groups keep in the same place whenever it is played: its hash is no address."""
+
+    number: int
+
+    def __new__(cls, coroutine: Any, *, loop: VirtualLoop, **options: Any) -> NumberedTask:
+        task = super().__new__(cls)
+        task.number = loop.tasks = loop.tasks + 1
+        return task
+
+    def __hash__(self) -> int:
+        return self.number
+
+
 class NothingHappens(Exception):
     """No callback is ready and no timer is set: whoever waits, waits for ever."""
 
@@ -36,6 +50,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.frozen: set[int] = set()
         self.dead: set[int] = set()
         self.turns = 0
+        self.tasks = 0
+        self.set_task_factory(lambda loop, work, **options: NumberedTask(work, loop=self, **options))
         self._now = 0.0
         self._queues: dict[int, deque[asyncio.Handle]] = {}
         self._grave: list[asyncio.Handle] = []  # what dead nodes will never do; kept until the end
@@ -47,7 +63,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Run `work` as a task of `node`."""
         context = contextvars.copy_context()
         context.run(NODE.set, node)
-        return asyncio.Task(work, loop=self, context=context)
+        return NumberedTask(work, loop=self, context=context)
 
     def resurrect(self) -> None:
         """At the end: let the tasks of all nodes find their way out."""

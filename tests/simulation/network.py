@@ -94,7 +94,7 @@ class ModelledConnection:
         self.network, self.node, self.name = network, node, name
         self.backend = network.store.connect(node, name)
         self.lost = False
-        self._waiting: set[asyncio.Future[Answer]] = set()
+        self._waiting: dict[asyncio.Future[Answer], None] = {}
         self._on_end: list[Callable[..., None]] = []
         self._listeners: list[tuple[str, Callable[..., None]]] = []
         self._loop = network.loop
@@ -106,7 +106,7 @@ class ModelledConnection:
         if self.lost or self.network.closed:
             raise ConnectionResetError("connection is closed")
         answer: asyncio.Future[Answer] = self._loop.create_future()
-        self._waiting.add(answer)
+        self._waiting[answer] = None
         self.network.run_at_server(self._carry_out(text, carry, answer))
         try:
             return await answer
@@ -114,7 +114,7 @@ class ModelledConnection:
             self.break_()  # whoever does not wait for the answer cannot ask anything else
             raise
         finally:
-            self._waiting.discard(answer)
+            self._waiting.pop(answer, None)
 
     async def _carry_out(
         self, text: str, carry: Callable[[], Coroutine[Any, Any, Answer]], answer: asyncio.Future[Answer]

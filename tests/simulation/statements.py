@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import asyncpg
 import msgspec
@@ -262,13 +262,20 @@ _CHANGE: Final = journal.InstanceChange._fields
 _RUN_CHANGE: Final = journal.RunChange._fields
 
 
+def read_arrays(texts: Iterable[str], kinds: Iterable[Any]) -> list[list[Any]]:
+    """The values of columns that came as texts of arrays. Texts with escapes do not occur here."""
+    return [msgspec.json.decode(f"[{text[1:-1]}]", type=list[kind]) for text, kind in zip(texts, kinds, strict=True)]  # type: ignore[valid-type]
+
+
 @handles(journal.WRITE)
 async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
     if t.fence is None:
         t.fence = incarnation
     width, run_width = len(_CHANGE), len(_RUN_CHANGE)
-    instances, runs_ = columns[:width], columns[width : width + run_width]
-    names, deltas, *expected = columns[width + run_width :]
+    instances = read_arrays(columns[:width], get_type_hints(journal.InstanceChange).values())
+    runs_ = read_arrays(columns[width : width + run_width], get_type_hints(journal.RunChange).values())
+    names, deltas = read_arrays(columns[width + run_width :][:2], (str, int))
+    expected = list(columns[width + run_width + 2 :])
     held = await fenced(t, incarnation)
     moved = []
     written = ended = 0

@@ -12,8 +12,10 @@ from aiosched.web.api import (
     backfills,
     dags,
     document,
+    history,
     home,
     login,
+    metrics,
     pools,
     runs,
     secrets,
@@ -23,6 +25,7 @@ from aiosched.web.api import (
     users,
     versions,
     views,
+    why,
 )
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
@@ -31,8 +34,10 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     backfills.router,
     dags.router,
     document.router,
+    history.router,
     home.router,
     login.router,
+    metrics.router,
     pools.router,
     runs.router,
     secrets.router,
@@ -42,4 +47,5 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     users.router,
     versions.router,
     views.router,
+    why.router,
 )

@@ -119,7 +119,9 @@ async def get_asset(gateway: TheGateway, name: Name) -> Asset:
 
 @router.get("/assets/{name}/events")
 @allow(Role.VIEWER)
-async def list_events(gateway: TheGateway, name: Name, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> AssetEvents:
+async def list_asset_events(
+    gateway: TheGateway, name: Name, limit: Annotated[int, Query(ge=1, le=1000)] = 50
+) -> AssetEvents:
     """The newest events of an asset."""
     await _find(gateway, name)
     async with gateway.db.acquire() as conn:

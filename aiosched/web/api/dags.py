@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import StringConstraints
+from pydantic import BaseModel, StringConstraints
 
 from aiosched.db import queries
+from aiosched.db.queries import DagOrder
 from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, Resource
+from aiosched.web.api.models import Instant, Name, Resource
+from aiosched.web.etags import RARELY
 from aiosched.web.gateway import TheGateway
 from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 
@@ -46,32 +49,59 @@ class Dag(Resource):
 @allow(Role.VIEWER)
 async def list_dags(
     gateway: TheGateway,
-    pattern: Annotated[str | None, Query(max_length=250, description="a glob over DAG ids")] = None,
+    pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
+    search: Annotated[_Word | None, Query(description="part of the id or the description, in any case")] = None,
     stale: Annotated[bool, Query(description="with DAGs whose file is gone")] = False,
     tag: Annotated[list[_Word] | None, Query(max_length=20, description="has all of these tags")] = None,
     status: Literal["active", "paused", "stale", "error"] | None = None,
     owner: Annotated[_Word | None, Query()] = None,
+    order: Annotated[
+        DagOrder, Query(description="by id, also backwards, or by the next scheduled run; those without one come last")
+    ] = "dag_id",
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[Dag]:
-    """DAGs by id."""
-    after = decode_cursor(cursor, tuple[str])
+    """DAGs by id, or in the order of their next runs."""
+    after = decode_cursor(cursor, tuple[str, datetime | None])
     rows = await queries.list_dags(
         gateway.db,
         pattern=pattern,
+        search=search,
         stale=stale,
         tags=tag or (),
         status=status,
         owner=owner,
-        after=after[0] if after else None,
+        order=order,
+        after=after,
         limit=limit + 1,
     )
-    more = encode_cursor(rows[limit - 1].dag_id) if len(rows) > limit else None
+    last = rows[limit - 1] if len(rows) > limit else None
+    more = None if last is None else encode_cursor(last.dag_id, last.next_run_after)
     return Page(items=[Dag.model_validate(row) for row in rows[:limit]], next_cursor=more)
 
 
-@router.get("/dags/{dag_id}")
+@router.get("/dags/{dag_id}", dependencies=[RARELY])
 @allow(Role.VIEWER)
-async def get_dag(gateway: TheGateway, dag_id: str) -> Dag:
+async def get_dag(gateway: TheGateway, dag_id: Name) -> Dag:
     """One DAG."""
     return Dag.model_validate(await queries.get_dag(gateway.db, dag_id))
+
+
+class Tag(Resource):
+    """A tag, and how many DAGs that are not stale have it."""
+
+    tag: str
+    dags: int
+
+
+class Tags(BaseModel):
+    """All tags, by name."""
+
+    items: list[Tag]
+
+
+@router.get("/tags")
+@allow(Role.VIEWER)
+async def list_tags(gateway: TheGateway) -> Tags:
+    """The tags of all DAGs."""
+    return Tags(items=[Tag(tag=tag, dags=number) for tag, number in await queries.list_tags(gateway.db)])

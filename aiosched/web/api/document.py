@@ -15,6 +15,6 @@ router = APIRouter(include_in_schema=False)
 @router.get("/openapi.json")
 @allow(Role.VIEWER)
 async def openapi(request: Request) -> JSONResponse:
-    """The document that `aiosched web openapi` writes, too."""
+    """What `python -m aiosched.web.openapi` writes, too."""
     document: dict[str, Any] = request.app.openapi()
     return JSONResponse(document)

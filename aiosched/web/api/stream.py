@@ -14,7 +14,11 @@ from aiosched.web.problems import Problem
 router = APIRouter(tags=["Live"])
 
 
-@router.get("/stream", response_class=StreamingResponse)
+@router.get(
+    "/stream",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
 @allow(Role.VIEWER)
 async def stream(
     request: Request,

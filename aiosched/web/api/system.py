@@ -11,6 +11,7 @@ from aiosched.config import setting_fields, shown
 from aiosched.db import command_queries, status
 from aiosched.web.access import Role, allow
 from aiosched.web.api.models import Instant, Resource
+from aiosched.web.etags import RARELY
 from aiosched.web.gateway import TheGateway
 from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 
@@ -27,6 +28,17 @@ class ImportProblem(Resource):
     traceback: str | None
     dag_ids: list[str]
     parsed_at: Instant | None
+
+
+class DagFile(Resource):
+    """A DAG file as of its last parse: how long that took in seconds, and whether it failed (see `/import-errors`)."""
+
+    file: str
+    dag_ids: list[str]
+    parsed_at: Instant | None
+    seconds: float | None
+    has_error: bool
+    warnings: list[str]
 
 
 class Scheduler(Resource):
@@ -96,6 +108,21 @@ async def list_import_errors(gateway: TheGateway, limit: Limit = 100, cursor: Cu
     return Page(items=[ImportProblem.model_validate(row) for row in rows[:limit]], next_cursor=more)
 
 
+@router.get("/files")
+@allow(Role.VIEWER)
+async def list_files(
+    gateway: TheGateway,
+    failed: Annotated[bool | None, Query(description="only those whose last parse failed, or did not")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Page[DagFile]:
+    """DAG files by name, with the DAGs that they define."""
+    after = decode_cursor(cursor, tuple[str])
+    rows = await status.list_files(gateway.db, failed=failed, after=after[0] if after else None, limit=limit + 1)
+    more = encode_cursor(rows[limit - 1].file) if len(rows) > limit else None
+    return Page(items=[DagFile.model_validate(row) for row in rows[:limit]], next_cursor=more)
+
+
 @router.get("/schedulers")
 @allow(Role.VIEWER)
 async def list_schedulers(gateway: TheGateway) -> Schedulers:
@@ -129,7 +156,7 @@ async def get_command(gateway: TheGateway, number: Annotated[int, Path(ge=1, lt=
     return Command.model_validate(await command_queries.get_command(gateway.db, number))
 
 
-@router.get("/settings")
+@router.get("/settings", dependencies=[RARELY])
 @allow(Role.ADMIN)
 async def list_settings(gateway: TheGateway) -> SettingsList:
     """The settings of this process."""

@@ -35,10 +35,14 @@ _LONGEST_VALUE: Final = 100_000  # characters of an XCom in a list
 _CHUNK: Final = 2**16
 _RANGE: Final = re.compile(r"^bytes=(\d{1,18})?-(\d{1,18})?$")
 _ERROR: Final = re.compile(
-    rb"^(Traceback \(most recent call last\)|.{0,60}\b(ERROR|CRITICAL|FATAL)\b|\w*(Error|Exception): )"
+    rb"^((?P<traceback>Traceback \(most recent call last\))|.{0,60}\b(ERROR|CRITICAL|FATAL)\b"
+    rb"|(?P<raised>\w*(Error|Exception): ))"
 )
 _MOST_ERRORS: Final = 1_000
 _MOST_BLOCKS: Final = 10_000
+
+
+_LOG_TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 
 
 class TaskDetails(TaskInstance):
@@ -100,19 +104,22 @@ class LogBlocks(BaseModel):
     next: int | None
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
+    """A task instance and the run that it belongs to."""
+
     run: RunRow
     task: TaskRow
 
 
-async def _find(db: Database, dag_id: str, run: str, task_id: str, map_index: int) -> _Place:
+async def find_place(db: Database, dag_id: str, run: str, task_id: str, map_index: int) -> Place:
+    """The task instance that an address names. Raises NotFound."""
     row = await queries.find_run(db, dag_id, run)
     after = None if map_index < 0 else (await _index(db, row, task_id), map_index - 1)
     found = await queries.list_run_tasks(db, row, task_id=task_id, after=after, limit=1)
     if not found or found[0].map_index != map_index:
         which = task_id if map_index < 0 else f"{task_id}[{map_index}]"
         raise NotFound(f"Run {row.run_id} of {dag_id} has no instance {which}.")
-    return _Place(row, found[0])
+    return Place(row, found[0])
 
 
 async def _index(db: Database, run: RunRow, task_id: str) -> int:
@@ -122,7 +129,7 @@ async def _index(db: Database, run: RunRow, task_id: str) -> int:
     return ids.index(task_id)
 
 
-def _instance(place: _Place) -> tuple[int, int, int]:
+def _instance(place: Place) -> tuple[int, int, int]:
     return place.run.key, place.task.task_index, place.task.map_index
 
 
@@ -132,7 +139,7 @@ async def get_task(
     gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
 ) -> TaskDetails:
     """One task instance."""
-    place = await _find(gateway.db, dag_id, run, task_id, map_index)
+    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
     spec = await queries.get_version_spec(gateway.db, place.run.version_key)
     definition = tasks_of(spec)[place.task.task_index]
     folder = _folder(gateway, place)
@@ -151,9 +158,11 @@ async def get_task(
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/tries")
 @allow(Role.VIEWER)
-async def list_tries_(gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1) -> Tries:
+async def list_attempts(
+    gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
+) -> Tries:
     """Every try of a task instance."""
-    place = await _find(gateway.db, dag_id, run, task_id, map_index)
+    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
     return Tries(items=[Try.model_validate(row) for row in await queries.list_tries(gateway.db, *place)])
 
 
@@ -169,7 +178,7 @@ async def list_xcoms(
     cursor: Cursor = None,
 ) -> Page[XCom]:
     """What a task instance pushed, by key."""
-    place = await _find(gateway.db, dag_id, run, task_id, map_index)
+    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
     after = decode_cursor(cursor, tuple[str])
     rows = await xcom_queries.list_xcoms(
         gateway.db, _instance(place), longest=_LONGEST_VALUE, after=after[0] if after else None, limit=limit + 1
@@ -184,7 +193,7 @@ async def get_xcom(
     gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, key: Name, map_index: MapIndex = -1
 ) -> XCom:
     """One value, whole."""
-    place = await _find(gateway.db, dag_id, run, task_id, map_index)
+    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
     rows = await xcom_queries.list_xcoms(gateway.db, _instance(place), longest=2**30, key=key, limit=1)
     if not rows:
         raise NotFound(f"{place.task.name} pushed nothing under {key!r}.")
@@ -199,7 +208,10 @@ TryNumber = Annotated[int, InPath(ge=1, lt=2**15)]
 @router.get(
     "/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/plain": {}}}, 206: {"description": "The asked part"}},
+    responses={
+        200: {"content": _LOG_TEXT},
+        206: {"description": "The asked part", "content": _LOG_TEXT},
+    },
 )
 @allow(Role.VIEWER)
 async def read_log(
@@ -219,7 +231,7 @@ async def read_log(
     A part is asked for by `Range`, or by `offset`, `limit` and `tail`. `X-Log-Size` is the size now, `X-Log-Complete`
     says whether it can still grow.
     """
-    place = await _find(gateway.db, dag_id, run, task_id, map_index)
+    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
     path = _folder(gateway, place) / f"attempt={try_number}.log"
     size = await asyncio.to_thread(_size, path)
     start, end = _part(size, offset, limit, tail, range)
@@ -245,7 +257,7 @@ async def find_errors(
     gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, try_number: TryNumber, map_index: MapIndex = -1
 ) -> ErrorLines:
     """Where errors begin in the log of a try: tracebacks, exceptions, and lines of level ERROR and above."""
-    place = await _find(gateway.db, dag_id, run, task_id, map_index)
+    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
     path = _folder(gateway, place) / f"attempt={try_number}.log"
     return ErrorLines(offsets=await asyncio.to_thread(_errors, path))
 
@@ -263,7 +275,7 @@ async def find_blocks(
     line: Annotated[int, Query(ge=0, lt=2**50, description="the number of its first line")] = 0,
 ) -> LogBlocks:
     """Where the lines of a log are, in blocks of about 128 kB, for pages that show any part of it."""
-    place = await _find(gateway.db, dag_id, run, task_id, map_index)
+    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
     path = _folder(gateway, place) / f"attempt={try_number}.log"
     is_over = _is_over(place, try_number)  # before reading: what is written until then is in the answer
     found = await asyncio.to_thread(index_log, path, offset=offset, line=line, limit=_MOST_BLOCKS)
@@ -273,11 +285,11 @@ async def find_blocks(
     return LogBlocks(size=size, complete=is_over, blocks=blocks, next=end if len(found) == _MOST_BLOCKS else None)
 
 
-def _is_over(place: _Place, try_number: int) -> bool:
+def _is_over(place: Place, try_number: int) -> bool:
     return try_number < place.task.try_number or TaskState.of(place.task.state) in FINISHED
 
 
-def _folder(gateway: TheGateway, place: _Place) -> Path:
+def _folder(gateway: TheGateway, place: Place) -> Path:
     run, task = place
     return log_folder(
         gateway.settings.logs_folder,
@@ -338,12 +350,16 @@ def _errors(path: Path) -> list[int]:
     found: list[int] = []
     try:
         with path.open("rb") as file:
-            offset = 0
+            # a line of level ERROR, the traceback behind it, and what it raised are one error
+            offset, directly_before, raising = 0, False, False
             for line in file:
-                if _ERROR.match(line):
-                    found.append(offset)
-                    if len(found) == _MOST_ERRORS:
-                        break
+                if match := _ERROR.match(line):
+                    if not (directly_before if match["traceback"] else raising and match["raised"]):
+                        found.append(offset)
+                        if len(found) == _MOST_ERRORS:
+                            break
+                    raising = not match["raised"]
+                directly_before = match is not None
                 offset += len(line)
     except (FileNotFoundError, NotADirectoryError):
         return []

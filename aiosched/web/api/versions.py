@@ -14,6 +14,7 @@ from aiosched.db import version_queries
 from aiosched.db.version_queries import VersionText, get_version
 from aiosched.web.access import Role, allow
 from aiosched.web.api.models import Instant, Name, Resource
+from aiosched.web.etags import RARELY
 from aiosched.web.gateway import TheGateway
 from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 
@@ -74,7 +75,7 @@ class Tasks(BaseModel):
     items: list[Task]
 
 
-@router.get("/dags/{dag_id}/versions")
+@router.get("/dags/{dag_id}/versions", dependencies=[RARELY])
 @allow(Role.VIEWER)
 async def list_versions(gateway: TheGateway, dag_id: Name, limit: Limit = 50, cursor: Cursor = None) -> Page[Version]:
     """Versions, newest first."""
@@ -86,7 +87,7 @@ async def list_versions(gateway: TheGateway, dag_id: Name, limit: Limit = 50, cu
     return Page(items=[Version.model_validate(row) for row in rows[:limit]], next_cursor=more)
 
 
-@router.get("/dags/{dag_id}/versions/{number}")
+@router.get("/dags/{dag_id}/versions/{number}", dependencies=[RARELY])
 @allow(Role.VIEWER)
 async def one_version(gateway: TheGateway, dag_id: Name, number: Number) -> VersionDetails:
     """One version with its source and its serialized DAG."""
@@ -95,7 +96,7 @@ async def one_version(gateway: TheGateway, dag_id: Name, number: Number) -> Vers
     return VersionDetails.model_validate({**facts, "source": found.source, "spec": msgspec.to_builtins(found.spec)})
 
 
-@router.get("/dags/{dag_id}/versions/{number}/diff/{other}")
+@router.get("/dags/{dag_id}/versions/{number}/diff/{other}", dependencies=[RARELY])
 @allow(Role.VIEWER)
 async def difference(gateway: TheGateway, dag_id: Name, number: Number, other: Number) -> Difference:
     """What changed from `number` to `other`."""
@@ -106,9 +107,9 @@ async def difference(gateway: TheGateway, dag_id: Name, number: Number, other: N
     )
 
 
-@router.get("/dags/{dag_id}/tasks")
+@router.get("/dags/{dag_id}/tasks", dependencies=[RARELY])
 @allow(Role.VIEWER)
-async def list_tasks(gateway: TheGateway, dag_id: Name) -> Tasks:
+async def list_dag_tasks(gateway: TheGateway, dag_id: Name) -> Tasks:
     """The tasks of the newest version."""
     return Tasks(items=tasks_of((await get_version(gateway.db, dag_id)).spec))
 

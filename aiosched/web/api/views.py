@@ -25,6 +25,7 @@ from aiosched.errors import DagError
 from aiosched.web.access import Role, allow
 from aiosched.web.api.models import Instant, Name
 from aiosched.web.api.runs import Run
+from aiosched.web.etags import RARELY
 from aiosched.web.gateway import TheGateway
 from aiosched.web.layout import Layout, lay_out
 from aiosched.web.paging import Cursor, decode_cursor, encode_cursor
@@ -354,7 +355,7 @@ class DagGraph(BaseModel):
     critical_path: list[str]
 
 
-@router.get("/dags/{dag_id}/graph")
+@router.get("/dags/{dag_id}/graph", dependencies=[RARELY])
 @allow(Role.VIEWER)
 async def graph(
     gateway: TheGateway,

@@ -12,15 +12,42 @@ import { Home } from "./pages/home.js";
 import { DagPage } from "./pages/dag.js";
 import { Dags } from "./pages/dags.js";
 import { Login } from "./pages/login.js";
+import { Runs } from "./pages/runs.js";
+import { RunPage } from "./pages/run.js";
+import { TaskPage } from "./pages/task.js";
+import { Pools } from "./pages/pools.js";
+import { Schedulers } from "./pages/schedulers.js";
+import { ImportErrors } from "./pages/import_errors.js";
+import { Backfills } from "./pages/backfills.js";
+import { AssetPage, Assets } from "./pages/assets.js";
+import { Secrets } from "./pages/secrets.js";
+import { Audit } from "./pages/audit.js";
+import { Settings } from "./pages/settings.js";
+import { Users } from "./pages/users.js";
 
 const ROUTES = [
   ["/", Home],
   ["/dags", Dags],
   ["/dags/:dag", DagPage],
+  ["/dags/:dag/runs/:run", RunPage],
+  ["/dags/:dag/runs/:run/tasks/:task", TaskPage],
+  ["/runs", Runs],
+  ["/backfills", Backfills],
+  ["/assets", Assets],
+  ["/assets/:asset", AssetPage],
+  ["/pools", Pools],
+  ["/schedulers", Schedulers],
+  ["/import-errors", ImportErrors],
+  ["/audit", Audit],
+  ["/secrets", Secrets],
+  ["/settings", Settings],
+  ["/users", Users],
 ];
 
 const SECTIONS = [
-  [null, [["/", "Home", "g h"], ["/dags", "DAGs", "g d"]]],
+  [null, [["/", "Home", "g h"], ["/dags", "DAGs", "g d"], ["/runs", "Runs", "g r"], ["/backfills", "Backfills", "g b"], ["/assets", "Assets", "g a"]]],
+  ["Operations", [["/pools", "Pools", "g p"], ["/schedulers", "Schedulers", "g s"], ["/import-errors", "Import errors", "g e"], ["/audit", "Audit", "g l"]]],
+  ["Administration", [["/secrets", "Secrets"], ["/settings", "Settings"], ["/users", "Users and tokens"]]],
 ];
 
 const NotThere = () => html`<${Page} title="No such page"><${Empty} title="There is nothing at this address"><a href=${href("/")}>Go home</a><//><//>`;
@@ -35,9 +62,12 @@ function Key({ keys, words, act }) { useKey(keys, words, act); return null; }
 function Side() {
   const path = here.value.path;
   const current = (to) => (to === "/" ? path === "/" : path === to || path.startsWith(to + "/")) ? "page" : undefined;
+  const [open, setOpen] = useState(false); // on narrow screens
+  useEffect(() => { setOpen(false); }, [path]);
   const lamp = { live: "live", connecting: "connecting …", off: "no connection" }[connection.value];
-  return html`<nav class="side" aria-label="Main">
+  return html`<nav class=${open ? "side open" : "side"} aria-label="Main">
     <a class="brand" href=${href("/")}><img src="ui/icon.svg" alt="" />aiosched</a>
+    <button class="button menu" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>Menu</button>
     ${SECTIONS.map(([name, items]) => html`${name && html`<div class="heading">${name}</div>`}${items.map(([to, words]) => html`<a class="item" href=${href(to)} aria-current=${current(to)}>${words}</a>`)}`)}
     <div class="foot">
       <span role="status">${lamp}</span>

@@ -12,10 +12,11 @@ from tests.faults.checker import HOLDING, TaskKey
 
 @dataclass(frozen=True, slots=True)
 class Blow:
-    """A scheduler process was killed or paused, at a second of CLOCK_MONOTONIC."""
+    """A scheduler process was killed or paused, at a second of CLOCK_MONOTONIC; for good, or `until` another one."""
 
     pid: int
     at: float
+    until: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,9 @@ def _losses(read: Read) -> list[Loss]:
 
 def _one(read: Read, blow: Blow, losses: Sequence[Loss]) -> float | None:
     hit = [each for each in read.incarnations if each.pid == blow.pid and each.joined <= blow.at]
-    if not hit or hit[-1].end != "taken over" or hit[-1].ended is None or hit[-1].ended < blow.at:
+    if not hit or hit[-1].end != "taken over" or hit[-1].ended is None:
+        return None
+    if not blow.at < hit[-1].ended < blow.until:  # it was paused for less than its lease
         return None
     me, ended = hit[-1].number, hit[-1].ended
     owned = {lease.partition for lease in read.leases if lease.old == me and lease.at >= blow.at}

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +158,10 @@ class Stage:
 
     def resume(self, service: Service) -> None:
         """SIGCONT, noted down."""
-        self.freezes += [Freeze(pid, service.paused_at, time.monotonic()) for pid in service.resume()]
+        now = time.monotonic()
+        self.freezes += [Freeze(pid, service.paused_at, now) for pid in service.resume()]
+        last = max(index for index, blow in enumerate(self.blows) if blow.pid == service.pid)
+        self.blows[last] = replace(self.blows[last], until=now)
 
     async def usurp(self, service: Service) -> None:
         """Let the others take a living scheduler for dead: its lease has run out by the database's clock."""

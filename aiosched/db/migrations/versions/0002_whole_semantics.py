@@ -24,6 +24,7 @@ def upgrade() -> None:
     op.add_column("scheduler", sa.Column("figures", sa.JSON(), nullable=True))
     op.add_column("scheduler", sa.Column("protocol", sa.SmallInteger(), server_default=sa.text("1"), nullable=False))
     op.add_column("task_report", sa.Column("queued_by", sa.BigInteger(), nullable=True))
+    op.create_index(op.f("ix_command_dag_id_id"), "command", ["dag_id", "id"])
     op.create_table(
         "sla_miss",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
@@ -85,6 +86,7 @@ def downgrade() -> None:
     op.execute("ALTER TABLE task_instance SET (fillfactor = 60)")
     for table in ("web_key", "api_token", "web_user"):
         op.drop_table(table)
+    op.drop_index(op.f("ix_command_dag_id_id"), "command")
     op.drop_column("task_report", "queued_by")
     op.drop_column("scheduler", "protocol")
     op.drop_column("scheduler", "figures")

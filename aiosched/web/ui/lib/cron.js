@@ -75,6 +75,7 @@ export function scheduleWords(schedule) {
   const or = schedule.indexOf(" or "); // a timetable, or assets
   if (or > 0 && cronWords(schedule.slice(0, or))) return { words: cronWords(schedule.slice(0, or)) + schedule.slice(or), expression: schedule };
   const zoned = /^(.*?) \(?([A-Z][A-Za-z]+\/[\w/+-]+)\)?$/.exec(schedule); // an expression with its time zone
+  if (PRESETS[schedule]) return { words: PRESETS[schedule], expression: null };
   const words = cronWords(schedule) ?? (zoned && cronWords(zoned[1]) ? `${cronWords(zoned[1])}, ${zoned[2]}` : null);
   return words ? { words, expression: schedule } : { words: schedule, expression: null };
 }

@@ -22,7 +22,7 @@ export const STATES = {
 export const stateOf = (name) => STATES[name || "none"] || { glyph: "?", label: name };
 
 /** Which of many states stands for all of them: the one that people must see first. */
-const WORST = ["failed", "upstream_failed", "up_for_retry", "running", "restarting", "queued", "deferred", "up_for_reschedule", "scheduled", "none", "skipped", "removed", "success"];
+const WORST = ["failed", "upstream_failed", "up_for_retry", "running", "restarting", "queued", "deferred", "up_for_reschedule", "scheduled", "none", "success", "skipped", "removed"];
 export const worst = (counts) => WORST.find((state) => counts[state]) || "none";
 
 /** A state's colour as the browser has it now, for canvases. */

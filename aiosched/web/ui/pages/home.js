@@ -3,7 +3,7 @@ import { html, useEffect, useRef } from "../lib/html.js";
 import { useResource } from "../lib/api.js";
 import { href, path } from "../lib/router.js";
 import { relative } from "../lib/time.js";
-import { Card, Empty, Failure, Link, Loading, Page, When } from "../parts/basics.js";
+import { Card, Failure, Link, Loading, Page, When } from "../parts/basics.js";
 import { Timeline } from "../parts/timeline.js";
 
 const WORST_FIRST = { scheduler: 0, import_error: 1, failed: 2, paused: 3, late: 4, pool: 5, callback: 6 };
@@ -61,10 +61,9 @@ function remedy({ kind, dag_id, run_id }) {
 
 function Attention({ items }) {
   const sorted = [...items].sort((a, b) => (WORST_FIRST[a.kind] ?? 9) - (WORST_FIRST[b.kind] ?? 9));
-  return html`<${Card} title="Needs attention" plain actions=${html`<span class="faint">${items.length || ""}</span>`}>${sorted.length === 0
-    ? html`<${Empty} title="Nothing needs you">No failed, late or stuck DAG, and every file can be read.<//>`
-    : html`<ul class="attention">${sorted.map((one) => {
+  if (!sorted.length) return html`<section class="card health" aria-label="Needs attention"><span class="home-quiet good"><i aria-hidden="true">✓</i><span><b>Nothing needs you.</b> No failed, late or stuck DAG, and every file can be read.</span></span></section>`;
+  return html`<${Card} title="Needs attention" plain actions=${html`<span class="faint">${items.length}</span>`}><ul class="attention">${sorted.map((one) => {
       const [glyph, kind] = KINDS[one.kind] ?? ["!", "warn"], [to, words] = remedy(one);
       return html`<li key=${`${one.kind} ${one.dag_id} ${one.words}`}><i class=${kind} aria-hidden="true">${glyph}</i><span class="what">${one.words}</span>${one.since && html`<span class="faint nowrap"><${When} at=${one.since} ago /></span>`}<${Link} class="button small" to=${to}>${words}<//></li>`;
-    })}</ul>`}<//>`;
+    })}</ul><//>`;
 }

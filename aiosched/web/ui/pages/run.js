@@ -8,11 +8,13 @@ import { ClearDialog, MarkDialog } from "../parts/actions.js";
 import { Card, Empty, Facts, Link, Notice, Page, Shown, State, Tabs, When } from "../parts/basics.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed, Choices, Note, Parts, Text, pretty } from "../parts/facts.js";
+import { Chart, useRunResource } from "../parts/gantt.js";
 import { Table } from "../parts/table.js";
 import { WhyCard } from "../parts/why.js";
 
 const ORDER = ["failed", "upstream_failed", "up_for_retry", "running", "restarting", "queued", "scheduled", "deferred", "up_for_reschedule", "none", "success", "skipped", "removed"];
 const ENDS = { running: "is stopped", queued: "does not start", scheduled: "does not start", none: "does not start", deferred: "is stopped", up_for_retry: "does not try again", up_for_reschedule: "does not try again", restarting: "is stopped" };
+const REASONS = { task_failure: "A task failed, and with it the run.", all_tasks_deadlocked: "No task could go on: what is unfinished waits for what will not come.", deadline_missed: "It missed its deadline." };
 const TABS = [["tasks", "Tasks"], ["time", "Time"], ["details", "Details"]];
 
 /** The counts of states, the ones that matter first. */
@@ -40,7 +42,7 @@ function Run({ run, reload }) {
   <//>`;
   return html`<${Page} title=${run.run_id} crumbs=${[["DAGs", "/dags"], [run.dag_id, path("dags", run.dag_id)], ["Runs", path("dags", run.dag_id) + "?tab=grid"]]} actions=${actions}
       lead=${html`<${State} name=${run.state} /><span class="soft">${run.start_date ? duration(secondsBetween(run.start_date, run.end_date)) : html`may start <${When} at=${run.run_after} ago />`}</span><${StateBar} tasks=${run.tasks} />`}>
-    ${run.reason && html`<${Notice} kind=${run.state === "failed" ? "danger" : undefined}>${run.reason}<//>`}
+    ${run.reason && html`<${Notice} kind=${run.state === "failed" ? "danger" : undefined}>${REASONS[run.reason] ?? run.reason}<//>`}
     <div class="columns wide-first">
       <${Card} title="Run"><${Facts} rows=${[
         ["DAG", html`<${Link} to=${path("dags", run.dag_id)}>${run.dag_id}<//> <span class="faint">version ${run.version}</span>`],
@@ -104,9 +106,9 @@ function Tasks({ run, base }) {
     { head: "Task", cell: (t) => t.group ? html`<button class="button quiet small fold" aria-expanded=${t.open} onClick=${() => fold(t)}>${t.open ? "▾" : "▸"} ${t.task_id} <span class="faint">[${t.group.length}${list.more.value && t.group.at(-1) === list.items.value.at(-1) ? "+" : ""}]</span></button>`
       : html`<${Link} to=${taskPath(run.dag_id, run.run_id, t.task_id, t.map_index)} class=${open === t.task_id ? "inner" : ""}>${t.task_id}${t.map_index >= 0 ? `[${t.map_index}]` : ""}<//>${t.note && html` <span class="note">${t.note}</span>`}` },
     { head: "State", cell: (t) => t.group ? html`<span class="row">${byState(count(t.group)).map(([s, n]) => html`<${State} name=${s} count=${n} />`)}</span>` : html`<${State} name=${t.state || "none"} />` },
-    { head: "Try", right: true, cell: (t) => t.group ? "" : t.try_number > 0 ? html`${t.try_number}<span class="faint"> of ${t.max_tries + 1}</span>` : "–" },
+    { head: "Try", right: true, cell: (t) => t.group ? "" : t.try_number > 0 ? html`<span class="nowrap">${t.try_number}<span class="faint"> of ${t.max_tries + 1}</span></span>` : "–" },
     { head: "Started", cell: (t) => t.group ? "" : html`<${When} at=${t.start_date} />` },
-    { head: "Duration", right: true, cell: (t) => t.group || !t.start_date ? "" : duration(secondsBetween(t.start_date, t.end_date)) },
+    { head: "Duration", right: true, cell: (t) => t.group || !t.start_date ? "" : html`<span class="nowrap">${duration(secondsBetween(t.start_date, t.end_date))}</span>` },
     { head: "Operator", cell: (t) => t.group ? "" : html`<span class="soft">${t.operator}</span>` },
     { head: "Pool", cell: (t) => t.group ? "" : html`<${Link} to=${`/pools?pool=${encodeURIComponent(t.pool)}`}>${t.pool}<//>` },
     { head: "", cell: (t) => t.group ? "" : html`<span class="faint clip reason" title=${t.reason || ""}>${t.next_at ? html`next <${When} at=${t.next_at} ago />` : t.reason}</span>` },
@@ -120,24 +122,8 @@ function Tasks({ run, base }) {
 
 // ---- in time ----
 
-/** Every try as a bar: waiting thin, running thick. */
 function Time({ run, base }) {
-  const gantt = useResource(`${base}/gantt`, {}, { kinds: ["task"], concerns: (p) => p.run === run.key });
-  return html`<${Card} title="In time"><${Shown} of=${gantt}>${({ items, complete }) => {
-    const found = items.flatMap((bar) => bar.tries.flatMap((t) => [t.scheduled_at, t.queued_at, t.start_date, t.end_date])).filter(Boolean).map(Date.parse);
-    if (!found.length) return html`<${Empty} title="Nothing has been tried yet" />`;
-    const from = Math.min(...found), to = Math.max(...found, run.end_date ? 0 : Date.now()), span = Math.max(to - from, 1);
-    const x = (when, none) => `${(((when ? Date.parse(when) : none) - from) / span) * 100}%`;
-    const width = (a, b) => `${Math.max(((b ? Date.parse(b) : to) - Date.parse(a)) / span * 100, 0.2)}%`;
-    return html`<div class="gantt" role="list" aria-label="Tries in time">
-      ${!complete && html`<${Notice} kind="warn">The run has more tries than are shown.<//>`}
-      ${items.slice(0, 1000).map((bar) => html`<div role="listitem">
-        <${Link} class="clip" to=${taskPath(run.dag_id, run.run_id, bar.task_id, bar.map_index)}>${bar.task_id}${bar.map_index >= 0 ? `[${bar.map_index}]` : ""}<//>
-        <span class="lane">${bar.tries.map((t) => { const waits = t.scheduled_at || t.queued_at, words = `try ${t.try_number}: ${(t.state || "none").replaceAll("_", " ")}${t.start_date ? `, ran ${duration(secondsBetween(t.start_date, t.end_date))}` : ""}${waits && t.start_date ? `, waited ${duration(secondsBetween(waits, t.start_date))}` : ""}`; return html`
-          ${waits && html`<i class="waits" style=${{ left: x(waits), width: width(waits, t.start_date || t.end_date) }}></i>`}
-          ${t.start_date && html`<i class="ran" style=${{ left: x(t.start_date), width: width(t.start_date, t.end_date), background: `var(--state-${t.state || "none"})` }} title=${words}><span class="hidden-text">${words}</span></i>`}`; })}</span>
-      </div>`)}
-      <div class="axis"><span></span><span class="row apart faint"><${When} at=${new Date(from).toISOString()} /><span>${duration(span / 1000)}</span><${When} at=${new Date(to).toISOString()} /></span></div>
-    </div>`;
-  }}<//><//>`;
+  const gantt = useRunResource(`${base}/gantt`, run.dag_id, run);
+  return html`<${Card} title="In time"><${Shown} of=${gantt}>${({ items, complete }) => items.length ? html`
+    ${!complete && html`<${Notice} kind="warn">The run has more tries than are shown.<//>`}<${Chart} dagId=${run.dag_id} run=${run} items=${items} />` : html`<${Empty} title="Nothing has been tried yet" />`}<//><//>`;
 }

@@ -20,11 +20,11 @@ export function Runs() {
   const columns = [
     { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
     { head: "DAG", cell: (r) => html`<${Link} to=${path("dags", r.dag_id)}>${r.dag_id}<//>` },
-    { head: "Run", cell: (r) => html`<${Link} to=${path("dags", r.dag_id, "runs", r.run_id)} class="mono">${r.run_id}<//>${r.note && html` <span class="note">${r.note}</span>`}` },
+    { head: "Run", cell: (r) => html`<${Link} to=${path("dags", r.dag_id, "runs", r.run_id)} class="mono nowrap">${r.run_id}<//>${r.note && html` <span class="note">${r.note}</span>`}` },
     { head: "Type", cell: (r) => html`<${Tag}>${r.run_type.replace("_", " ")}<//>` },
     { head: "Run after", cell: (r) => html`<${When} at=${r.run_after} />` },
     { head: "Started", cell: (r) => html`<${When} at=${r.start_date} />` },
-    { head: "Duration", right: true, cell: took },
+    { head: "Duration", right: true, cell: (r) => html`<span class="nowrap">${took(r)}</span>` },
   ];
   const empty = filtered ? html`<${Empty} title="No run is like this">Take a filter away to see more.<//>` : html`<${Empty} title="Nothing has run yet" command="aiosched dags trigger DAG">Unpause a DAG with a schedule, or trigger one.<//>`;
   return html`<${Page} title="Runs" actions=${html`<${FilterField} name="dag_id" words="DAG id" /><${FilterField} name="search" words="Part of the run id" />`}>

@@ -17,7 +17,7 @@ export function palette() {
   made = {
     key,
     text: read("text"), soft: read("text-soft"), faint: read("text-faint"), line: read("line"), strong: read("line-strong"),
-    surface: read("surface"), sunken: read("sunken"), raised: read("raised"), accent: read("accent"), accentSoft: read("accent-soft"),
+    surface: read("surface"), sunken: read("sunken"), raised: read("raised"), accent: read("accent"), accentSoft: read("accent-soft"), glyph: read("state-glyph"),
     sans: read("sans"), mono: read("mono"),
     state: Object.fromEntries(Object.keys(STATES).map((name) => [name, colour(name)])),
     sprites: new Map(),
@@ -36,7 +36,7 @@ export function sprite(colours, name, size, density, mark) {
     on.scale(density, density);
     on.fillStyle = colours.state[name] ?? colours.state.none;
     on.beginPath(); on.roundRect(0, 0, size, size, 3); on.fill();
-    on.fillStyle = name === "none" || name === null ? colours.soft : "#fff";
+    on.fillStyle = name === "none" || name === null ? colours.soft : colours.glyph;
     on.font = `${glyph.length > 1 ? "600 9px" : `${Math.round(size * 0.62)}px`} ${colours.sans}`;
     on.textAlign = "center"; on.textBaseline = "middle";
     on.fillText(glyph, size / 2, size / 2 + 0.5);

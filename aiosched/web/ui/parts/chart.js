@@ -1,7 +1,7 @@
 // A small chart of figures over the time that the page is open.
 import { html, useEffect, useRef } from "../lib/html.js";
 import uPlot from "../vendor/uplot.js";
-import { duration } from "../lib/time.js";
+import { duration, instant, zone } from "../lib/time.js";
 import { theme } from "../lib/theme.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -16,13 +16,13 @@ export function Chart({ label, times, lines, seconds = false }) {
     chart.current = new uPlot({
       width: box.current.clientWidth, height: 150, cursor: { y: false },
       scales: { y: { range: (u, low, high) => [0, Math.max(high || 0, seconds ? 0.001 : 1) * 1.1] } },
-      axes: [axis, { ...axis, size: 56, values: (u, values) => values.map((v) => shown(u, v)) }],
-      series: [{}, ...lines.map((line) => ({ label: line.name, stroke: colour(line.colour), width: 1.5, spanGaps: true, points: { size: 4 }, value: shown }))],
+      axes: [{ ...axis, values: (u, values) => values.map((v) => instant(v * 1000).slice(11)) }, { ...axis, size: 56, values: (u, values) => values.map((v) => shown(u, v)) }],
+      series: [{ label: "at", value: (u, v) => v === null || v === undefined ? "–" : instant(v * 1000).slice(11) }, ...lines.map((line) => ({ label: line.name, stroke: colour(line.colour), width: 1.5, spanGaps: true, points: { size: 4 }, value: shown }))],
     }, data, box.current);
     const look = new ResizeObserver(([entry]) => chart.current?.setSize({ width: entry.contentRect.width, height: 150 }));
     look.observe(box.current);
     return () => { look.disconnect(); chart.current.destroy(); chart.current = null; };
-  }, [theme.value, lines.length]);
+  }, [theme.value, zone.value, lines.length]);
   useEffect(() => { chart.current?.setData(data); }, [times.length, times.at(-1)]);
   return html`<figure class="chart" aria-label=${label}><figcaption class="faint">${label}</figcaption><div ref=${box}></div></figure>`;
 }

@@ -16,7 +16,7 @@ export const Toasts = () => html`<div class="toasts" role="status" aria-live="po
 /** A shell word, quoted where it must be. */
 export const shell = (word) => /^[\w@%+=:,./-]+$/.test(String(word)) ? String(word) : `'${String(word).replace(/'/g, `'\\''`)}'`;
 /** A command line from words; empty ones are left out. */
-export const commandLine = (...words) => ["aiosched", ...words.filter((w) => w !== null && w !== undefined && w !== "")].map(shell).join(" ");
+export const commandLine = (...words) => ["aiosched", ...words.filter((w) => w !== null && w !== undefined && w !== "" && w !== false)].map(shell).join(" ");
 
 /** The command line that does the same, with a button that copies it. */
 export function Cli({ line }) {

@@ -86,7 +86,7 @@ export function Chart({ dagId, run, items }) {
         on.globalAlpha = waiting ? 0.55 : 1;
         on.beginPath(); on.roundRect(x(from), y + (waiting ? ROW / 2 - 2 : (ROW - BAR) / 2), w, waiting ? 4 : BAR, waiting ? 1 : 3); on.fill();
         on.globalAlpha = 1;
-        if (!waiting && w > 18) { on.fillStyle = "#fff"; on.textAlign = "left"; on.fillText(one.try_number > 1 ? `${stateOf(state).glyph} ${one.try_number}` : stateOf(state).glyph, x(from) + 4, y + ROW / 2 + 0.5); }
+        if (!waiting && w > 18) { on.fillStyle = colours.glyph; on.textAlign = "left"; on.fillText(one.try_number > 1 ? `${stateOf(state).glyph} ${one.try_number}` : stateOf(state).glyph, x(from) + 4, y + ROW / 2 + 0.5); }
       }
       on.font = `12.5px ${colours.sans}`; on.textAlign = "left"; on.fillStyle = colours.soft;
       on.fillText(clip(on, rows[row].name, left - 20), 10, y + ROW / 2 + 0.5);
@@ -99,7 +99,7 @@ export function Chart({ dagId, run, items }) {
   };
   const { canvas, redraw } = useCanvas(draw, [rows, chosen]);
   useKey("↑ ↓", "move in the Gantt chart; Enter opens", () => {});
-  if (!span) return html`<${Empty} title="Nothing has begun yet">The tasks of this run have not been scheduled.<//>`;
+  if (!span || !rows.length) return html`<${Empty} title="Nothing has begun yet">The tasks of this run have not been scheduled.<//>`;
 
   const rowAt = (event) => { const row = Math.floor((event.clientY - box.current.getBoundingClientRect().top - HEAD + box.current.scrollTop) / ROW); return row >= 0 && row < rows.length ? row : null; };
   const words = (row) => [rows[row].name, ...rows[row].tries.slice(-4).map((one) => `try ${one.try_number}: ${stateOf(one.state).label}${one.segments.map(([kind, from, to]) => `, ${kind === "scheduled" || kind === "queued" ? kind : "ran"} ${duration((to - from) / 1000)}`).join("")}`)];

@@ -112,14 +112,21 @@ function Graph({ dagId, graph, begun }) {
     on.strokeStyle = node.id === chosen ? colours.accent : dim && lit ? colours.state.failed : state ? colours.state[state] : colours.strong;
     on.lineWidth = (node.id === chosen || (dim && lit) ? 2.5 : hover.current === node.id ? 2 : 1.4) / Math.max(Math.min(scale, 1), 0.35);
     on.stroke();
-    if (node.is_folded || node.is_mapped) { on.globalAlpha *= 0.5; on.strokeRect(node.x + 3, node.y + node.height + 2.5, node.width - 6, 0.01); on.globalAlpha = lit ? 1 : 0.4; }
+    if (node.is_folded || node.is_mapped) { on.beginPath(); on.moveTo(node.x + 6, node.y + node.height + 3); on.lineTo(node.x + node.width - 6, node.y + node.height + 3); on.stroke(); }
     if (scale < 0.3) { if (state) { on.fillStyle = colours.state[state]; on.fillRect(node.x, node.y, 12, node.height); } on.globalAlpha = 1; return; }
-    let text = node.x + 10;
-    if (state) { on.drawImage(sprite(colours, state, 16, density * 2), node.x + 8, node.y + node.height / 2 - 8, 16, 16); text += 20; }
-    const tail = node.is_folded ? ` (${total || "group"})` : node.is_mapped ? ` [${total || " "}]` : "";
-    on.fillStyle = colours.text; on.font = `${node.is_folded ? "600 " : ""}12.5px ${colours.sans}`; on.textAlign = "left"; on.textBaseline = "middle";
-    on.fillText((node.is_folded ? "▸ " : "") + clip(on, node.label + tail, node.x + node.width - text - (node.is_folded ? 20 : 6)), text, node.y + node.height / 2 + 0.5);
+    let text = node.x + 9;
+    if (state) { on.drawImage(sprite(colours, state, 16, density * 2), node.x + 7, node.y + node.height / 2 - 8, 16, 16); text += 19; }
+    on.fillStyle = colours.text; on.font = `${node.is_folded ? "600 " : ""}12px ${colours.sans}`; on.textAlign = "left"; on.textBaseline = "middle";
+    on.fillText(clip(on, (node.is_folded ? "▸ " : "") + node.label, node.x + node.width - text - 3), text, node.y + node.height / 2 + 0.5);
+    if (node.is_folded || node.is_mapped) badge(on, node, total ? `× ${total}` : node.is_folded ? "group" : "mapped", colours);
     on.globalAlpha = 1;
+  };
+  const badge = (on, node, words, colours) => { // on the upper edge, so that it takes no room from the name
+    on.font = `10px ${colours.sans}`;
+    const width = on.measureText(words).width + 8, x = node.x + node.width - width - 6;
+    on.fillStyle = colours.surface; on.beginPath(); on.roundRect(x, node.y - 7, width, 13, 6); on.fill();
+    on.strokeStyle = colours.strong; on.lineWidth = 1; on.stroke();
+    on.fillStyle = colours.soft; on.fillText(words, x + 4, node.y);
   };
   const { canvas, redraw } = useCanvas(draw, [graph, chosen, critical]);
   useKey("+ − 0", "zoom the graph, fit it", () => {});
@@ -150,7 +157,7 @@ function Graph({ dagId, graph, begun }) {
     return null;
   };
   const open = (node) => { if (node.kind === "group") toggleFold(node.id); else if (runId) go(path("dags", dagId, "runs", runId, "tasks", node.id)); };
-  const onDown = (event) => { if (!view.current || event.button) return; drag.current = { x: event.clientX, y: event.clientY, moved: false }; canvas.current.parentElement.setPointerCapture(event.pointerId); };
+  const onDown = (event) => { if (!view.current || event.button || event.target.closest("button")) return; drag.current = { x: event.clientX, y: event.clientY, moved: false }; canvas.current.parentElement.setPointerCapture(event.pointerId); };
   const onMove = (event) => {
     if (!view.current) return;
     if (drag.current) {
@@ -197,7 +204,7 @@ function Graph({ dagId, graph, begun }) {
     event.preventDefault(); event.stopPropagation();
   };
   return html`<div>
-    <div class="graphbox" role="application" tabindex="0" aria-label=${`Graph of ${dagId}: ${graph.nodes.length} boxes. Arrow keys follow the lines, plus and minus zoom, 0 fits.`} aria-describedby="graph-chosen"
+    <div class="graphbox" style=${{ height: `clamp(260px, ${Math.round(graph.height * 1.25 + 90)}px, min(72vh, 760px))` }} role="application" tabindex="0" aria-label=${`Graph of ${dagId}: ${graph.nodes.length} boxes. Arrow keys follow the lines, plus and minus zoom, 0 fits.`} aria-describedby="graph-chosen"
       onKeyDown=${onKey} onPointerDown=${onDown} onPointerMove=${onMove} onPointerUp=${onUp} onPointerLeave=${() => { hover.current = null; tip.hide(); redraw(); }} onDblClick=${(e) => { const node = nodeAt(e); if (node?.kind === "task") open(node); }}>
       <canvas ref=${canvas} aria-hidden="true"></canvas>
       <div class="zoom row"><button class="button small" aria-label="Zoom in" onClick=${() => zoom(1.25)}>+</button><button class="button small" aria-label="Zoom out" onClick=${() => zoom(0.8)}>−</button><button class="button small" onClick=${() => { fit(); redraw(); }}>Fit</button></div>

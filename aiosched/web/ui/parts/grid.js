@@ -6,7 +6,7 @@ import { useKey } from "../lib/keys.js";
 import { watchTopic } from "../lib/live.js";
 import { go, path, query, setQuery } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
-import { instant } from "../lib/time.js";
+import { duration, instant } from "../lib/time.js";
 import { ClearDialog, MarkDialog } from "./actions.js";
 import { Empty, Failure, Link, Loading, State } from "./basics.js";
 import { clip, sprite, useCanvas, useTooltip } from "./canvas.js";
@@ -97,7 +97,7 @@ function Grid({ dagId, grid, begun }) {
   const [focused, setFocused] = useFocus();
   const place = placeOf(rows, runs, focused);
   const narrow = innerWidth < 600;
-  const left = useMemo(() => between(Math.max(...grid.rows.map((row) => row.label.length * 7.2 + row.depth * INDENT + 34)), 110, narrow ? 130 : 300), [grid.rows, narrow]);
+  const left = useMemo(() => between(Math.max(...grid.rows.map((row) => row.label.length * 7.6 + row.depth * INDENT + (row.is_mapped ? 56 : 38))), 110, narrow ? 130 : 300), [grid.rows, narrow]);
   const longest = useMemo(() => Math.max(...runs.map((run) => run.seconds ?? 0), 0.001), [runs]);
   const { box: tipBox, tip } = useTooltip();
   const range = place && anchor ? { top: Math.min(place.row, anchor.row), bottom: Math.max(place.row, anchor.row), from: Math.min(place.column, anchor.column), to: Math.max(place.column, anchor.column) } : null;
@@ -162,7 +162,7 @@ function Grid({ dagId, grid, begun }) {
     on.fillStyle = colours.surface; on.fillRect(0, 0, left, height);
     on.fillStyle = colours.line; on.fillRect(left - 1, 0, 1, height); on.fillRect(0, HEAD - 1, left, 1);
     on.font = `10.5px ${colours.sans}`; on.fillStyle = colours.faint; on.textBaseline = "alphabetic"; on.textAlign = "right";
-    on.fillText(`longest ${longest >= 1 ? Math.round(longest) + " s" : Math.round(longest * 1000) + " ms"}`, left - 8, 26);
+    on.fillText(`longest ${duration(longest)}`, left - 8, 26);
     on.beginPath(); on.rect(0, HEAD, left - 1, height - HEAD); on.clip();
     on.textAlign = "left"; on.textBaseline = "middle";
     for (let row = firstRow; row <= lastRow; row++) {

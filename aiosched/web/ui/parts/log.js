@@ -90,7 +90,8 @@ class Viewer {
   }
 
   scrolled() { // by the bar, a finger or a key of the browser; what we set ourselves is near
-    if (Math.abs(this.box.scrollTop - this.top / this.scale) < 1.5) return;
+    this.view = this.box.clientHeight;
+    if (Math.abs(this.box.scrollTop - Math.min(this.top, this.most) / this.scale) < 1.5) return;
     this.top = Math.min(this.box.scrollTop * this.scale, this.most);
     this.follow = !this.file.complete && this.top >= this.most - ROW;
     this.redraw();
@@ -156,6 +157,7 @@ export function LogView({ path, params, name, running = false, failed = false })
   useEffect(() => {
     if (!box.current) return undefined;
     viewer.box = box.current;
+    viewer.view = box.current.clientHeight;
     const look = new ResizeObserver(() => { viewer.view = box.current.clientHeight; if (viewer.follow) viewer.toEnd(); else viewer.redraw(); });
     look.observe(box.current);
     const wheel = (e) => { // scaled logs would fly by
@@ -167,7 +169,7 @@ export function LogView({ path, params, name, running = false, failed = false })
       viewer.move(by);
     };
     box.current.addEventListener("wheel", wheel, { passive: false });
-    if (viewer.top) viewer.scrollTo(viewer.top);
+    if (viewer.follow) viewer.toEnd(); else if (viewer.top) viewer.scrollTo(viewer.top);
     return () => { look.disconnect(); box.current?.removeEventListener("wheel", wheel); };
   }, [viewer, viewer.ready && viewer.file.lines > 0]);
   useEffect(() => { const due = setTimeout(() => viewer.fill().catch((error) => { if (error.name !== "AbortError") { viewer.error = error; viewer.redraw(); } }), 30); return () => clearTimeout(due); });
@@ -202,7 +204,7 @@ export function LogView({ path, params, name, running = false, failed = false })
       <button class="button small" aria-pressed=${wrap} onClick=${() => setQuery({ wrap: wrap ? null : 1 })} title="Wrap long lines (w)">Wrap</button>
       <a class="button small" href=${key} download=${name} data-external>Download</a>
     </div>
-    <div class=${classes("pane", wrap && "wrap")} ref=${box} tabindex="0" role="region" aria-label="Log" onScroll=${() => viewer.scrolled()} onKeyDown=${keys}>
+    <div class=${classes("pane", wrap && "wrap")} style=${wrap ? undefined : { maxHeight: `${file.lines * ROW + 18}px` }} ref=${box} tabindex="0" role="region" aria-label="Log" onScroll=${() => viewer.scrolled()} onKeyDown=${keys}>
       <div style=${{ height: `${viewer.height}px`, minWidth: "100%", width: wrap ? "auto" : "max-content" }}>
         <div class="window" style=${{ height: `${Math.min(viewer.view, viewer.height)}px` }}><div style=${{ marginTop: `${-(viewer.top % ROW)}px` }}>
           ${Array.from({ length: Math.max(count, 0) }, (_, i) => viewer.first + i).map((n) => html`<${Line} key=${n} number=${n} text=${file.peek(n)} words=${words.trim()} chosen=${n === chosen} onChoose=${(line) => setQuery({ line: line + 1 })} />`)}

@@ -1,0 +1,110 @@
+"""What became of a task instance: its rendered fields, and what happened to it when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final, Literal, cast
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+
+from aiosched.db import command_queries, queries
+from aiosched.db.queries import TaskRow, TryRow
+from aiosched.web.access import Role, allow
+from aiosched.web.api.models import Instant, MapIndex, Name, RunRef
+from aiosched.web.api.tasks import find_place
+from aiosched.web.gateway import TheGateway
+from aiosched.web.rendering import Renderer
+
+router = APIRouter(tags=["Task instances"])
+
+_MOST_REQUESTS: Final = 200
+
+
+class Rendered(BaseModel):
+    """The template fields by name, as the task would see them now; secrets are hidden."""
+
+    fields: dict[str, Any]
+
+
+@router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered")
+@allow(Role.OPERATOR)
+async def rendered(
+    request: Request, gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
+) -> Rendered:
+    """The template fields of a task instance, rendered by a process that reads the DAG's file for it.
+
+    409 where the file is not on this machine, or the fields cannot be rendered.
+    """
+    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
+    dag = await queries.get_dag(gateway.db, dag_id)
+    renderer = cast("Renderer", request.app.state.renderer)
+    return Rendered(fields=await renderer.render(dag, place.run, place.task))
+
+
+class TaskEvent(BaseModel):
+    """Something that happened: a try reached a state, or somebody asked for something (`by`, with their reason)."""
+
+    at: Instant
+    kind: Literal["state", "request"]
+    try_number: int | None = None
+    state: str | None = None
+    words: str
+    detail: str | None = None
+    by: str | None = None
+    command: int | None = None
+
+
+class TaskEvents(BaseModel):
+    """What happened to a task instance, in order."""
+
+    items: list[TaskEvent]
+
+
+@router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/events")
+@allow(Role.VIEWER)
+async def list_task_events(
+    gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
+) -> TaskEvents:
+    """The history of a task instance: the instants of its tries, and the requests that touched it."""
+    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
+    tries = await queries.list_tries(gateway.db, place.run, place.task)
+    requests = await command_queries.commands_on_instance(
+        gateway.db, dag_id, place.run.run_id, task_id, map_index, limit=_MOST_REQUESTS
+    )
+    found = list(_states(place.task, tries))
+    for one in requests:
+        detail = one.reason or (None if one.state != "refused" or one.result is None else one.result.get("error"))
+        found.append(
+            TaskEvent(
+                at=one.applied_at or one.created_at,
+                kind="request",
+                words=f"{one.verb} {one.state}" if one.state != "applied" else one.verb,
+                detail=detail,
+                by=one.requested_by,
+                command=one.id,
+            )
+        )
+    return TaskEvents(items=sorted(found, key=lambda event: event.at))
+
+
+def _states(task: TaskRow, tries: list[TryRow]) -> Iterator[TaskEvent]:
+    """The instants that the rows have, as events."""
+    if task.scheduled_at is not None:
+        yield _state(task.scheduled_at, task.try_number or None, "scheduled", None)
+    for one in tries:
+        for at, state, detail in (
+            (one.queued_at, "queued", None),
+            (one.start_date, "running", None if one.hostname is None else f"on {one.hostname}, process {one.pid}"),
+            (one.end_date, one.state, one.reason),
+        ):
+            if at is not None:
+                yield _state(at, one.try_number, state, detail)
+    if task.next_at is not None:
+        words = "goes on not before" if task.state == "up_for_reschedule" else "is tried again not before"
+        yield TaskEvent(at=task.next_at, kind="state", try_number=task.try_number, words=words)
+
+
+def _state(at: datetime, number: int | None, state: str, detail: str | None) -> TaskEvent:
+    return TaskEvent(at=at, kind="state", try_number=number, state=state, words=state, detail=detail)

@@ -1,0 +1,76 @@
+"""Why a DAG, a run or a task instance does not run: every gate, who holds what is missing, and what helps."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from aiosched.core.why import Verdict
+from aiosched.scheduler.why import why
+from aiosched.web.access import Role, allow
+from aiosched.web.api.models import Instant, MapIndex, Name, Resource, RunRef
+from aiosched.web.gateway import TheGateway
+
+router = APIRouter(tags=["Why"])
+
+
+class WhyHolder(Resource):
+    """Who has, or is to deliver, what is missing. `label` names it in words; `usual_seconds` is a median."""
+
+    dag_id: str
+    run_id: str
+    task_id: str | None
+    map_index: int
+    state: str
+    slots: int
+    seconds: float | None
+    usual_seconds: float | None
+    label: str
+
+
+class WhyGate(Resource):
+    """One question on the way to running, and its answer."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+    holders: list[WhyHolder]
+    opens_at: Instant | None
+    commands: list[str]
+
+
+class Why(Resource):
+    """The whole answer; `gates` in the order in which they are decided. A missing `rank` is an unknown one."""
+
+    subject: str
+    state: str
+    summary: str
+    at: Instant
+    since: Instant | None
+    waiting_seconds: float | None
+    gates: list[WhyGate]
+    rank: int | None = Field(description="its place among all that wait for slots of its pool")
+    likely_free_at: Instant | None
+    earliest_start: Instant | None
+    commands: list[str]
+
+
+@router.get("/dags/{dag_id}/why")
+@allow(Role.VIEWER)
+async def why_dag(gateway: TheGateway, dag_id: Name) -> Why:
+    """Why a DAG gets no run now."""
+    return Why.model_validate(await why(gateway.db, dag_id, now=gateway.clock.now()))
+
+
+@router.get("/dags/{dag_id}/runs/{run}/why")
+@allow(Role.VIEWER)
+async def why_run(gateway: TheGateway, dag_id: Name, run: RunRef) -> Why:
+    """Why a run has not started, or what it waits for; how it failed, if it did."""
+    return Why.model_validate(await why(gateway.db, dag_id, run, now=gateway.clock.now()))
+
+
+@router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/why")
+@allow(Role.VIEWER)
+async def why_task(gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1) -> Why:
+    """Why a task instance does not run; how it ended, if it did. Of a mapped task, -1 is the one that tells most."""
+    return Why.model_validate(await why(gateway.db, dag_id, run, task_id, map_index, now=gateway.clock.now()))

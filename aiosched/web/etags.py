@@ -1,0 +1,68 @@
+"""Answers that change rarely: a weak ETag of the body, and 304 for who has it already.
+
+An endpoint says so with `dependencies=[RARELY]`; its answers may then be kept by browsers, which ask each time
+whether they still hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from fastapi import Depends, Request
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_MARK: Final = "changes_rarely"
+
+
+def _mark(request: Request) -> None:
+    setattr(request.state, _MARK, True)
+
+
+RARELY: Final[Any] = Depends(_mark)
+RESPONSES: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "What `If-None-Match` names still holds"}}
+
+
+class Etags:
+    """ASGI middleware: tags whole bodies of endpoints with `RARELY` that answer 200."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        start: Message | None = None
+
+        async def tagged(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start" and message["status"] == 200 and _is_marked(scope):
+                start = message  # until the body says what it is
+                return
+            if start is not None:
+                begun, start = start, None
+                if not message.get("more_body"):
+                    message = _tag(begun, message, Headers(scope=scope).get("if-none-match", ""))
+                await send(begun)
+            await send(message)
+
+        await self._app(scope, receive, tagged)
+
+
+def _is_marked(scope: Scope) -> bool:
+    return bool(scope.get("state", {}).get(_MARK))
+
+
+def _tag(start: Message, body: Message, known: str) -> Message:
+    """Give `start` its tag; the body to send, which is empty where the client has it."""
+    tag = f'W/"{hashlib.blake2b(body.get("body", b""), digest_size=16).hexdigest()}"'
+    headers = MutableHeaders(scope=start)
+    headers["ETag"] = tag
+    headers["Cache-Control"] = "private, no-cache"
+    if not any(one.strip() in (tag, tag.removeprefix("W/"), "*") for one in known.split(",")):
+        return body
+    start["status"] = 304
+    del headers["content-length"], headers["content-type"]
+    return {**body, "body": b""}

@@ -1,0 +1,224 @@
+"""Chromium and the real service for the tests of pages: one of each for the session, on a database of its own.
+
+A page of a test fails it when the browser's console has an error, or when it asks another host for anything.
+Pictures go into the folder that the variable AIOSCHED_SCREENSHOTS names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import asyncpg
+import httpx2
+import pytest
+import pytest_asyncio
+
+from tests.conftest import TEMPLATE, Server
+
+HERE: Final = Path(__file__).parent
+CHROMIUM: Final = os.environ.get("AIOSCHED_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+SCREENSHOTS: Final = os.environ.get("AIOSCHED_SCREENSHOTS")
+AXE: Final = HERE / "vendor" / "axe.min.js"
+_READY: Final = re.compile(r"http://127\.0\.0\.1:\d+")
+_CHECK_ACCESS: Final = """async () => {
+    const {violations} = await axe.run(document, {resultTypes: ["violations"]});
+    const words = (node) => `    ${node.html}\\n    ${node.failureSummary}`;
+    return violations
+        .filter((one) => ["serious", "critical"].includes(one.impact))
+        .map((one) => [`${one.id}: ${one.help}`, ...one.nodes.slice(0, 5).map(words)].join("\\n"));
+}"""
+
+with contextlib.suppress(ImportError):
+    from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
+
+
+def _missing() -> str | None:
+    """Why no browser can be had here, if so."""
+    if "async_playwright" not in globals():
+        return "the package playwright is not installed"
+    return None if Path(CHROMIUM).exists() else f"there is no browser at {CHROMIUM} (AIOSCHED_CHROMIUM names another)"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if (reason := _missing()) is not None:
+        for item in items:
+            if HERE in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason=f"pages are not tested: {reason}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A running `aiosched serve` of everything."""
+
+    url: str
+    dsn: str
+    dags: Path
+
+    async def api(self, method: str, path: str, **options: Any) -> Any:
+        """Ask the REST API; the JSON of its answer."""
+        async with httpx2.AsyncClient(base_url=f"{self.url}/api/v1/", timeout=30) as client:
+            answer = await client.request(method, path, **options)
+            assert answer.is_success, answer.text
+            return answer.json() if answer.content else None
+
+    async def run(self, dag_id: str, state: str, run_id: str, conf: dict[str, Any] | None = None) -> None:
+        """Trigger a run and wait until it is in `state`."""
+        await self.api("POST", f"dags/{dag_id}/runs", json={"run_id": run_id, "conf": conf or {}})
+        async with asyncio.timeout(60):
+            while (await self.api("GET", f"dags/{dag_id}/runs/{run_id}"))["state"] != state:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def service(server: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """The real service on the DAG files of `tests/browser/dags`."""
+    dsn = await server.create(TEMPLATE)
+    home = tmp_path_factory.mktemp("browser")
+    dags = home / "dags"
+    shutil.copytree(HERE / "dags", dags)
+    options = ["--dsn", dsn, "--dags", str(dags), "--home", str(home), "--executor", "inline", "--port", "0"]
+    with (home / "errors.log").open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "aiosched", "serve", *options),
+            cwd=home,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+        )
+    assert process.stdout is not None
+    reading: asyncio.Task[bytes] | None = None
+    try:
+        url = await _url(process.stdout, home / "errors.log")
+        reading = asyncio.create_task(process.stdout.read())
+        found = Service(url, dsn, dags)
+        await _fill(dsn)
+        yield found
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+        if reading is not None:
+            await reading
+        await server.drop(dsn)
+
+
+async def _url(output: asyncio.StreamReader, errors: Path) -> str:
+    """The address that the service tells, once it is ready."""
+    told = ""
+    async with asyncio.timeout(90):
+        while line := (await output.readline()).decode():
+            told += line
+            if line.startswith("ready"):
+                break
+    found = _READY.search(told)
+    if found is None:
+        pytest.fail(f"{told}\n{await asyncio.to_thread(errors.read_text)}")
+    return found.group()
+
+
+# A history as large as the views have to bear: so many runs, all tasks of each with a state.
+_RUNS: Final = """
+    INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state,
+                         logical_date, run_after, queued_at, start_date, end_date)
+    SELECT dag_id, 'day-' || to_char(n, 'FM000'), partition, version_id, 'manual', 'test',
+           CASE WHEN n % 9 = 0 THEN 'failed' ELSE 'success' END, day, day, day, day, day + n * interval '1 s'
+      FROM dag, generate_series(1, $2) AS n, LATERAL (SELECT now() - ($2 - n + 1) * interval '1 day' AS day) AS d
+     WHERE dag_id = $1
+"""
+_TASKS: Final = """
+    INSERT INTO task_instance (run_id, task_index, map_index, state, try_number, scheduled_at, queued_at,
+                               start_date, end_date)
+    SELECT run.id, i, -1, CASE WHEN run.state = 'success' OR i < 40 THEN 'success' WHEN i = 40 THEN 'failed'
+                               ELSE 'upstream_failed' END, 1, start_date, start_date + i * interval '1 s',
+           start_date + i * interval '1.2 s', start_date + i * interval '1.2 s' + interval '4 s'
+      FROM dag_run AS run, generate_series(0, $2 - 1) AS i WHERE run.dag_id = $1
+"""
+
+
+async def _fill(dsn: str) -> None:
+    conn = await asyncpg.connect(dsn)
+    try:
+        for dag_id, runs, tasks in (("wide", 100, 90), ("vast", 2, 1000)):
+            await conn.execute(_RUNS, dag_id, runs)
+            await conn.execute(_TASKS, dag_id, tasks)
+    finally:
+        await conn.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """Chromium."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        await browser.close()
+
+
+class Tab:
+    """A page of the browser on the service, with the checks that every page has to pass."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page, self.url = page, url
+        self.wrong: list[str] = []
+        self.expected: list[str] = []  # parts of complaints that belong to the test
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        page.on("request", self._see)
+
+    async def open(self, path: str, theme: str = "light", width: int = 1360) -> Page:
+        """Go to an address of the UI."""
+        await self.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        await self.page.set_viewport_size({"width": width, "height": 900})
+        await self.page.goto(self.url + path)
+        return self.page
+
+    async def check_access(self) -> None:
+        """What axe-core calls serious or critical fails the test."""
+        if not await self.page.evaluate("typeof axe === 'object'"):
+            await self.page.evaluate(AXE.read_text(encoding="utf-8") + "; null")
+        found: list[str] = await self.page.evaluate(_CHECK_ACCESS)
+        assert not found, "\n".join(found)
+
+    async def picture(self, name: str) -> None:
+        """A screenshot, where somebody wants them."""
+        if SCREENSHOTS:
+            await self.page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png")
+
+    async def measured(self, name: str) -> dict[str, Any]:
+        """What the page itself measured under a name: `duration` in ms, `detail`."""
+        told = await self.page.evaluate(
+            "name => { const m = performance.getEntriesByName(name).at(-1); "
+            "return JSON.stringify({duration: m.duration, detail: m.detail}) }",
+            name,
+        )
+        return dict(json.loads(told))
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.wrong.append(f"console: {message.text}")
+
+    def _see(self, request: Request) -> None:
+        if urlsplit(request.url).scheme in ("http", "https", "ws", "wss") and not request.url.startswith(self.url):
+            self.wrong.append(f"request to another host: {request.url}")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tab(service: Service, browser: Browser) -> AsyncIterator[Tab]:
+    """A new, empty page; the test fails when the page complained about anything."""
+    context = await browser.new_context()
+    tab = Tab(await context.new_page(), service.url)
+    yield tab
+    await context.close()
+    wrong = [one for one in tab.wrong if not any(part in one for part in tab.expected)]
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,41 @@
+"""What the pages of runs and of operations show: a long log, a failure, an expensive pool, assets, a daily schedule."""
+
+import pendulum
+
+from aiosched import DAG, Asset, EmptyOperator, task
+
+START = pendulum.datetime(2026, 1, 1, tz="UTC")
+REPORT = Asset("report", uri="file:///report")
+
+with DAG("troubled", schedule=None, start_date=START, tags=["operations"]):
+
+    @task
+    def talk() -> dict[str, list[int]]:
+        print("\x1b[32mgreen\x1b[0m and \x1b[1;31mbold red\x1b[0m")
+        return {"rows": [1, 2, 3]}
+
+    @task
+    def divide() -> float:
+        print("about to divide")
+        return 1 / 0
+
+    talk() >> divide() >> EmptyOperator(task_id="behind")
+
+with DAG("crowded", schedule=None, start_date=START, tags=["operations"]):
+
+    @task(pool="bridge")
+    def cross(car: int) -> int:
+        return car
+
+    cross.expand(car=[1, 2, 3, 4, 5])
+
+with DAG("making", schedule=None, start_date=START, tags=["operations"]):
+    EmptyOperator(task_id="make", outlets=[REPORT])
+
+with DAG("waiting", schedule=[REPORT], start_date=START, tags=["operations"]):
+    EmptyOperator(task_id="use")
+
+with DAG(
+    "daily", schedule="@daily", start_date=START, catchup=False, is_paused_upon_creation=True, tags=["operations"]
+):
+    EmptyOperator(task_id="count")

@@ -1,0 +1,176 @@
+"""The pages of a run and of a task instance in Chromium, on the real service: logs, why, clearing, cancelling, notes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from aiosched.executors.log_files import log_folder
+from tests.browser.conftest import Service, Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+RUN = "/dags/troubled/runs/"
+SIDEWAYS = "document.documentElement.scrollWidth <= innerWidth"
+
+
+async def pool(service: Service, name: str, slots: int) -> None:
+    await service.api("PUT", f"pools/{name}", json={"slots": slots})
+
+
+async def test_from_a_failed_run_to_the_error_in_the_log(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "to-read")
+
+    page = await tab.open(RUN + "to-read")
+
+    await expect(page.get_by_text("A task failed, and with it the run.")).to_be_visible()
+    await expect(page.get_by_role("row").filter(has_text="divide")).to_contain_text("ZeroDivisionError")
+    await page.get_by_role("button", name="1 failed").click()
+    await expect(page).to_have_url(re.compile("state=failed"))
+    await expect(page.get_by_role("row")).to_have_count(2)
+    await page.get_by_role("link", name="divide").click()
+    log = page.get_by_role("region", name="Log")
+    await expect(log.locator(".line.bad").first).to_contain_text("division by zero")
+    await expect(page.get_by_role("button", name="1 error")).to_be_visible()
+    await expect(page).to_have_url(re.compile(r"line=\d"))
+    await page.get_by_text("Traceback", exact=True).click()
+    await expect(page.get_by_text("return 1 / 0").first).to_be_visible()
+
+
+async def test_colours_in_the_log_and_what_a_task_pushed(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "to-look-at")
+
+    page = await tab.open(RUN + "to-look-at/tasks/talk")
+
+    await expect(page.locator(".fore-2")).to_have_text("green")
+    await expect(page.locator(".bold.fore-1")).to_have_text("bold red")
+    await page.get_by_role("link", name="XCom").click()
+    await expect(page.get_by_text('"rows": [')).to_be_visible()
+    await page.get_by_role("link", name="Details").click()
+    await expect(page.get_by_text("all_success")).to_be_visible()
+
+
+async def test_a_log_of_50_mb_scrolls_finds_the_error_and_is_searched(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "to-scroll")
+    folder = log_folder(service.dags.parent / "logs", dag_id="troubled", run_id="to-scroll", task_id="talk")
+    with (folder / "attempt=1.log").open("w") as file:
+        for number in range(1, 500_001):
+            file.write(f"line {number:06d} " + ("ERROR it is on fire" if number == 400_000 else "x" * 90) + "\n")
+    page = await tab.open(RUN + "to-scroll/tasks/talk")
+    log = page.get_by_role("region", name="Log")
+    await expect(page.get_by_text("500,000 lines")).to_be_visible()
+
+    await page.get_by_role("button", name="1 error").click()
+    await expect(log.get_by_text("it is on fire")).to_be_visible()
+    await expect(page).to_have_url(re.compile("line=400000"))
+
+    await log.focus()
+    await page.keyboard.press("End")
+    await expect(log.locator("[data-line='500000']")).to_contain_text("line 500000")
+    await page.keyboard.press("Home")
+    await expect(log.locator("[data-line='1']")).to_contain_text("line 000001")
+    await log.evaluate("box => { box.scrollTop = box.scrollHeight / 2 }")
+    await expect(log.get_by_text("line 250010")).to_be_visible()
+    await expect(log.locator(".line")).to_have_count(await log.evaluate("box => Math.ceil(box.clientHeight / 18) + 2"))
+
+    await page.get_by_role("searchbox", name="Search the log").fill("LINE 123456")
+    await page.keyboard.press("Enter")
+    await expect(log.locator("mark")).to_have_text("line 123456")
+    await page.reload()
+    await expect(log.locator(".chosen")).to_contain_text("line 123456")
+
+
+async def test_why_a_task_waits_and_how_it_goes_on_when_the_pool_opens(service: Service, tab: Tab) -> None:
+    await pool(service, "bridge", 0)
+    await service.run("crowded", "running", "to-wait")
+    page = await tab.open("/dags/crowded/runs/to-wait/tasks/cross?map_index=2")
+
+    why = page.locator(".why")
+    await expect(why.locator(".gates .wait, .gates .never")).to_contain_text("bridge")
+    await expect(why.locator(".cli code").first).to_contain_text("aiosched pools set bridge")
+    await tab.check_access()
+    await tab.picture("why")
+
+    await pool(service, "bridge", 3)
+    await expect(page.locator("header .state")).to_contain_text("success", timeout=15_000)
+    await expect(why).to_have_count(0)
+
+
+async def test_mapped_instances_are_one_row_until_it_is_opened(service: Service, tab: Tab) -> None:
+    await pool(service, "bridge", 3)
+    await service.run("crowded", "success", "to-open")
+    page = await tab.open("/dags/crowded/runs/to-open")
+
+    await expect(page.get_by_role("row")).to_have_count(2)
+    await page.get_by_role("button", name="cross").click()
+    await expect(page.get_by_role("row")).to_have_count(7)
+    await page.goto(service.url + "/dags/crowded/runs/to-open/tasks/cross")
+    await page.get_by_role("link", name="cross[3]").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("cross[3]")
+
+
+async def test_clearing_shows_what_it_touches_before(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "to-clear")
+    page = await tab.open(RUN + "to-clear/tasks/divide")
+
+    await page.get_by_role("button", name="Clear …").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_text("1 instance in 1 run will run again")).to_be_visible()
+    await expect(dialog.locator("code").filter(has_text="aiosched tasks clear troubled --run to-clear")).to_be_visible()
+    await dialog.get_by_role("button", name="Clear 1").click()
+
+    await expect(page.get_by_text("Try 2")).to_be_visible(timeout=15_000)
+    await expect(page.locator("header .state")).to_contain_text("failed")
+
+
+async def test_cancelling_a_run_says_what_becomes_of_its_tasks(service: Service, tab: Tab) -> None:
+    await pool(service, "bridge", 0)
+    await service.run("crowded", "running", "to-cancel")
+    page = await tab.open("/dags/crowded/runs/to-cancel")
+
+    await page.get_by_role("button", name="Cancel …").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("listitem")).to_contain_text(["does not start"])
+    await expect(dialog.locator("code")).to_have_text("aiosched runs cancel crowded to-cancel")
+    await dialog.get_by_role("button", name="Cancel the run").click()
+
+    await expect(page.locator("header .state").first).to_contain_text("failed")
+    await expect(page.get_by_role("button", name="Cancel …")).to_have_count(0)
+
+
+async def test_a_note_is_written_and_shown(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "to-note")
+    page = await tab.open(RUN + "to-note")
+
+    await page.get_by_role("button", name="Write a note").click()
+    await page.get_by_label("What others should know").fill("<b>the disk</b> was full")
+    await page.get_by_role("button", name="Save").click()
+
+    await expect(page.locator(".note")).to_have_text("<b>the disk</b> was full")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_the_pages_are_accessible_and_narrow_enough(service: Service, tab: Tab, theme: str) -> None:
+    await service.run("troubled", "failed", f"to-check-{theme}")
+    for name, address, shown in (
+        ("run", "", "A task failed"),
+        ("run-time", "?tab=time", "In time"),
+        ("task", "/tasks/divide", "division by zero"),
+        ("task-events", "/tasks/divide?tab=events", "failed"),
+        ("task-rendered", "/tasks/talk?tab=rendered", "rendered"),
+    ):
+        page = await tab.open(f"{RUN}to-check-{theme}{address}", theme)
+        await expect(page.get_by_text(shown).first).to_be_visible()
+        await tab.check_access()
+        await tab.picture(f"{name}-{theme}")
+        await page.set_viewport_size({"width": 420, "height": 900})
+        assert await page.evaluate(SIDEWAYS), f"{name} is wider than a phone"
+
+
+async def test_an_address_of_nothing_says_so(tab: Tab) -> None:
+    page = await tab.open(RUN + "never-was")
+
+    await expect(page.get_by_role("alert")).to_contain_text("Not found")
+    tab.wrong.clear()  # the browser tells of the 404 in its console

@@ -1,0 +1,207 @@
+"""Everything that can be read is read by key: with much history no request looks at all of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from aiosched.config import DatabaseSettings, Settings
+from aiosched.db.engine import Database, StatementCount
+from aiosched.web.api import ROUTERS
+from aiosched.web.app import make_app
+from aiosched.web.gateway import Gateway
+from tests.cli.records import add_dag, insert
+
+RUNS: Final = 12_000
+GROWING: Final = frozenset({"asset_event", "command", "dag_run", "task_instance", "task_try", "xcom"})
+
+_HISTORY: Final = (
+    """
+    INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, run_after,
+                         start_date, end_date)
+    SELECT d.dag_id, 'r' || n, d.partition, d.version_id, 'scheduled', 'test',
+           CASE WHEN n > $1 - 3 THEN 'running' WHEN n % 7 = 0 THEN 'failed' ELSE 'success' END,
+           at, at, at, CASE WHEN n <= $1 - 3 THEN at + interval '1 minute' END
+      FROM dag AS d CROSS JOIN generate_series(1, $1::int) AS n
+     CROSS JOIN LATERAL (SELECT now() - ($1 - n) * interval '1 hour' AS at) AS t
+    """,
+    """
+    INSERT INTO task_instance (run_id, task_index, map_index, try_number, state, queued_at, start_date, end_date)
+    SELECT r.id, i, -1, 2, CASE WHEN r.state = 'running' THEN 'running' ELSE 'success' END, r.start_date, r.start_date,
+           r.end_date
+      FROM dag_run AS r CROSS JOIN generate_series(0, 1) AS i
+    """,
+    """
+    INSERT INTO task_try (run_id, task_index, map_index, try_number, state)
+    SELECT run_id, task_index, map_index, 1, 'failed' FROM task_instance WHERE task_index = 0
+    """,
+    """
+    INSERT INTO xcom (run_id, task_index, map_index, key, value)
+    SELECT run_id, task_index, map_index, 'return_value', '1' FROM task_instance WHERE task_index = 0
+    """,
+    """
+    INSERT INTO command (dag_id, verb, requested_by, state, result)
+    SELECT CASE WHEN n % 50 = 0 THEN 'sales' ELSE 'other' END, 'clear', 'test', 'applied', '{"instances": []}'
+      FROM generate_series(1, $1::int) AS n
+    """,
+    "INSERT INTO asset (name, uri) SELECT 'asset' || n, 'x://' || n FROM generate_series(1, 20) AS n",
+    """
+    INSERT INTO asset_event (asset_id, timestamp, source_dag_id, source_run_id)
+    SELECT a.id, r.start_date, r.dag_id, r.id FROM dag_run AS r JOIN asset AS a ON a.id = 1 + r.id % 20
+    """,
+)
+
+PATHS: Final = (
+    "summary",
+    "timeline",
+    "dags?search=sal&tag=x&order=next_run",
+    "dags/sales",
+    "dag-statistics?dag_id=sales&dag_id=other",
+    "tags",
+    "dags/sales/next",
+    "dags/sales/why",
+    "dags/sales/runs/r77/why",
+    "dags/sales/runs/r77/tasks/load/why",
+    "dags/sales/versions",
+    "dags/sales/versions/1",
+    "dags/sales/versions/1/diff/1",
+    "dags/sales/tasks",
+    "dags/sales/graph?run=latest",
+    "dags/sales/grid",
+    "dags/sales/calendar",
+    "runs",
+    "runs?dag_id=sales&state=failed&search=r1",
+    "dags/sales/runs/latest",
+    "dags/sales/runs/latest-failed",
+    "dags/sales/runs/r77",
+    "dags/sales/runs/r77/tasks",
+    "dags/sales/runs/r77/tasks?task_id=load&state=success",
+    "dags/sales/runs/r77/gantt",
+    "dags/sales/runs/r77/tasks/load",
+    "dags/sales/runs/r77/tasks/load/tries",
+    "dags/sales/runs/r77/tasks/load/xcom",
+    "dags/sales/runs/r77/tasks/extract/xcom/return_value",
+    "dags/sales/runs/r77/tasks/load/events",
+    "dags/sales/runs/r77/tasks/load/logs/1",
+    "dags/sales/runs/r77/tasks/load/logs/1/blocks",
+    "dags/sales/runs/r77/tasks/load/logs/1/errors",
+    "pools",
+    "pools/etl",
+    "pools/etl/queue",
+    "assets",
+    "assets/asset1",
+    "assets/asset1/events",
+    "asset-lineage",
+    "backfills",
+    "backfills?dag_id=sales",
+    "backfills/1",
+    "import-errors",
+    "files",
+    "schedulers",
+    "commands",
+    "commands?dag_id=sales",
+    "commands/77",
+    "metrics/summary",
+    "settings",
+    "variables",
+    "connections",
+    "users",
+    "tokens",
+    "me",
+)
+ELSEWHERE: Final = frozenset(
+    {
+        "/stream",  # never ends; its statements are those of test_live.py
+        "/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered",  # a process of its own
+        "/openapi.json",
+    }
+)
+
+
+class Statements(StatementCount):
+    """Keeps every statement with its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __call__(self, logged: Any) -> None:
+        if logged is not None:
+            self.seen.append((logged.query, tuple(logged.args or ())))
+
+
+@pytest.fixture
+async def statements(dsn: str) -> AsyncIterator[tuple[Statements, FastAPI]]:
+    """An application that keeps its statements, on a database with a history."""
+    seen = Statements()
+    db = Database(dsn, DatabaseSettings(), "test")
+    db.statements = seen
+    await db._open_pool()
+    gateway = Gateway(db, Settings())
+    for dag_id in ("sales", "other"):
+        await add_dag(db, dag_id, tags=["x"])
+    async with db.acquire() as conn:
+        for statement in _HISTORY:
+            await conn.execute(statement, *([RUNS] if "$1" in statement else []))
+        await insert(conn, "pool", {"name": "etl", "slots": 3})
+        await conn.execute(
+            "INSERT INTO backfill (dag_id, partition, from_date, to_date) VALUES ('sales', 1, now(), now())"
+        )
+        await conn.execute("ANALYZE")
+    yield seen, make_app(gateway)
+    await gateway.stop()
+    await db.close()
+
+
+async def test_no_request_reads_the_whole_of_a_table_that_grows(
+    statements: tuple[Statements, FastAPI], dsn: str
+) -> None:
+    seen, app = statements
+    problems: list[str] = []
+    db: Database = app.state.gateway.db
+
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost/api/v1/") as api:
+        for path in PATHS:
+            seen.seen.clear()
+            answer = await api.get(path)
+            asked = list(seen.seen)
+            assert answer.status_code == 200, (path, answer.text)
+            assert asked or path in ("me", "settings"), path
+            async with db.acquire() as conn:
+                for query, arguments in asked:
+                    if query.lstrip().upper().startswith(("SELECT", "WITH")):
+                        (plan,) = await conn.fetchrow(f"EXPLAIN (FORMAT json) {query}", *arguments)
+                        problems += [f"{path}: {node}" for node in scans(json.loads(plan)[0]["Plan"])]
+
+    assert problems == []
+
+
+async def test_a_statement_that_does_is_noticed(statements: tuple[Statements, FastAPI]) -> None:
+    async with statements[1].state.gateway.db.acquire() as conn:
+        (plan,) = await conn.fetchrow("EXPLAIN (FORMAT json) SELECT * FROM dag_run WHERE note LIKE '%x%'")
+
+    assert list(scans(json.loads(plan)[0]["Plan"])) == ["dag_run (note ~~ '%x%'::text)"]
+
+
+def scans(plan: dict[str, Any]) -> Iterator[str]:
+    """The tables that a plan reads from end to end, of those that grow."""
+    if plan["Node Type"] == "Seq Scan" and plan["Relation Name"] in GROWING:
+        yield f"{plan['Relation Name']} {plan.get('Filter', '')}"
+    for part in plan.get("Plans", ()):
+        yield from scans(part)
+
+
+def test_every_address_that_can_be_read_is_looked_at() -> None:
+    looked_at = ["/" + path.partition("?")[0] for path in PATHS]
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+
+    readable = [route for route in routes if "GET" in route.methods and route.path not in ELSEWHERE]
+    missing = {route.path for route in readable if not any(route.path_regex.match(path) for path in looked_at)}
+
+    assert missing == set()
