@@ -218,6 +218,13 @@ class WebSettings(_Section):
     session_hours: float = Field(default=12.0, gt=0, le=8760, description="how long a login lasts")
 
 
+class MetricsSettings(_Section):
+    statsd_host: str | None = Field(default=None, description="where StatsD listens, by UDP; unset: nowhere")
+    statsd_port: int = Field(default=8125, ge=1, le=65535, description="its port")
+    statsd_prefix: str = Field(default="aiosched", description="put before each name; empty: Airflow's bare names")
+    statsd_interval: float = Field(default=5.0, gt=0, description="seconds between two times")
+
+
 class Settings(_Section):
     """All settings of one process. Flag over environment over file over default."""
 
@@ -229,6 +236,7 @@ class Settings(_Section):
     secrets: SecretsSettings = Field(default_factory=SecretsSettings)
     logs: LogSettings = Field(default_factory=LogSettings)
     web: WebSettings = Field(default_factory=WebSettings)
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
 
     @property
     def logs_folder(self) -> Path:

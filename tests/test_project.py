@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CODE = ("aiosched", "tests", "examples", "benchmarks")
 MOST_LINES = 500
-MOST_DISTRIBUTIONS = 40
+MOST_DISTRIBUTIONS = 46  # seven of them for the web server, see docs/decisions/0002
 GROUPS = (
     "assets",
     "backfill",
@@ -283,11 +283,21 @@ def test_the_compose_file_starts_postgresql_18_and_a_scheduler_that_waits_for_it
     assert postgres["image"] == "postgres:18"
     assert postgres["healthcheck"]["test"][0] == "CMD-SHELL"
     assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
-    assert service["command"] == ["serve", "--migrate"]
+    assert service["command"] == ["serve", "--migrate", "--no-web"]
     assert set(service["environment"]) <= known_variables()
     for one in (postgres, service):
         named = [volume.split(":")[0] for volume in one["volumes"] if not volume.startswith(("$", ".", "/"))]
         assert set(named) <= set(compose["volumes"])
+
+
+def test_the_compose_file_publishes_a_web_server_with_a_login() -> None:
+    web = yaml.safe_load(read("docker-compose.yml"))["services"]["web"]
+
+    assert web["ports"] == ["8484:8484"]
+    assert "/readyz" in web["healthcheck"]["test"][-1]
+    assert web["environment"]["AIOSCHED__WEB__AUTH"] == "password"
+    assert web["environment"]["AIOSCHED__WEB__ADMIN_PASSWORD"].startswith("${ADMIN_PASSWORD:?")
+    assert set(web["environment"]) <= known_variables()
 
 
 def test_the_scheduler_can_be_scaled() -> None:

@@ -111,7 +111,7 @@ class Tally:
     def find(self, task: int, map_index: int) -> Instance | None:
         """The instance of a task with this map index; None for a task that the DAG does not have (any more)."""
         group = self._of_task[task] if 0 <= task < len(self._of_task) else ()
-        position = max(map_index, 0)
+        position = map_index if map_index > 0 else 0
         if position < len(group) and group[position].map_index == map_index:
             return group[position]
         return None if len(group) <= 1 else next((i for i in group if i.map_index == map_index), None)
@@ -210,12 +210,12 @@ class Tally:
 
     def judge(self, instance: Instance) -> Verdict:
         """What the tasks mapped over, setups further up, the trigger rule, and of a teardown its scope say together."""
-        graph, task = self._graph, instance.task
-        by_producers = Verdict.RUN
-        if graph.mappings is not None and graph.mappings.producers[task]:
-            by_producers = self.judge_producers(instance)
-            if by_producers is Verdict.UPSTREAM_FAILED:
-                return by_producers
+        mappings = self._graph.mappings
+        if mappings is None or not mappings.producers[instance.task]:
+            return self._judge_dependencies(instance)
+        by_producers = self.judge_producers(instance)
+        if by_producers is Verdict.UPSTREAM_FAILED:
+            return by_producers
         verdict = self._judge_dependencies(instance)
         return min(by_producers, verdict, key=_FIRST.__getitem__)
 

@@ -137,7 +137,7 @@ def scheduler_gate(owner: Owner) -> Gate:
     if owner.name is None or (not owner.is_alive and not owner.others):
         detail = "no living scheduler owns its partition yet" if owner.others else "no scheduler is alive"
     elif not owner.is_alive:
-        detail = f"{owner.name} gives no life sign; another one takes over when its lease has ended"
+        detail = f"{owner.name} gives no life sign; another one takes over when its lease ends"
     elif owner.is_draining:
         after = "another one takes its DAGs over" if owner.others else "no other one is alive"
         detail = f"{owner.name} is draining: it begins nothing more, {after}"

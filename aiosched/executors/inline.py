@@ -137,8 +137,6 @@ class InlineExecutor:
                 execution = execution_of(attempt, self._services, self._surroundings, blocking=self._blocking)
                 self._running[attempt.key] = execution
                 self._tasks[attempt.key] = self._loop.create_task(self._run_async(execution))
-                if attempt.callback is None:
-                    self._starts.began(attempt.key, self)
                 if attempt.execution_timeout is not None:
                     self._watch(attempt.key, attempt.execution_timeout, self._cleanup_time)
             else:
@@ -207,6 +205,8 @@ class InlineExecutor:
 
     async def _run_async(self, execution: Execution) -> None:
         key = execution.attempt.key
+        if execution.attempt.callback is None:
+            self._starts.began(key, self)
         report = await execution.run(self._dags_for_loop)
         task = self._tasks.pop(key, None)
         if task is not None and self._running.get(key) is execution:

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from aiosched.authoring.context import build_context, current_context
 from aiosched.authoring.nesting import is_mapped_over, map_length, mapped_groups
 from aiosched.authoring.operator import BaseOperator
@@ -171,8 +173,8 @@ class Execution:
             except BaseException as error:
                 self.interruptible = False
                 return await self.conclude(error)
-            if self.task is not None:
-                await self._after(plan_of(self.task).on_success)
+            if self.task is not None and (callbacks := plan_of(self.task).on_success):
+                await self._after(callbacks)
             return report
         except Exception as error:  # not the task's doing, but every attempt gets its report
             reason = f"aiosched could not finish it ({reason_of(error)}): this is a bug in aiosched"
@@ -411,8 +413,7 @@ def timeout_reason(seconds: float) -> str:
     return f"ran longer than its execution_timeout of {seconds:g} s"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What of the runner's steps a task needs: looked up once a task, not once an attempt."""
 
     references: Sequence[XComRef]

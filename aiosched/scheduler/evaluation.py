@@ -79,8 +79,10 @@ def _apply(session: Desk, report: Report, now: datetime) -> None:
 
 def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
     """Whether another scheduler tells (once more, when it could not know that we had heard) what is over already."""
+    if report.ran_by is None:
+        return False
     instance = board.find(report.key.task_index, report.key.map_index)
-    return report.ran_by is not None and (instance is None or instance.queued_by != report.ran_by)
+    return instance is None or instance.queued_by != report.ran_by
 
 
 def _wake_due(session: Desk, now: datetime) -> None:

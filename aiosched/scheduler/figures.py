@@ -3,6 +3,7 @@
     {"counters": {name: number}, "histograms": {name: {count, sum, bounds, buckets}}, "tasks": {state: number},
      "finished": {outcome: number}, "executor": {name: {open, open_async}}, "parallelism": n, "in_flight": n,
      "oldest_queued_seconds": n or null, "runs": n, "waiting": {pool: n},
+     "pools": {pool: {queued: slots, running: slots}},
      "parsing": {files, dags, errors, seconds} or null}
 
 Instants and durations are in seconds. `waiting` are the task instances that are ready and have no slot.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from aiosched.core.messages import AttemptKey
 from aiosched.core.states import TaskState
 from aiosched.executors.team import members_of
 from aiosched.parsing import ParserStats
@@ -38,9 +40,18 @@ def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats |
 
 def _of_session(session: Session) -> dict[str, Any]:
     attempts, holdings = session.attempts, session.holdings
-    states = {key: found[1].state for key in attempts.in_flight if (found := holdings.find(key)) is not None}
+    states: dict[AttemptKey, TaskState] = {}
+    pools: dict[str, dict[str, int]] = {}
+    for key in attempts.in_flight:
+        if (found := holdings.find(key)) is not None:
+            state = states[key] = found[1].state
+            task = found[0].graph.tasks[key.task_index]
+            kind = "queued" if state is TaskState.QUEUED else "running"
+            slots = pools.setdefault(task.pool, {"queued": 0, "running": 0})
+            slots[kind] += task.pool_slots
     queued = [attempts.in_flight[key] for key, state in states.items() if state is TaskState.QUEUED]
     return {
+        "pools": pools,
         "tasks": {
             "scheduled": len(holdings.waiting),
             "queued": len(queued),

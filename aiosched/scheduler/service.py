@@ -34,6 +34,7 @@ from aiosched.executors.team import members_of
 from aiosched.executors.trust import windows_of
 from aiosched.parsing import Parser
 from aiosched.parsing.store import register_specs
+from aiosched.scheduler import statsd
 from aiosched.scheduler.actions import Actions
 from aiosched.scheduler.beginnings import Beginnings
 from aiosched.scheduler.events import Listener
@@ -274,6 +275,7 @@ class Scheduler(Actions):
         async with asyncio.TaskGroup() as group:
             parsing = group.create_task(self._run_parser(), name="parsing") if self._parse else None
             listing = group.create_task(self._list_runs_anew(), name="listing")
+            telling = group.create_task(self._tell_figures(), name="statsd")
             try:
                 while not self._stopping:
                     try:
@@ -288,6 +290,7 @@ class Scheduler(Actions):
                         await asyncio.sleep(0.5)
             finally:
                 listing.cancel()
+                telling.cancel()
                 if parsing is not None:
                     parsing.cancel()
 
@@ -329,6 +332,10 @@ class Scheduler(Actions):
 
     def _figures(self) -> dict[str, Any]:
         return figures_of(self._session, self.metrics, None if self.parser is None else self.parser.stats)
+
+    async def _tell_figures(self) -> None:
+        if self.settings.metrics.statsd_host is not None:
+            await statsd.emit(self.settings.metrics, self._figures, lambda: self.db)
 
     def _see(self, view: Any) -> None:
         if self._incarnation is not None:

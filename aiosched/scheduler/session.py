@@ -35,6 +35,7 @@ from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.outbox import Outbox
 from aiosched.scheduler.pulse import Pulse
+from aiosched.scheduler.tracing import Tracing, open_tracing
 from aiosched.scheduler.triggers import TriggerQueue
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class Session:
     watching: Pulse = field(default_factory=Pulse)  # asset watchers
     triggers: TriggerQueue = field(default_factory=TriggerQueue)
     broadcast: Broadcast = field(default_factory=Broadcast)
+    tracing: Tracing | None = field(default_factory=open_tracing)
     has_peers: bool = False
     draining: bool = False  # claims and creates nothing more
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
@@ -91,6 +93,7 @@ class Session:
     _last_sweep: float = 0.0
     _helpers: set[asyncio.Task[None]] = field(default_factory=set)
     _lazy: asyncio.TimerHandle | None = None
+    _not_stored: dict[Board, None] = field(default_factory=dict)  # with starts that wait for the next commit
 
     def __post_init__(self) -> None:
         self.courtesy = Courtesy(self.incarnation)
@@ -147,8 +150,10 @@ class Session:
         holdings.absorb(board)
         if holdings.dirty or holdings.room_changed:
             self.enqueueing.wake()
-        if board.effects.lazy and self._lazy is None:
-            self._lazy = asyncio.get_running_loop().call_later(_LAZY_SECONDS, self._store_lazy)
+        if board.effects.lazy:
+            self._not_stored[board] = None
+            if self._lazy is None:
+                self._lazy = asyncio.get_running_loop().call_later(_LAZY_SECONDS, self._store_lazy)
         if holdings.to_start:
             self.creation.wake()
         if holdings.to_evaluate:
@@ -157,8 +162,9 @@ class Session:
     def _store_lazy(self) -> None:
         """A start that no other commit took along within a moment gets its own."""
         self._lazy = None
-        for board in self.holdings.boards.values():
-            if board.effects.lazy:
+        boards, self._not_stored = self._not_stored, {}
+        for board in boards:
+            if board.effects.lazy and board.run.key in self.holdings.boards:
                 self.holdings.dirty[board] = None
         if self.holdings.dirty:
             self.enqueueing.wake()
@@ -168,6 +174,8 @@ class Session:
         self.storing = None
         self.progress.set()
         self.broadcast.saw(batch)
+        if self.tracing is not None:
+            self.tracing.saw(batch, self.holdings)
         if (batch.claimed or batch.triggers) and not self.trusted():
             raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")
         if batch.claimed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -93,7 +93,7 @@ def text() -> str:
 
     settings = Settings()
     nowhere = Database("postgresql://nobody@localhost/nothing", settings.database, "openapi")  # never opened
-    return json.dumps(cast("FastAPI", make_app(Gateway(nowhere, settings))).openapi(), indent=1, sort_keys=True) + "\n"
+    return json.dumps(make_app(Gateway(nowhere, settings)).openapi(), indent=1, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":

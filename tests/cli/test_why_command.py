@@ -151,3 +151,18 @@ def test_without_a_scheduler_it_says_to_start_one(on_db: Cli) -> None:
 
     assert ["wait", "scheduler", "no scheduler is alive"] in lines
     assert ["do", "aiosched serve"] in lines
+
+
+def test_what_nobody_has_told_is_unknown(on_db: Cli) -> None:
+    async def seed(db: Database) -> None:
+        await own(db, "sales", figures=None)
+        run = await add_run(db, "sales", await add_dag(db, "sales", tasks=SALES[:1]), "r1")
+        await add_task(db, run, 0, "scheduled", try_number=1, scheduled_at=minutes(1))
+
+    on_db.work(seed)
+
+    lines = on_db.lines("why", "sales", "r1", "orders")
+
+    assert ["unknown", "executor", "its scheduler has not said how many slots are open"] in lines
+    assert ["unknown", "parallelism", "its scheduler has not said how much it runs"] in lines
+    assert "  ?     parallelism" in on_db("why", "sales", "r1", "orders", "-o", "table").stdout

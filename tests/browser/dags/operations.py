@@ -1,9 +1,12 @@
 """What the pages of runs and of operations show: a long log, a failure, an expensive pool, assets, a daily schedule."""
 
+import logging
+
 import pendulum
 
 from aiosched import DAG, Asset, EmptyOperator, task
 
+log = logging.getLogger("aiosched.task")
 START = pendulum.datetime(2026, 1, 1, tz="UTC")
 REPORT = Asset("report", uri="file:///report")
 
@@ -11,12 +14,12 @@ with DAG("troubled", schedule=None, start_date=START, tags=["operations"]):
 
     @task
     def talk() -> dict[str, list[int]]:
-        print("\x1b[32mgreen\x1b[0m and \x1b[1;31mbold red\x1b[0m")
+        log.info("\x1b[32mgreen\x1b[0m and \x1b[1;31mbold red\x1b[0m")
         return {"rows": [1, 2, 3]}
 
     @task
     def divide() -> float:
-        print("about to divide")
+        log.info("about to divide")
         return 1 / 0
 
     talk() >> divide() >> EmptyOperator(task_id="behind")

@@ -1,8 +1,11 @@
-"""Groups, a mapped task and one that fails; nothing runs by schedule before the far future."""
+"""Groups, a mapped task, one that fails and one that waits; nothing runs by schedule before the far future."""
+
+import asyncio
+from pathlib import Path
 
 import pendulum
 
-from aiosched import DAG, EmptyOperator, TaskGroup, task
+from aiosched import DAG, EmptyOperator, Param, TaskGroup, task
 
 with DAG("stages", schedule=None, start_date=pendulum.datetime(2026, 1, 1, tz="UTC"), tags=["shapes"]):
 
@@ -18,9 +21,19 @@ with DAG("stages", schedule=None, start_date=pendulum.datetime(2026, 1, 1, tz="U
     def fail() -> None:
         raise ValueError("as the test wants it")
 
+    found = names()
     with TaskGroup("people") as people:
-        greet.expand(name=names())
+        greet.expand(name=found)
     people >> fail() >> EmptyOperator(task_id="never")
+
+with DAG("gated", schedule=None, params={"file": Param("", type="string")}, tags=["shapes"]):
+
+    @task
+    async def wait(params: dict[str, str]) -> None:
+        while not await asyncio.to_thread(Path(params["file"]).exists):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+    wait() >> EmptyOperator(task_id="after")
 
 with DAG(
     "yearly",

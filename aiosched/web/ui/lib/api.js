@@ -115,8 +115,8 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
   return state;
 }
 
-/** A paged list: signals `{items, error, loading, more}`, `next()` reads the next page, `reload()` begins again. */
-export function useList(path, params = {}, { kinds = [], concerns = () => true, limit = 100 } = {}) {
+/** A paged list: signals `{items, error, loading, more}`, `next()` reads the next page, `reload()` begins again; news of `kinds` do so after `calm` ms. */
+export function useList(path, params = {}, { kinds = [], concerns = () => true, limit = 100, calm = 300 } = {}) {
   const key = path === null ? null : address(path, params).href;
   const state = useMemo(() => ({
     items: signal([]), error: signal(null), loading: signal(true), more: signal(null), next: () => {}, reload: () => {},
@@ -150,7 +150,7 @@ export function useList(path, params = {}, { kinds = [], concerns = () => true, 
     let due = null;
     const off = onPatch((patch) => {
       if (patch.kind !== "reset" && (!kinds.includes(patch.kind) || !concerns(patch))) return;
-      due ??= setTimeout(() => { due = null; state.reload(); }, 300); // news come in flocks
+      due ??= setTimeout(() => { due = null; state.reload(); }, calm); // news come in flocks
     });
     return () => { abort.abort(); off(); clearTimeout(due); };
   }, [key]);

@@ -1,8 +1,9 @@
 // All DAGs: pause switch, schedule, the last runs as bars, how they usually go, the next run.
-import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { may, useList, useResource } from "../lib/api.js";
+import { html, useEffect, useMemo, useRef, useSignal, useState } from "../lib/html.js";
+import { Problem, get, may, useList } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
-import { path, query, setQuery } from "../lib/router.js";
+import { onPatch } from "../lib/live.js";
+import { href, path, query, setQuery } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { duration, instant, now, relative } from "../lib/time.js";
 import { PauseSwitch, TriggerDialog } from "../parts/actions.js";
@@ -10,11 +11,12 @@ import { Card, Empty, Link, Page, State, Tag } from "../parts/basics.js";
 import { Schedule } from "../parts/schedule.js";
 import { Table } from "../parts/table.js";
 
+const PIECE = 50; // DAGs whose runs are asked for at a time
 const STATUSES = [["active", "active"], ["paused", "paused"], ["error", "with import errors"], ["stale", "without their file"]];
 
 export function Dags() {
   const { q, tag, status } = query.value;
-  const list = useList("dags", { pattern: q ? `*${q}*` : null, tag, status }, { kinds: ["dag", "run"], limit: 50 });
+  const list = useList("dags", { pattern: q ? `*${q}*` : null, tag, status }, { kinds: ["dag", "run"], limit: 50, calm: 1500 });
   const bars = useStatistics(list.items.value.map((dag) => dag.dag_id));
   const [triggering, setTriggering] = useState(null);
   const search = useRef(null);
@@ -45,18 +47,34 @@ export function Dags() {
   <//>`;
 }
 
-/** The last runs of many DAGs: a Map by id; asked in pieces, again when a run changes. */
+/** The last runs of many DAGs: a Map by id, asked in pieces; those that have news are asked again. */
 function useStatistics(ids) {
-  const known = useRef(new Map()), shown = ids.slice(0, 200);
-  const found = useResource(shown.length ? "dag-statistics" : null, { dag_id: shown }, {
-    kinds: ["run"],
-    concerns: (patch) => shown.includes(patch.dag_id),
-    onNews: (data) => { due.current ??= setTimeout(() => { due.current = null; found.reload(); }, 1000); return data; },
-  });
-  const due = useRef(null);
-  useEffect(() => () => clearTimeout(due.current), []);
-  for (const one of found.data.value?.items ?? []) known.current.set(one.dag_id, one);
-  return known.current;
+  const known = useSignal(new Map());
+  const asker = useMemo(() => {
+    const wanted = new Set();
+    let due = null;
+    const read = async () => {
+      const some = [...wanted].slice(0, PIECE);
+      some.forEach((id) => wanted.delete(id));
+      try {
+        const { items } = await get("dag-statistics", { dag_id: some });
+        known.value = new Map([...known.value, ...items.map((one) => [one.dag_id, one])]);
+      } catch (error) { if (!(error instanceof Problem)) throw error; } // the list itself says that nothing can be read
+      due = wanted.size ? setTimeout(read, 0) : null;
+    };
+    return { ask: (some, soon) => { some.forEach((id) => wanted.add(id)); if (wanted.size) due ??= setTimeout(read, soon); }, end: () => clearTimeout(due) };
+  }, []);
+  const shown = useRef(ids);
+  shown.current = ids;
+  useEffect(() => asker.ask(ids.filter((id) => !known.value.has(id)), 0), [ids.join(" ")]);
+  useEffect(() => {
+    const off = onPatch((patch) => {
+      if (patch.kind === "reset") asker.ask(shown.current, 500);
+      else if (patch.kind === "run" && shown.current.includes(patch.dag_id)) asker.ask([patch.dag_id], 500);
+    });
+    return () => { off(); asker.end(); };
+  }, []);
+  return known.value;
 }
 
 const Name = ({ dag }) => html`<div class="stack tight"><span class="row"><${Link} class="name" to=${path("dags", dag.dag_id)}>${dag.dag_id}<//>
@@ -71,7 +89,7 @@ function Bars({ dagId, runs }) {
   const longest = Math.max(...runs.map((run) => run.seconds ?? 0), 0.001);
   return html`<span class="bars">${runs.map((run, i) => {
     const words = `${stateOf(run.state).label}, ${instant(run.run_after)}${run.seconds === null ? "" : `, ${duration(run.seconds)}`}`;
-    return html`<a key=${run.run_id} class=${run.state} href=${path("dags", dagId, "runs", run.run_id).slice(1)} title=${words} aria-label=${words} tabindex=${i === runs.length - 1 ? 0 : -1} style=${{ "--c": `var(--state-${run.state})`, height: `${Math.round(5 + ((run.seconds ?? 0) / longest) * 21)}px` }}></a>`;
+    return html`<a key=${run.run_id} class=${run.state} href=${href(path("dags", dagId, "runs", run.run_id))} title=${words} aria-label=${words} tabindex=${i === runs.length - 1 ? 0 : -1} style=${{ "--c": `var(--state-${run.state})`, height: `${Math.round(5 + ((run.seconds ?? 0) / longest) * 21)}px` }}></a>`;
   })}</span>`;
 }
 

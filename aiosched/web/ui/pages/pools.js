@@ -73,9 +73,9 @@ const whereOf = (one) => path("dags", one.dag_id, "runs", one.run_id, "tasks", o
 
 function Queue({ name }) {
   const found = useResource(`${at("pools", name)}/queue`, {}, LIVE);
-  if (found.error.value) return found.error.value.status === 404 ? html`<p class="faint">This server does not tell who waits.</p>` : html`<${Failure} error=${found.error.value} retry=${found.reload} />`;
+  if (found.error.value) return html`<${Failure} error=${found.error.value} retry=${found.reload} />`;
   if (!found.data.value) return html`<${Loading} lines=${2} />`;
-  const { holders = [], items = [] } = found.data.value, waits = items ?? [];
+  const { holders, items, next_cursor } = found.data.value;
   const List = (title, list, none) => html`<div><h3>${title}</h3>${list.length ? html`<ol class="plain queue">${list.map((one) => html`<li class="row apart"><span class="clip"><${Link} to=${whereOf(one)}>${nameOf(one)}<//> <span class="faint">${one.dag_id} · ${one.run_id}</span></span><span class="soft tabular nowrap">${one.slots > 1 ? `${one.slots} slots, ` : ""}${one.seconds !== null && one.seconds !== undefined ? duration(one.seconds) : ""}</span></li>`)}</ol>` : html`<p class="faint">${none}</p>`}</div>`;
-  return html`<div class="columns">${List("Holds", holders, "Nobody holds a slot.")}${List("Waits, first to last", waits, "Nobody waits.")}</div>`;
+  return html`<div class="columns">${List("Holds", holders, "Nobody holds a slot.")}${List(`Waits, first to last${next_cursor ? ` (the first ${items.length})` : ""}`, items, "Nobody waits.")}</div>`;
 }

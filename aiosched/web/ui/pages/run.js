@@ -25,7 +25,8 @@ export function RunPage({ dag, run }) {
   const facts = useResource(at("dags", dag, "runs", run), {}, { kinds: ["run", "task"], concerns: mine });
   const key = facts.data.value?.key;
   useEffect(() => key && watchTopic(`run:${key}`), [key]);
-  return html`<${Shown} of=${facts} lines=${6}>${(data) => html`<${Run} run=${data} reload=${facts.reload} />`}<//>`;
+  if (!facts.data.value) return html`<${Page} title=${run} crumbs=${[["DAGs", "/dags"], [dag, path("dags", dag)]]}><${Card}><${Shown} of=${facts} lines=${6} /><//><//>`;
+  return html`<${Run} run=${facts.data.value} reload=${facts.reload} />`;
 }
 
 function Run({ run, reload }) {

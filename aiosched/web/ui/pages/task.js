@@ -1,6 +1,6 @@
 // A task instance: its tries with their logs, why it waits or failed, what it pushed, its fields, events and definition.
 import { html, useEffect, useState } from "../lib/html.js";
-import { at, get, useList, useResource } from "../lib/api.js";
+import { at, get, may, useList, useResource } from "../lib/api.js";
 import { watchTopic } from "../lib/live.js";
 import { here, href, path, query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
@@ -18,20 +18,26 @@ const ACTIVE = ["running", "restarting", "shutdown"]; // these write logs; the o
 const EXPLAINED = ["none", "scheduled", "queued", "deferred", "up_for_retry", "up_for_reschedule", "upstream_failed", "skipped", "failed"];
 
 export function TaskPage({ dag, run, task }) {
-  const mapIndex = Number(query.value.map_index ?? -1);
+  const named = query.value.map_index !== undefined;
+  const found = useList(named ? null : at("dags", dag, "runs", run, "tasks"), { task_id: task }, { kinds: ["task"], limit: 100 });
+  if (named) return html`<${TaskLoader} dag=${dag} run=${run} task=${task} mapIndex=${Number(query.value.map_index)} />`;
+  const [one] = found.items.value;
+  if (one?.map_index === -1) return html`<${TaskLoader} dag=${dag} run=${run} task=${task} mapIndex=${-1} />`;
+  return html`<${Instances} dag=${dag} run=${run} task=${task} list=${found} />`;
+}
+
+function TaskLoader({ dag, run, task, mapIndex }) {
   const facts = useResource(at("dags", dag, "runs", run, "tasks", task), { map_index: mapIndex }, { kinds: ["task", "run"], concerns: (p) => p.kind === "task" || p.dag_id === dag });
   const key = facts.data.value?.run_key;
   useEffect(() => key && watchTopic(`run:${key}`), [key]);
-  if (facts.error.value?.status === 404 && mapIndex < 0) return html`<${Instances} dag=${dag} run=${run} task=${task} error=${facts.error.value} />`;
-  return html`<${Shown} of=${facts} lines=${6}>${(data) => html`<${Task} key=${`${data.task_id} ${data.map_index}`} task=${data} reload=${facts.reload} />`}<//>`;
+  if (!facts.data.value) return html`<${Page} title=${task} crumbs=${crumbsOf(dag, run)}><${Card}><${Shown} of=${facts} lines=${6} /><//><//>`;
+  return html`<${Task} key=${`${task} ${mapIndex}`} task=${facts.data.value} reload=${facts.reload} />`;
 }
 
 const crumbsOf = (dag, run) => [["DAGs", "/dags"], [dag, path("dags", dag)], [run, path("dags", dag, "runs", run)]];
 
 /** The instances of a mapped task, where the address names none of them. */
-function Instances({ dag, run, task, error }) {
-  const list = useList(at("dags", dag, "runs", run, "tasks"), { task_id: task }, { kinds: ["task"] });
-  if (!list.loading.value && !list.items.value.length) return html`<${Page} title=${task} crumbs=${crumbsOf(dag, run)}><${Card}><${Failure} error=${list.error.value || error} /><//><//>`;
+function Instances({ dag, run, task, list }) {
   const columns = [
     { head: "Instance", cell: (t) => html`<${Link} to=${`${path("dags", dag, "runs", run, "tasks", task)}?map_index=${t.map_index}`}>${task}[${t.map_index}]<//>` },
     { head: "State", cell: (t) => html`<${State} name=${t.state} />` },
@@ -39,7 +45,8 @@ function Instances({ dag, run, task, error }) {
     { head: "Started", cell: (t) => html`<${When} at=${t.start_date} />` },
     { head: "Duration", right: true, cell: (t) => t.start_date ? duration(secondsBetween(t.start_date, t.end_date)) : "–" },
   ];
-  return html`<${Page} title=${task} crumbs=${crumbsOf(dag, run)} lead="a mapped task: these are its instances in this run"><${Card} plain><${Table} columns=${columns} list=${list} keyOf=${(t) => t.map_index} caption="Instances" /><//><//>`;
+  const empty = html`<${Empty} title=${`The run has no instance of ${task}`}>The task may have another name, or what it maps over is not known yet.<//>`;
+  return html`<${Page} title=${task} crumbs=${crumbsOf(dag, run)} lead=${list.items.value.length > 0 && "a mapped task: these are its instances in this run"}><${Card} plain><${Table} columns=${columns} list=${list} keyOf=${(t) => t.map_index} empty=${empty} caption="Instances" /><//><//>`;
 }
 
 function Task({ task, reload }) {
@@ -116,22 +123,25 @@ function XCom({ one, base, params }) {
 
 const missing = (of, words) => of.error.value?.status === 404 && html`<${Card}><${Empty} title=${words} /><//>`;
 
+/** Rendering starts a process that reads the DAG's file: done when asked for, not with every change. */
 function Rendered({ base, params }) {
-  const found = useResource(`${base}/rendered`, params, { kinds: ["task"] });
-  return missing(found, "Nothing was rendered for it yet") || html`<${Shown} of=${found}>${({ fields }) => Object.keys(fields).length
-    ? html`<div class="stack">${Object.entries(fields).map(([name, text]) => html`<${Card} key=${name} title=${html`<code>${name}</code>`}><${Text} text=${typeof text === "string" ? text : pretty(text)} /><//>`)}</div>`
-    : html`<${Card}><${Empty} title="It has no rendered fields">Fields with templates stand here, filled in, once it has run.<//><//>`}<//>`;
+  const found = useResource(may("operator") ? `${base}/rendered` : null, params);
+  if (!may("operator")) return html`<${Card}><${Empty} title="Only for operators">Rendering runs code of the DAG, so it needs the role operator; the templates themselves stand under Details.<//><//>`;
+  return html`<${Card} title="Rendered fields" actions=${html`<button class="button small" onClick=${() => found.reload()}>Render again</button>`}><${Shown} of=${found}>${({ fields }) => Object.keys(fields).length
+    ? html`<div class="stack">${Object.entries(fields).map(([name, value]) => html`<div class="stack tight" key=${name}><b class="mono">${name}</b><${Text} text=${typeof value === "string" ? value : pretty(value)} /></div>`)}</div>`
+    : html`<${Empty} title="It has no fields with templates" />`}<//><//>`;
 }
 
 function Events({ base, params }) {
   const found = useResource(`${base}/events`, params, { kinds: ["task", "command"] });
-  return missing(found, "Nothing is known of what happened") || html`<${Shown} of=${found}>${({ items }) => html`<${Card} plain><${Table} items=${items} keyOf=${(e) => `${e.at} ${e.what ?? e.event ?? e.kind} ${e.try_number ?? ""}`} caption="Events"
-    columns=${[
-      { head: "At", cell: (e) => html`<${When} at=${e.at} />` },
-      { head: "Try", right: true, cell: (e) => e.try_number ?? "" },
-      { head: "What", cell: (e) => e.state ? html`<${State} name=${e.state} />` : e.words ?? e.event ?? e.kind ?? "" },
-      { head: "", cell: (e) => html`<span class="soft">${e.detail ?? e.reason ?? e.by ?? ""}</span>` },
-    ]} empty=${html`<${Empty} title="Nothing has happened yet" />`} /><//>`}<//>`;
+  const columns = [
+    { head: "At", cell: (e) => html`<${When} at=${e.at} />` },
+    { head: "Try", right: true, cell: (e) => e.try_number ?? "" },
+    { head: "What", cell: (e) => e.state ? html`<${State} name=${e.state} />` : e.words },
+    { head: "By", cell: (e) => e.by ?? "" },
+    { head: "", cell: (e) => html`<span class="soft">${e.detail ?? ""}</span>` },
+  ];
+  return html`<${Card} plain><${Shown} of=${found}>${({ items }) => html`<${Table} items=${items} keyOf=${(e) => `${e.at} ${e.words} ${e.try_number} ${e.command}`} caption="Events" columns=${columns} empty=${html`<${Empty} title="Nothing has happened yet" />`} />`}<//><//>`;
 }
 
 function Definition({ task }) {

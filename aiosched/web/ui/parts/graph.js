@@ -82,7 +82,7 @@ function Graph({ dagId, graph, begun }) {
     for (const [px, py] of points) { left = Math.min(left, px); right = Math.max(right, px); top = Math.min(top, py); bottom = Math.max(bottom, py); }
     if (!visible(left, top, right, bottom)) return;
     const critical = dim && on_path.has(source) && on_path.has(target), near = source === chosen || target === chosen;
-    on.strokeStyle = critical ? colours.state.failed : near ? colours.accent : colours.strong;
+    on.strokeStyle = critical ? colours.text : near ? colours.accent : colours.strong;
     on.globalAlpha = dim && !critical ? 0.25 : 1;
     on.lineWidth = (critical || near ? 2 : 1.2) / Math.max(Math.min(scale, 1), 0.3);
     on.beginPath(); on.moveTo(...points[0]);
@@ -109,7 +109,7 @@ function Graph({ dagId, graph, begun }) {
     on.globalAlpha = lit ? 1 : 0.4;
     on.fillStyle = colours.raised;
     on.beginPath(); on.roundRect(node.x, node.y, node.width, node.height, 6); on.fill();
-    on.strokeStyle = node.id === chosen ? colours.accent : dim && lit ? colours.state.failed : state ? colours.state[state] : colours.strong;
+    on.strokeStyle = node.id === chosen ? colours.accent : state ? colours.state[state] : colours.strong;
     on.lineWidth = (node.id === chosen || (dim && lit) ? 2.5 : hover.current === node.id ? 2 : 1.4) / Math.max(Math.min(scale, 1), 0.35);
     on.stroke();
     if (node.is_folded || node.is_mapped) { on.beginPath(); on.moveTo(node.x + 6, node.y + node.height + 3); on.lineTo(node.x + node.width - 6, node.y + node.height + 3); on.stroke(); }

@@ -48,15 +48,17 @@ function useGrid(dagId, params) {
 }
 
 export function GridTab({ dagId }) {
-  const { limit = "30", state, type } = query.value;
-  const begun = useMemo(() => performance.now(), [dagId, limit, state, type]);
-  const grid = useGrid(dagId, { limit, state, run_type: type });
+  const { limit = "30", state, type, before } = query.value;
+  const begun = useMemo(() => performance.now(), [dagId, limit, state, type, before]);
+  const grid = useGrid(dagId, { limit, state, run_type: type, cursor: before });
   const data = grid.data.value;
   return html`<div class="stack">
     <div class="row">
       <label class="row soft">Runs <select class="input" value=${limit} onChange=${(e) => setQuery({ limit: e.target.value === "30" ? null : e.target.value })}>${LIMITS.map((n) => html`<option value=${n}>last ${n}</option>`)}</select></label>
-      <label class="row soft">State <select class="input" value=${state ?? ""} onChange=${(e) => setQuery({ state: e.target.value })}><option value="">any</option>${["failed", "running", "queued", "success"].map((name) => html`<option value=${name}>${stateOf(name).label}</option>`)}</select></label>
-      <label class="row soft">Type <select class="input" value=${type ?? ""} onChange=${(e) => setQuery({ type: e.target.value })}><option value="">any</option>${["scheduled", "manual", "backfill", "asset_triggered"].map((name) => html`<option value=${name}>${name.replace("_", " ")}</option>`)}</select></label>
+      <label class="row soft">State <select class="input" value=${state ?? ""} onChange=${(e) => setQuery({ state: e.target.value, before: null })}><option value="">any</option>${["failed", "running", "queued", "success"].map((name) => html`<option value=${name}>${stateOf(name).label}</option>`)}</select></label>
+      <label class="row soft">Type <select class="input" value=${type ?? ""} onChange=${(e) => setQuery({ type: e.target.value, before: null })}><option value="">any</option>${["scheduled", "manual", "backfill", "asset_triggered"].map((name) => html`<option value=${name}>${name.replace("_", " ")}</option>`)}</select></label>
+      ${data?.next_cursor && html`<button class="button" onClick=${() => setQuery({ before: data.next_cursor }, { push: true })}>‹ Older</button>`}
+      ${before && html`<button class="button" onClick=${() => setQuery({ before: null })}>Newest ›</button>`}
     </div>
     ${data === null ? (grid.error.value ? html`<${Failure} error=${grid.error.value} retry=${grid.reload} />` : html`<${Loading} lines=${8} />`)
       : data.runs.length === 0 ? html`<${Empty} title=${state || type ? "No such run" : "No run yet"} command=${state || type ? null : `aiosched dags trigger ${dagId}`}>${state || type ? "Another filter may show some." : "Trigger one, or wait for the next scheduled one."}<//>`

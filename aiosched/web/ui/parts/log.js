@@ -59,17 +59,20 @@ class Viewer {
       this.redraw();
       if (Number(query.value.line)) await this.show(Number(query.value.line) - 1);
       else if (running) this.toEnd();
-      this.findErrors().then(() => { if (failed && !query.value.line && this.top === 0) this.nextError(-1, this.file.lines); });
+      await this.findErrors();
+      if (failed && !query.value.line && this.top === 0) await this.nextError(-1, this.file.lines);
       while (!this.file.complete) {
         await new Promise((done) => setTimeout(done, AGAIN));
         if (this.abort.signal.aborted) return;
         if (!document.hidden && await this.file.refresh()) { if (this.follow) this.toEnd(); this.redraw(); if (this.file.complete) await this.findErrors(); }
       }
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      this.error = error;
-      this.redraw();
-    }
+    } catch (error) { this.fail(error); }
+  }
+
+  fail(error) {
+    if (error.name === "AbortError") return;
+    this.error = error;
+    this.redraw();
   }
 
   async findErrors() {
@@ -156,10 +159,11 @@ export function LogView({ path, params, name, running = false, failed = false })
   useEffect(() => { viewer.open({ running, failed }); return () => viewer.abort.abort(); }, [viewer]);
   useEffect(() => {
     if (!box.current) return undefined;
-    viewer.box = box.current;
-    viewer.view = box.current.clientHeight;
-    const look = new ResizeObserver(() => { viewer.view = box.current.clientHeight; if (viewer.follow) viewer.toEnd(); else viewer.redraw(); });
-    look.observe(box.current);
+    const pane = box.current;
+    viewer.box = pane;
+    viewer.view = pane.clientHeight;
+    const look = new ResizeObserver(() => { viewer.view = pane.clientHeight; if (viewer.follow) viewer.toEnd(); else viewer.redraw(); });
+    look.observe(pane);
     const wheel = (e) => { // scaled logs would fly by
       if (e.ctrlKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) return;
       const by = e.deltaY * (e.deltaMode === 1 ? ROW : 1);
@@ -168,12 +172,13 @@ export function LogView({ path, params, name, running = false, failed = false })
       e.preventDefault();
       viewer.move(by);
     };
-    box.current.addEventListener("wheel", wheel, { passive: false });
+    pane.addEventListener("wheel", wheel, { passive: false });
     if (viewer.follow) viewer.toEnd(); else if (viewer.top) viewer.scrollTo(viewer.top);
-    return () => { look.disconnect(); box.current?.removeEventListener("wheel", wheel); };
+    return () => { look.disconnect(); pane.removeEventListener("wheel", wheel); };
   }, [viewer, viewer.ready && viewer.file.lines > 0]);
-  useEffect(() => { const due = setTimeout(() => viewer.fill().catch((error) => { if (error.name !== "AbortError") { viewer.error = error; viewer.redraw(); } }), 30); return () => clearTimeout(due); });
-  useKey("e", "next error in the log", () => current.current.nextError(1));
+  useEffect(() => { const due = setTimeout(() => viewer.fill().catch((error) => viewer.fail(error)), 30); return () => clearTimeout(due); });
+  const jump = (step) => current.current.nextError(step).catch((error) => current.current.fail(error));
+  useKey("e", "next error in the log", () => jump(1));
   useKey("w", "wrap long lines of the log", () => setQuery({ wrap: query.value.wrap ? null : 1 }));
   useKey("f", "search in the log", () => field.current?.focus());
 
@@ -198,7 +203,7 @@ export function LogView({ path, params, name, running = false, failed = false })
         <button class="button small" disabled=${!words.trim()} aria-label="Search downwards">↓</button>
         <span class="faint" role="status">${viewer.told}</span>
       </form>
-      ${viewer.errors.length > 0 && html`<span class="row near"><button class="button small danger" onClick=${() => viewer.nextError(-1)} aria-label="Error before">↑</button><button class="button small danger" onClick=${() => viewer.nextError(1)} title="Jump to the next error (e)">${viewer.errors.length === 1000 ? "1000+" : viewer.errors.length} ${viewer.errors.length === 1 ? "error" : "errors"} ↓</button></span>`}
+      ${viewer.errors.length > 0 && html`<span class="row near"><button class="button small danger" onClick=${() => jump(-1)} aria-label="Error before">↑</button><button class="button small danger" onClick=${() => jump(1)} title="Jump to the next error (e)">${viewer.errors.length === 1000 ? "1000+" : viewer.errors.length} ${viewer.errors.length === 1 ? "error" : "errors"} ↓</button></span>`}
       <span class="push faint tabular">${file.lines.toLocaleString("en")} ${file.lines === 1 ? "line" : "lines"} · ${bytes(file.size)}</span>
       ${!file.complete && html`<button class="button small" aria-pressed=${viewer.follow} onClick=${() => { if (viewer.follow) { viewer.follow = false; viewer.redraw(); } else viewer.toEnd(); }}>${viewer.follow ? "Following" : "Follow"}</button>`}
       <button class="button small" aria-pressed=${wrap} onClick=${() => setQuery({ wrap: wrap ? null : 1 })} title="Wrap long lines (w)">Wrap</button>

@@ -1,7 +1,7 @@
 // Past and coming runs on a line of time, a lane for each DAG.
 import { html, useRef, useState, useEffect } from "../lib/html.js";
 import { useResource } from "../lib/api.js";
-import { path, query, setQuery } from "../lib/router.js";
+import { href, path, query, setQuery } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { duration, instant, now, zone } from "../lib/time.js";
 import { Card, Empty, Link, Shown } from "./basics.js";
@@ -46,7 +46,7 @@ function Lanes({ data, from, to }) {
     ${shown.map((lane) => html`<div class="lane" key=${lane.dagId}><${Link} class="clip" to=${path("dags", lane.dagId)} title=${lane.dagId}>${lane.dagId}<//><div>
       ${lane.runs.map((run) => {
         const start = share(Date.parse(run.start_date)), end = share(run.end_date ? Date.parse(run.end_date) : now.value);
-        return html`<a key=${run.run_id} class="run" href=${path("dags", run.dag_id, "runs", run.run_id).slice(1)} title=${runWords(run)} aria-label=${runWords(run)} style=${{ "--c": `var(--state-${run.state})`, left: `${start}%`, width: `max(7px, ${end - start}%)` }}><span aria-hidden="true">${run.state === "failed" ? "✕" : ""}</span></a>`;
+        return html`<a key=${run.run_id} class="run" href=${href(path("dags", run.dag_id, "runs", run.run_id))} title=${runWords(run)} aria-label=${runWords(run)} style=${{ "--c": `var(--state-${run.state})`, left: `${start}%`, width: `max(7px, ${end - start}%)` }}><span aria-hidden="true">${run.state === "failed" ? "✕" : ""}</span></a>`;
       })}
       ${lane.coming.map((one) => html`<span key=${one.run_after} class="coming" title=${`${one.dag_id}: to come at ${instant(one.run_after)}`} style=${{ left: `${share(Date.parse(one.run_after))}%` }}></span>`)}
     </div></div>`)}

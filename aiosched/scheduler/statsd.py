@@ -1,0 +1,163 @@
+"""Figures for StatsD, under the names that Airflow gives them, so that dashboards made for it go on.
+
+Lives here: the names, and sending: UDP, so nothing ever waits for whoever listens. Which figures there are says
+figures.py. Counters are sent as what came since the last time; timers as what is below half and 99 % of all.
+Pools are told as the whole fleet sees them, the rest by each scheduler for itself. What Airflow has no name for:
+`pool.used_slots`, `task.lag`, `scheduler.commit_duration`, `scheduler.loop_lag`. Source: the user journey, section 6.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from aiosched.config import MetricsSettings
+from aiosched.db.engine import Database
+from aiosched.db.failures import is_retryable
+from aiosched.db.pools import Pool, list_pools
+from aiosched.db.status import fleet_figures
+
+Figures = Mapping[str, Any]
+
+logger = logging.getLogger(__name__)
+
+_LARGEST: Final = 1_400  # bytes of a datagram: it fits into one packet everywhere
+_COUNTERS: Final = {"lost_attempts": "scheduler.orphaned_tasks.cleared"}
+_OUTCOMES: Final = {"success": "ti_successes", "failed": "ti_failures"}
+_TIMERS: Final = {
+    "critical_section": "scheduler.critical_section_duration",
+    "schedule_delay": "dagrun.schedule_delay",
+    "task_lag": "task.lag",
+    "journal_commit": "scheduler.commit_duration",
+    "loop_lag": "scheduler.loop_lag",
+}
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def lines(
+    now: Figures, before: Figures, pools: Sequence[Pool], fleet: Sequence[Figures], *, prefix: str = "aiosched"
+) -> Iterator[str]:
+    """What to send: the figures now and the last time (empty at first), the pools, and what living schedulers told."""
+    for name, value in (*_of_scheduler(now, before), *_of_pools(pools, fleet)):
+        yield f"{prefix}.{name}:{value}" if prefix else f"{name}:{value}"
+
+
+def _of_pools(pools: Sequence[Pool], fleet: Sequence[Figures]) -> Iterator[tuple[str, str]]:
+    starving = 0
+    for pool in pools:
+        name, full = _UNFIT.sub("_", pool.name), pool.open is not None and pool.open <= 0
+        waiting = sum(told.get("waiting", {}).get(pool.name, 0) for told in fleet)
+        held = [told.get("pools", {}).get(pool.name, {}) for told in fleet]
+        starving += waiting if full else 0
+        yield f"pool.open_slots.{name}", _gauge(-1 if pool.open is None else pool.open)
+        yield f"pool.used_slots.{name}", _gauge(pool.used)
+        yield f"pool.queued_slots.{name}", _gauge(sum(one.get("queued", 0) for one in held))
+        yield f"pool.running_slots.{name}", _gauge(sum(one.get("running", 0) for one in held))
+        yield f"pool.starving_tasks.{name}", _gauge(waiting if full else 0)
+    yield "scheduler.tasks.starving", _gauge(starving)
+
+
+def _of_scheduler(now: Figures, before: Figures) -> Iterator[tuple[str, str]]:
+    yield "scheduler_heartbeat", "1|c"
+    tasks = now.get("tasks", {})
+    yield "executor.open_slots", _gauge(sum(room["open"] for room in now.get("executor", {}).values()))
+    yield "executor.queued_tasks", _gauge(tasks.get("queued", 0))
+    yield "executor.running_tasks", _gauge(tasks.get("running", 0))
+    yield "triggers.running", _gauge(tasks.get("deferred", 0))
+    yield "dagrun.running", _gauge(now.get("runs", 0))
+    yield "scheduler.tasks.executable", _gauge(tasks.get("scheduled", 0))
+    if (parsing := now.get("parsing")) is not None:
+        yield "dagbag_size", _gauge(parsing["dags"])
+        yield "dag_processing.import_errors", _gauge(parsing["errors"])
+        yield "dag_processing.total_parse_time", _gauge(round(parsing["seconds"], 3))
+    for sources, key in ((_COUNTERS, "counters"), (_OUTCOMES, "finished")):
+        for source, name in sources.items():
+            more = now.get(key, {}).get(source, 0) - before.get(key, {}).get(source, 0)
+            if more > 0:
+                yield name, f"{more}|c"
+    for source, name in _TIMERS.items():
+        yield from ((name, f"{value * 1000:.3f}|ms") for value in _values(now, before, source))
+
+
+def _gauge(value: float) -> str:
+    return f"{value}|g"
+
+
+def _values(now: Figures, before: Figures, name: str) -> Iterator[float]:
+    """The half and the 99 % mark (upper bounds of their buckets) of what came since the last time."""
+    new = now.get("histograms", {}).get(name)
+    if new is None:
+        return
+    old = before.get("histograms", {}).get(name, {"buckets": [0] * len(new["buckets"])})
+    counts = [a - b for a, b in zip(new["buckets"], old["buckets"], strict=True)]
+    bounds = (*new["bounds"], new["bounds"][-1])
+    total = sum(counts)
+    for share in (0.5, 0.99) if total > 0 else ():
+        seen = 0
+        for bound, count in zip(bounds, counts, strict=True):
+            seen += count
+            if seen >= share * total:
+                yield bound
+                break
+
+
+def datagrams(sent: Iterator[str]) -> Iterator[bytes]:
+    """Lines put together, each datagram small enough for one packet."""
+    packed = b""
+    for line in sent:
+        each = line.encode()
+        if packed and len(packed) + 1 + len(each) > _LARGEST:
+            yield packed
+            packed = b""
+        packed = packed + b"\n" + each if packed else each
+    if packed:
+        yield packed
+
+
+class _Errors(asyncio.DatagramProtocol):
+    """Says once that nobody listens."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._told = False
+
+    def error_received(self, exc: Exception) -> None:
+        self.tell(exc)
+
+    def tell(self, error: Exception) -> None:
+        if not self._told:
+            self._told = True
+            logger.warning("StatsD at %s cannot be reached: %s", self._where, error)
+
+
+async def emit(settings: MetricsSettings, figures: Callable[[], Figures], db: Callable[[], Database]) -> None:
+    """Send the figures every `statsd_interval` seconds, until cancelled. Never raises for what cannot be sent."""
+    assert settings.statsd_host is not None
+    errors = _Errors(f"{settings.statsd_host}:{settings.statsd_port}")
+    address = (settings.statsd_host, settings.statsd_port)
+    before: Figures = {}
+    transport: asyncio.DatagramTransport | None = None
+    try:
+        while True:
+            try:
+                if transport is None or transport.is_closing():
+                    loop = asyncio.get_running_loop()
+                    transport, _ = await loop.create_datagram_endpoint(lambda: errors, remote_addr=address)
+                now = figures()
+                told = lines(
+                    now, before, await list_pools(db()), await fleet_figures(db()), prefix=settings.statsd_prefix
+                )
+                for datagram in datagrams(told):
+                    transport.sendto(datagram)
+                before = now
+            except Exception as error:
+                if not isinstance(error, OSError) and not is_retryable(error):
+                    raise
+                errors.tell(error)
+            await asyncio.sleep(settings.statsd_interval)
+    finally:
+        if transport is not None:
+            transport.close()

@@ -1,0 +1,143 @@
+"""The modules of the UI that decide and draw nothing, asked in the browser: schedules in words, forms, colours of code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def ask(tab: Tab, module: str, function: str, arguments: list[list[Any]]) -> list[Any]:
+    """Call a function of a module once for each list of arguments; an error is its words."""
+    page = await tab.open("/")
+    told: str = await page.evaluate(
+        """async ([module, name, lists]) => {
+            const found = await import(new URL("ui/lib/" + module, document.baseURI));
+            const call = (list) => { try { return found[name](...list) ?? null; } catch (error) { return error.message; } };
+            return JSON.stringify(lists.map(call));
+        }""",
+        [module, function, arguments],
+    )
+    return list(json.loads(told))
+
+
+WORDS = {
+    "* * * * *": "every minute",
+    "*/5 * * * *": "every 5 minutes",
+    "0 * * * *": "every hour",
+    "15,45 * * * *": "every hour at :15 and :45",
+    "0 3 * * *": "every day at 03:00",
+    "30 1 * * 1-5": "Monday to Friday at 01:30",
+    "0 9,17 * * MON": "every Monday at 09:00 and 17:00",
+    "0 0 * * 7": "every Sunday at 00:00",
+    "0 0 1 * *": "on day 1 of every month at 00:00",
+    "0 6 1 jan,jul *": "every 1 January and 1 July at 06:00",
+    "0 */2 * * *": "every 2 hours",
+    "0 8-17 * * 1-5": "every hour from 08:00 to 17:00, Monday to Friday",
+    "@daily": "every day at 00:00",
+    "0 0 1 * 5": None,
+    "0 3 * * 5#2": None,
+    "61 * * * *": None,
+    "none of it": None,
+}
+
+
+async def test_cron_expressions_in_words_or_not_at_all(tab: Tab) -> None:
+    told = await ask(tab, "cron.js", "cronWords", [[expression] for expression in WORDS])
+    assert dict(zip(WORDS, told, strict=True)) == WORDS
+
+
+async def test_schedules_keep_their_expression_where_words_replace_it(tab: Tab) -> None:
+    asked = [["0 3 * * *"], ["@hourly"], ["0 3 * * * or orders"], ["orders & customers"], ["none"], [None]]
+    assert await ask(tab, "cron.js", "scheduleWords", asked) == [
+        {"words": "every day at 03:00", "expression": "0 3 * * *"},
+        {"words": "every hour", "expression": None},
+        {"words": "every day at 03:00 or orders", "expression": "0 3 * * * or orders"},
+        {"words": "orders & customers", "expression": None},
+        {"words": "by hand", "expression": None},
+        {"words": "by hand", "expression": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "kind"),
+    [
+        ({"type": "string"}, "a", "text"),
+        ({"type": ["null", "string"]}, None, "text"),
+        ({"type": "integer"}, 1, "number"),
+        ({"type": "boolean"}, True, "boolean"),
+        ({"enum": [1, 2]}, 1, "enum"),
+        ({"type": "array", "items": {"type": "string"}}, [], "lines"),
+        ({"type": "array", "items": {"type": "integer"}}, [1], "json"),
+        ({"type": ["string", "integer"]}, "a", "json"),
+        ({"type": "string", "format": "date-time"}, None, "date-time"),
+        ({}, 1.5, "number"),
+        ({}, ["a"], "lines"),
+        ({}, None, "json"),
+    ],
+    ids=str,
+)
+async def test_each_schema_has_its_kind_of_field(tab: Tab, schema: dict[str, Any], value: Any, kind: str) -> None:
+    assert await ask(tab, "schema.js", "kindOf", [[schema, value]]) == [kind]
+
+
+async def test_what_is_typed_becomes_the_value_or_says_what_is_wrong(tab: Tab) -> None:
+    whole = {"type": "integer"}
+    asked: dict[str, tuple[list[Any], Any]] = {
+        "a whole number": (["number", " 7", whole], 7),
+        "a part": (["number", "7.5", whole], "is no whole number: 7.5"),
+        "no number": (["number", "seven", {"type": "number"}], "is no number: seven"),
+        "nothing": (["number", "", whole], "give it a value"),
+        "null": (["number", "", {"type": ["null", "integer"]}], None),
+        "lines": (["lines", "a\n\nb\n", {}], ["a", "b"]),
+        "json": (["json", '{"a": [1]}', {}], {"a": [1]}),
+        "no json": (["json", "{a", {}], "is no JSON: {a"),
+        "an instant": (["date-time", "2026-11-20T12:00", {}], "2026-11-20T12:00:00Z"),
+        "a choice": (["enum", '"b"', {"enum": ["a", "b"]}], "b"),
+        "an empty text": (["text", "", {"type": "string"}], ""),
+    }
+    told = await ask(tab, "schema.js", "toValue", [arguments for arguments, _ in asked.values()])
+    assert dict(zip(asked, told, strict=True)) == {name: value for name, (_, value) in asked.items()}
+
+
+async def test_code_is_coloured_by_its_pieces_and_loses_nothing(tab: Tab) -> None:
+    source = '@dag(x=1)\ndef f(a):  # why\n    """two\n  lines"""\n    return f"{a}\\"" + a@b\n'
+    [lines] = await ask(tab, "python.js", "highlight", [[source]])
+    assert "\n".join("".join(text for _, text in line) for line in lines) == source
+    assert lines[0] == [["decorator", "@dag"], ["", "(x="], ["number", "1"], ["", ")"]]
+    assert lines[1] == [["keyword", "def"], ["", " "], ["name", "f"], ["", "(a):  "], ["comment", "# why"]]
+    assert lines[3] == [["string", '  lines"""']]
+
+
+async def test_news_of_instances_change_cells_and_their_groups(tab: Tab) -> None:
+    grid = {
+        "version": 2,
+        "rows": [
+            {"id": "g", "kind": "group", "depth": 0, "is_mapped": False, "task_index": None},
+            {"id": "g.a", "kind": "task", "depth": 1, "is_mapped": False, "task_index": 0},
+            {"id": "b", "kind": "task", "depth": 0, "is_mapped": True, "task_index": 1},
+        ],
+        "runs": [{"key": 7, "version": 2}, {"key": 8, "version": 1}],
+        "cells": [[{"running": 1}, "running", {"queued": 3}], [None, None, None]],
+    }
+    done = {"task_index": 0, "map_index": -1, "state": "success"}
+    told = await ask(
+        tab,
+        "gridmodel.js",
+        "patchTasks",
+        [
+            [grid, {"run": 7, "tasks": [done]}],
+            [grid, {"run": 7, "tasks": [{"task_index": 1, "map_index": 0, "state": "success"}]}],
+            [grid, {"run": 7, "many": True}],
+            [grid, {"run": 8, "tasks": [done]}],
+            [grid, {"run": 9, "tasks": [done]}],
+        ],
+    )
+    assert told[0]["cells"] == [[{"success": 1}, "success", {"queued": 3}], [None, None, None]]
+    assert told[1:4] == [None, None, None], "mapped counts, many changes and old versions are read again"
+    assert told[4] == grid

@@ -1,0 +1,36 @@
+"""The list of DAGs by tag, status and owner."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from aiosched.db.engine import Database
+from tests.cli.records import add_dag
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", ["broken", "off", "on"]),
+        ("tag=etl", ["off", "on"]),
+        ("tag=etl&tag=daily", ["on"]),
+        ("status=active", ["on"]),
+        ("status=paused", ["off"]),
+        ("status=stale", ["gone"]),
+        ("status=error", ["broken"]),
+        ("owner=ada", ["on"]),
+        ("pattern=o*&status=paused", ["off"]),
+    ],
+)
+async def test_dags_by_tag_status_and_owner(
+    db: Database, api: httpx2.AsyncClient, query: str, found: list[str]
+) -> None:
+    await add_dag(db, "on", tags=["daily", "etl"], owner="ada")
+    await add_dag(db, "off", tags=["etl"], is_paused=True)
+    await add_dag(db, "gone", is_stale=True)
+    await add_dag(db, "broken", has_import_errors=True, is_paused=True)
+    answer = await api.get(f"dags?{query}")
+    assert [dag["dag_id"] for dag in answer.json()["items"]] == found
+    status = httpx2.QueryParams(query).get("status")
+    assert status is None or {dag["status"] for dag in answer.json()["items"]} == {status}
