@@ -204,7 +204,7 @@ class LogSettings(_Section):
 class WebSettings(_Section):
     host: str = Field(default="127.0.0.1", description="address that the web server listens on")
     port: int = Field(default=8484, ge=0, le=65535, description="a taken port is replaced by the next free one")
-    auth: Literal["none", "password"] | None = Field(
+    auth: Literal["none", "password", "oidc"] | None = Field(
         default=None,
         description="how people log in; unset: no login, which only an address of this machine allows",
     )
@@ -214,6 +214,24 @@ class WebSettings(_Section):
     allowed_hosts: str = Field(
         default="",
         description="names that the server answers to, comma separated; unset: without login those of this machine",
+    )
+    oidc_issuer: str | None = Field(default=None, description="address of the provider of logins, as it calls itself")
+    oidc_client_id: str | None = Field(default=None, description="what the provider calls this server")
+    oidc_client_secret: str | None = Field(default=None, description="its secret, where it has one besides PKCE")
+    oidc_scopes: str = Field(default="openid profile email", description="what is asked of the provider")
+    oidc_name_claim: str = Field(
+        default="preferred_username", description="claim that names a person; the provider must keep it unique"
+    )
+    oidc_role_claim: str = Field(default="groups", description="claim that gives roles; dots lead into objects")
+    oidc_roles: str = Field(default="", description="values of that claim: admin=ops|leads, operator=…, viewer=…")
+    oidc_default_role: Literal["viewer", "operator", "admin"] | None = Field(
+        default=None, description="role of people whom oidc_roles gives none; unset: they may not enter"
+    )
+    prefix: str = Field(
+        default="",
+        max_length=200,
+        pattern=r"^(/[A-Za-z0-9._~-]+)*$",
+        description="path under which a proxy that strips it offers this server, such as /flows",
     )
     session_hours: float = Field(default=12.0, gt=0, le=8760, description="how long a login lasts")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from benchmarks.api import api_latencies, api_load
 from benchmarks.figures import Finding
 from benchmarks.fleet import fleet
 from benchmarks.footprint import memory, ready
@@ -53,6 +54,12 @@ SCENARIOS: Final = MappingProxyType(
             0,
             1800,
         ),
+        "api-1m": Scenario(
+            "each list of the REST API, with a history", api_latencies, 1_000_000, "task instances", 0, 1800
+        ),
+        "api-load": Scenario(
+            "lag of tasks with and without browsers on the web server", api_load, 100, "browsers", 30, 600
+        ),
         "idle-5000": Scenario("processor time and statements with nothing due", idle, 5000, "DAGs", 60),
         "materialise-1m": Scenario("a backfill's rows: time and memory", materialise, 1_000_000, "task instances"),
         "parse-1000": Scenario("a first pass over DAG files, and looks at unchanged ones", parse, 1000, "files"),
@@ -74,6 +81,8 @@ EVERYTHING: Final = (
     ("idle-5000",),
     ("history-1m",),
     ("materialise-1m",),
+    ("api-1m",),
+    ("api-load",),
     ("memory-1000",),
     ("takeover",),
     ("parse-1000",),

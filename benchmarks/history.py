@@ -5,7 +5,7 @@ The history belongs to the very DAGs that then run, so that whatever looks back 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from statistics import median
 from typing import Final
@@ -54,12 +54,18 @@ def history_of(instances: int) -> Seed:
         specs = [DagSpec(dag_id=dag_id, timetable=never, start_date=_LONG_AGO, tasks=tasks) for dag_id in dag_ids]
         async with conn.transaction():
             await register_specs(conn, specs, now=now, paused_at_creation=False)
-            await conn.execute(_RUNS, dag_ids, instances // INSTANCES_OF_A_RUN, _LONG_AGO)
-            await conn.execute(_INSTANCES, INSTANCES_OF_A_RUN)
-        await conn.execute("VACUUM (ANALYZE) dag_run, task_instance")
-        await conn.execute("CHECKPOINT")
+        await fill(conn, dag_ids, instances)
 
     return seed
+
+
+async def fill(conn: asyncpg.Connection, dag_ids: Sequence[str], instances: int) -> None:
+    """So many finished task instances of these DAGs, which are registered, in runs of ten; vacuumed."""
+    async with conn.transaction():
+        await conn.execute(_RUNS, dag_ids, instances // INSTANCES_OF_A_RUN, _LONG_AGO)
+        await conn.execute(_INSTANCES, INSTANCES_OF_A_RUN)
+    await conn.execute("VACUUM (ANALYZE) dag_run, task_instance")
+    await conn.execute("CHECKPOINT")
 
 
 async def history(

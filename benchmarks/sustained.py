@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -75,14 +76,18 @@ class Arrival(NamedTuple):
 async def sustained(size: int, seconds: float, *, lead: float = _LEAD) -> Finding:
     """`size` tasks a second for `seconds`; 0: each of RATES, one after the other."""
     rates = [size] if size else RATES
-    found = [await _at_rate(rate, int(seconds), lead) for rate in rates]
+    found = [await at_rate(rate, int(seconds), lead) for rate in rates]
     figures = [figure for finding in found for figure in finding.figures]
     problems = [problem for finding in found for problem in finding.problems]
     about = f"{', '.join(f'{rate:,}' for rate in rates)} tasks/s, {found[-1].about}"
     return Finding("sustained", about, found[-1].machine, figures, problems)
 
 
-async def _at_rate(rate: int, seconds: int, lead: float) -> Finding:
+Beside = Callable[[str], AbstractAsyncContextManager[object]]  # what goes on meanwhile, on the database of this DSN
+
+
+async def at_rate(rate: int, seconds: int, lead: float = _LEAD, *, beside: Beside | None = None) -> Finding:
+    """`rate` tasks a second for `seconds`, with `beside` around it."""
     dags = max(1, rate // TASKS)
     expected = dags * TASKS * seconds
     async with stage() as at:
@@ -100,7 +105,7 @@ async def _at_rate(rate: int, seconds: int, lead: float) -> Finding:
             listener=finish,
         )
         with measure.count_statements() as counter, rare_collections():  # as `aiosched serve` does
-            async with scheduler, measure.watch_loop() as stall:
+            async with scheduler, beside(at.dsn) if beside else nullcontext(), measure.watch_loop() as stall:
                 before = await measure.usages(at.conn)
                 wal, statements = await measure.wal_position(at.conn), counter.count
                 until_over = (start - datetime.now(UTC)).total_seconds() + seconds + 1

@@ -52,7 +52,7 @@ def list_(
     async def every_page(db: Database) -> list[DagRow]:
         found: list[DagRow] = []
         while page := await list_dags(
-            db, pattern=pattern, stale=stale, after=found[-1].dag_id if found else None, limit=_PAGE
+            db, pattern=pattern, stale=stale, after=(found[-1].dag_id, None) if found else None, limit=_PAGE
         ):
             found += page
         return found

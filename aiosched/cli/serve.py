@@ -96,6 +96,10 @@ def serve(
         from aiosched.web.ports import check_exposure
 
         check_exposure(loaded.settings.web)
+        if loaded.settings.web.auth == "oidc":
+            from aiosched.web.oidc import check_provider
+
+            check_provider(loaded.settings.web)
     _configure_logging(loaded)
     service = _Service(loaded.settings, roles, Screen(output), migrate, until_idle, run_duration)
     from aiosched.scheduler.garbage import rare_collections
@@ -201,7 +205,12 @@ class _Service:
     def _show_web(self, url: str | None) -> None:
         if url is not None:
             auth = self.settings.web.auth
-            login = {None: "no login on loopback", "none": "no login", "password": "login by password"}[auth]
+            login = {
+                None: "no login on loopback",
+                "none": "no login",
+                "password": "login by password",
+                "oidc": "login with a provider",
+            }[auth]
             self.screen.fact("web", f"{url}   {login}", url=url)
 
     @contextlib.asynccontextmanager

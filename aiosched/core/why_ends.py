@@ -70,7 +70,9 @@ def since_of(instance: Instance) -> datetime | None:
             return instance.scheduled_at
         case TaskState.QUEUED:
             return instance.queued_at
-        case TaskState.RUNNING | TaskState.RESTARTING | TaskState.SHUTDOWN | TaskState.DEFERRED:
+        case TaskState.RUNNING | TaskState.RESTARTING | TaskState.SHUTDOWN:
+            return instance.start_date
+        case TaskState.DEFERRED | TaskState.UP_FOR_RESCHEDULE:
             return instance.start_date
     return instance.end_date
 

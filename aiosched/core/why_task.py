@@ -153,7 +153,11 @@ def _summary(facts: TaskFacts, seconds: float | None, *, is_open: bool) -> str:
             text = f"scheduled{ago(seconds)}, not running"
         case _:
             text = f"waiting{ago(seconds)}, not running"
-    return f"{text}; nothing is in the way, it is next" if is_open else text
+    if not is_open:
+        return text
+    ahead = facts.ahead[0] if facts.ahead is not None else 0
+    turn = f"{counted(ahead, 'task')} of its pool before it" if ahead else "it is next"
+    return f"{text}; nothing is in the way, {turn}"
 
 
 # -- the limits ---------------------------------------------------------------------------------

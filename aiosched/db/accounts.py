@@ -87,6 +87,14 @@ USE_TOKEN: Final = """
      WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
 """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
+# Guard: a person with a password is somebody else.
+ADMIT: Final = """
+    INSERT INTO web_user (name, role) VALUES ($1, $2)
+    ON CONFLICT (name) DO UPDATE
+       SET role = excluded.role, sessions_void = web_user.sessions_void + (web_user.role <> excluded.role)::int
+     WHERE web_user.password IS NULL
+    RETURNING name, role, password, is_disabled, sessions_void
+"""
 MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING"
 
 
@@ -130,6 +138,15 @@ async def delete_user(db: Database, name: str) -> None:
         gone = await conn.fetchval("DELETE FROM web_user WHERE name = $1 RETURNING 1", name)
     if gone is None:
         raise await _unknown(db, name)
+
+
+async def admit(db: Database, name: str, role: str) -> Login:
+    """The row of a person whom a provider vouches for, with that role. Raises Refused for the name of a local user."""
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(ADMIT, name, role)
+    if row is None:
+        raise Refused(f"{name!r} is a user with a password here: log in with that, or rename one of the two.")
+    return Login(**dict(row))
 
 
 async def read_login(db: Database, name: str) -> Login | None:

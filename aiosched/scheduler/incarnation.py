@@ -186,7 +186,7 @@ async def _listen(session: Session) -> None:
             async with session.books:
                 overdue = session.news_overdue(every)
                 if overdue:
-                    _look_at_pools_again(session)
+                    look_at_pools_again(session)
                 if changed or overdue:
                     await reload_dags(session, changed or session.holdings.partitions)
                 while await apply_commands(session):
@@ -223,18 +223,18 @@ def _hear(session: Session, payload: str) -> None:
         session.has_reports |= not session.gate.is_set() or not partitions.isdisjoint(session.holdings.partitions)
     elif kind == "slots":  # for which incarnations
         if session.incarnation in partitions:
-            _look_at_pools_again(session)
+            look_at_pools_again(session)
         return
     elif kind == "attempts":
         session.attempts.doubts_at = None
         session.lending.wake()
         return
     elif kind == "pools":
-        _look_at_pools_again(session)
+        look_at_pools_again(session)
     session.news.wake()
 
 
-def _look_at_pools_again(session: Session) -> None:
+def look_at_pools_again(session: Session) -> None:
     session.journal.forget_pools()
     if len(session.holdings.waiting):
         session.holdings.room_changed = True

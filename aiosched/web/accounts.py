@@ -19,6 +19,8 @@ from aiosched.config import WebSettings
 from aiosched.db import accounts
 from aiosched.db.engine import Database
 from aiosched.web.access import Principal, Role
+from aiosched.web.oidc import COOKIE as FLOW_COOKIE
+from aiosched.web.oidc import FLOW_SECONDS, Flow, Identity
 from aiosched.web.passwords import check_password, hash_password, hash_token, verify_password
 from aiosched.web.problems import Problem
 from aiosched.web.sessions import COOKIE, CSRF_HEADER, Session, Signer
@@ -28,7 +30,7 @@ _REMEMBERED_SECONDS: Final = 5.0  # how long a person's row is believed
 
 
 class Accounts:
-    """The `Authenticator` for `web.auth = "password"`."""
+    """The `Authenticator` for `web.auth = "password"` and `"oidc"`."""
 
     def __init__(self, db: Database, settings: WebSettings) -> None:
         self._db = db
@@ -74,9 +76,41 @@ class Accounts:
         if login is None or login.is_disabled or not is_right:
             raise Problem(401, "wrong-login", "This name and password do not belong together.")
         self._attempts.forgive(name, where)
-        self._known.pop(name, None)
+        return self._begin(login)
+
+    async def admit(self, identity: Identity) -> Session:
+        """Begin a session for whom the provider vouches for. Raises Refused; Problem 403 for a disabled person."""
+        login = await accounts.admit(self._db, identity.name, identity.role)
+        if login.is_disabled:
+            raise Problem(403, "not-invited", f"{identity.name} may not log in here any more.")
+        return self._begin(login)[1]
+
+    def _begin(self, login: accounts.Login) -> tuple[Principal, Session]:
+        self._known.pop(login.name, None)
         expires = int(time.time() + self._settings.session_hours * 3600)
-        return Principal(name, Role.of(login.role)), Session(name, expires, login.sessions_void, secrets.token_hex(8))
+        session = Session(login.name, expires, login.sessions_void, secrets.token_hex(8))
+        return Principal(login.name, Role.of(login.role)), session
+
+    async def give_flow(self, request: Request, response: Response, flow: Flow) -> None:
+        """Let the browser remember the login that it has begun with the provider."""
+        response.set_cookie(
+            FLOW_COOKIE,
+            (await self._sign()).seal_flow(flow),
+            max_age=FLOW_SECONDS,
+            path=_path(request),
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+
+    async def flow(self, request: Request) -> Flow | None:
+        """The login that the browser has begun; None for none, one that is over, or a forged one."""
+        cookie = request.cookies.get(FLOW_COOKIE)
+        return None if cookie is None else (await self._sign()).open_flow(cookie, time.time())
+
+    def take_flow(self, request: Request, response: Response) -> None:
+        """Let the browser forget it."""
+        response.delete_cookie(FLOW_COOKIE, path=_path(request), httponly=True, samesite="lax")
 
     async def give_cookie(self, request: Request, response: Response, session: Session) -> None:
         """Let the browser keep the session."""

@@ -22,6 +22,7 @@ from aiosched.web.etags import Etags
 from aiosched.web.gateway import Gateway
 from aiosched.web.guard import Guard
 from aiosched.web.live import Hub
+from aiosched.web.oidc import Provider
 from aiosched.web.openapi import Application, operation_id
 from aiosched.web.rendering import Renderer
 from aiosched.web.tempo import Tempos
@@ -40,7 +41,7 @@ def make_app(
     """
     web = gateway.settings.web
     if authenticator is None:
-        authenticator = Accounts(gateway.db, web) if web.auth == "password" else Loopback()
+        authenticator = Loopback() if web.auth in (None, "none") else Accounts(gateway.db, web)
     app = Application(
         title="aiosched",
         version=aiosched.__version__,
@@ -48,6 +49,7 @@ def make_app(
         openapi_url=None,  # served by api/document.py, to those who may look
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         dependencies=[Depends(authorise)],
         lifespan=_lifespan,
         responses=problems.RESPONSES,
@@ -58,6 +60,7 @@ def make_app(
     app.state.renderer = Renderer(gateway.db, gateway.settings)
     app.state.tempos = Tempos()
     app.state.authenticator = authenticator
+    app.state.provider = Provider(web) if web.auth == "oidc" else None
     hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]
     app.add_middleware(Etags)
     app.add_middleware(Guard, only_loopback=isinstance(authenticator, Loopback) and web.auth is None, hosts=hosts)
@@ -78,4 +81,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         app.state.hub.close()
+        if app.state.provider is not None:
+            await app.state.provider.close()
         await gateway.stop()

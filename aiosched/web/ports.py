@@ -62,5 +62,5 @@ def check_exposure(settings: WebSettings) -> None:
         raise ConfigError(
             f"web.host = {settings.host!r} can be reached from other machines, and web.auth is not set. Set it to "
             "'password' (AIOSCHED__WEB__AUTH=password) and make a user with `aiosched users create NAME --role admin`, "
-            "or to 'none' if something in front of this server sees to the login."
+            "to 'oidc' for a provider of logins, or to 'none' if something in front of this server sees to the login."
         )

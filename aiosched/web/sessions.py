@@ -13,9 +13,11 @@ import binascii
 import hashlib
 import hmac
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
+
+from aiosched.web.oidc import Flow
 
 COOKIE: Final = "aiosched_session"
 CSRF_HEADER: Final = "X-CSRF-Token"
@@ -30,6 +32,9 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     nonce: str
 
 
+S = TypeVar("S", Session, Flow)
+
+
 @dataclass(frozen=True, slots=True)
 class Signer:
     """Makes and reads cookies."""
@@ -38,19 +43,32 @@ class Signer:
 
     def seal(self, session: Session) -> str:
         """The value of the cookie."""
-        body = _b64(msgspec.json.encode(session))
-        return f"{body}.{_b64(self._mac(b'session', body.encode()))}"
+        return self._seal(b"session", session)
 
     def open(self, cookie: str, now: float) -> Session | None:
         """The session in a cookie; None for one that is forged, broken or over."""
+        return self._open(b"session", cookie, now, Session)
+
+    def seal_flow(self, flow: Flow) -> str:
+        """The same for a login with a provider that has begun."""
+        return self._seal(b"flow", flow)
+
+    def open_flow(self, cookie: str, now: float) -> Flow | None:
+        return self._open(b"flow", cookie, now, Flow)
+
+    def _seal(self, purpose: bytes, value: msgspec.Struct) -> str:
+        body = _b64(msgspec.json.encode(value))
+        return f"{body}.{_b64(self._mac(purpose, body.encode()))}"
+
+    def _open(self, purpose: bytes, cookie: str, now: float, kind: type[S]) -> S | None:
         body, _, mac = cookie.partition(".")
         try:
-            if not hmac.compare_digest(_unb64(mac), self._mac(b"session", body.encode())):
+            if not hmac.compare_digest(_unb64(mac), self._mac(purpose, body.encode())):
                 return None
-            session = msgspec.json.decode(_unb64(body), type=Session)
+            found = msgspec.json.decode(_unb64(body), type=kind)
         except (ValueError, binascii.Error, msgspec.MsgspecError):
             return None
-        return session if session.expires > now else None
+        return found if found.expires > now else None
 
     def csrf(self, session: Session) -> str:
         """The token that goes with a session."""

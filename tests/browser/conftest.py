@@ -23,6 +23,7 @@ import asyncpg
 import httpx2
 import pytest
 import pytest_asyncio
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
 from aiosched.db.keyring import new_key
 from tests.conftest import TEMPLATE, Server
@@ -44,22 +45,13 @@ _MEASURED: Final = """(name) => new Promise((done) => new PerformanceObserver((l
     if (found) done(JSON.stringify({duration: found.duration, detail: found.detail}));
 }).observe({type: "measure", buffered: true}))"""
 
-with contextlib.suppress(ImportError):
-    from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
-
-
-def _missing() -> str | None:
-    """Why no browser can be had here, if so."""
-    if "async_playwright" not in globals():
-        return "the package playwright is not installed"
-    return None if Path(CHROMIUM).exists() else f"there is no browser at {CHROMIUM} (AIOSCHED_CHROMIUM names another)"
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if (reason := _missing()) is not None:
+    if not Path(CHROMIUM).exists():
+        reason = f"pages are not tested: there is no browser at {CHROMIUM} (AIOSCHED_CHROMIUM names another)"
         for item in items:
             if HERE in item.path.parents:
-                item.add_marker(pytest.mark.skip(reason=f"pages are not tested: {reason}"))
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
@@ -15,7 +16,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 RUN = "/dags/troubled/runs/"
 # what sticks out on the right, but for what scrolls in a box of its own
 SIDEWAYS = """() => [...document.querySelectorAll("body *")]
-    .filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".scroll *, .pane *, .tabs *, pre *"))
+    .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+    .filter((one) => !one.closest(".scroll *, .pane *, .tabs *, pre *"))
     .map((one) => `${one.tagName} ${one.className}`).slice(0, 5).join("; ")"""
 
 
@@ -84,6 +86,33 @@ async def test_a_log_of_50_mb_scrolls_finds_the_error_and_is_searched(service: S
     await expect(log.locator("mark")).to_have_text("line 123456")
     await page.reload()
     await expect(log.locator(".chosen")).to_contain_text("line 123456")
+
+
+async def test_a_log_is_followed_while_its_task_runs(service: Service, tab: Tab, tmp_path: Path) -> None:
+    until = tmp_path / "until"
+    await service.run("held", "running", "to-follow", {"until": str(until)})
+    log = log_folder(service.dags.parent / "logs", dag_id="held", run_id="to-follow", task_id="hold") / "attempt=1.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("".join(f"line {number}\n" for number in range(1, 201)))
+    page = await tab.open("/dags/held/runs/to-follow/tasks/hold")
+    pane = page.get_by_role("region", name="Log")
+    await expect(pane.get_by_text("line 200", exact=True)).to_be_in_viewport()
+
+    with log.open("a") as file:
+        file.write("<b>one more</b>\n" * 50)
+    await expect(pane.locator("[data-line='250']")).to_contain_text("<b>one more</b>")
+
+    await pane.focus()
+    await page.keyboard.press("Home")
+    await expect(page.get_by_role("button", name="Follow", exact=True)).to_be_visible()
+    with log.open("a") as file:
+        file.write("ERROR it breaks\n")
+    await expect(page.get_by_text("251 lines")).to_be_visible()
+    await expect(pane.get_by_text("line 1", exact=True)).to_be_in_viewport()
+    until.touch()
+    await expect(page.locator("header .state")).to_contain_text("success")
+    await expect(page.get_by_role("button", name="1 error")).to_be_visible()
+    await expect(page.get_by_role("button", name="Follow")).to_have_count(0)
 
 
 async def test_why_a_task_waits_and_how_it_goes_on_when_the_pool_opens(service: Service, tab: Tab) -> None:

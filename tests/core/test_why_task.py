@@ -8,20 +8,24 @@ from typing import Any
 
 import pytest
 from board_builders import FAILED, LOST, RESCHEDULED, end, grant, of, run, seconds, started
-from board_player import NOW
-from graph_builders import task
+from board_player import NOW, board_of, new_run
+from graph_builders import dags, task
+from hypothesis import given
+from hypothesis import strategies as st
 from mapping_builders import begun, finish
 from slot_builders import dag_room, needs, room
 
-from aiosched.core.board import Board, Instance
+from aiosched.core.board import Board, Instance, new_instances
+from aiosched.core.graph import Graph
 from aiosched.core.messages import Deferral, Outcome, SkipDecision
 from aiosched.core.past import Past, StoredRun
 from aiosched.core.slots import PoolRoom, Room, TaskRoom
-from aiosched.core.spec import MappingSpec, TaskOutput
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.states import FINISHED, RunState, TaskState
 from aiosched.core.trigger_rules import Verdict as Judgement
 from aiosched.core.why import Explanation, Gate, Holder, Owner, Verdict
-from aiosched.core.why_run import RunFacts
+from aiosched.core.why_needs import dependency_gates
+from aiosched.core.why_run import RunFacts, nobody_knows
 from aiosched.core.why_task import TaskFacts, explain_task
 
 SERVE = ("aiosched serve",)
@@ -74,6 +78,12 @@ class TestTheWayToASlot:
             "scheduler", "DAG is active", "run is running", "upstream", "pool etl", "DAG limit", "parallelism",
             "executor local", "worker",
         ]  # fmt: skip
+
+    def test_those_that_go_first_are_counted_where_there_is_room_for_all(self) -> None:
+        said = ask(started(task("load")), ahead=(2, 2))
+
+        assert said.summary.endswith("nothing is in the way, 2 tasks of its pool before it")
+        assert said.rank == 3
 
     def test_a_full_pool_names_who_holds_it_and_when_it_may_be_free(self) -> None:
         holders = (holder("slow", slots=2, ran=1860, usual=360), holder("copy", slots=2, ran=240, usual=540))
@@ -444,14 +454,17 @@ def test_a_room_refuses_what_one_of_its_parts_refuses() -> None:
         assert there.refusal("etl", 1, executor, is_async=False) == next((part for part in parts if part), None)
 
 
-@pytest.mark.parametrize("ended", [("a",), ("a", "b"), ()], ids=["one", "both", "none"])
-def test_the_judgement_is_that_of_its_parts(ended: tuple[str, ...]) -> None:
-    board = started(task("a"), task("b"), task("load", "a", "b"))
-    for name in ended:
-        run(board, name)
-        end(board, name)
+@given(dags(), st.randoms(use_true_random=False))
+def test_dependency_gates_are_closed_where_the_board_lets_nothing_start(tasks: list[TaskSpec], dice: Any) -> None:
+    compiled = Graph(DagSpec(dag_id="sales", tasks=tuple(tasks)))
+    instances = new_instances(compiled, range(len(compiled)))
+    for instance in instances:
+        instance.state = dice.choice([TaskState.NONE, TaskState.RUNNING, *sorted(FINISHED - {TaskState.REMOVED})])
+    board = board_of(compiled, new_run(), instances)
 
-    tally, load = board.tally, of(board, "load")
-
-    assert tally.judge(load) is tally.judge_rule(load)
-    assert tally.judge(load) is (Judgement.RUN if len(ended) == 2 else Judgement.WAIT)
+    for instance in instances:
+        if instance.state is TaskState.NONE:
+            closed = [each for each in dependency_gates(board, instance, NOW, nobody_knows) if each.closed]
+            judgement = board.tally.judge(instance)
+            assert bool(closed) == (judgement is not Judgement.RUN)
+            assert any(each.verdict is Verdict.NEVER for each in closed) == judgement.settles

@@ -17,9 +17,11 @@ from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.states import FINISHED, HOLDING_SLOT, TaskState
 from aiosched.core.why import Explanation, Gate
 from aiosched.db.pools import get_pool, set_pool
+from aiosched.scheduler.incarnation import look_at_pools_again
+from tests.conftest import NIGHTLY
 from tests.scheduler.harness import Running, dag, running, task
 
-SEEDS = range(8)
+SEEDS = range(200 if NIGHTLY else 6)
 STAGES = (  # of the gates, in the order in which they are decided
     ("scheduler",),
     ("DAG is active",),
@@ -125,8 +127,9 @@ async def open_gate(it: Running, gate: Gate, run_id: str, task_id: str) -> None:
         await it.ask("unpause", "d")
     elif gate.name.startswith("pool "):
         pool = await get_pool(it.db, "small")
-        await set_pool(it.db, "small", int(gate.commands[0].split()[-1]), requested_by="test")
         assert gate.name == f"pool {pool.name}"
+        await set_pool(it.db, "small", int(gate.commands[0].split()[-1]), requested_by="test")
+        look_at_pools_again(it.session)  # the news of it may still be under way
     elif gate.opens_at is not None:
         await it.advance((gate.opens_at - it.clock.now()).total_seconds() + 1)
     elif gate.name == "trigger":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from aiosched.web.access import Person, Role, allow
 from aiosched.web.accounts import Accounts
+from aiosched.web.oidc import Flow, Provider
 from aiosched.web.problems import Problem
 
 router = APIRouter(tags=["Login"])
@@ -20,7 +21,7 @@ class Me(BaseModel):
 
     name: str
     role: Literal["viewer", "operator", "admin"]
-    login: Literal["none", "password"]
+    login: Literal["none", "password", "oidc"]
     csrf: str | None = None
 
 
@@ -39,8 +40,79 @@ async def me(request: Request, person: Person) -> Me:
     csrf = None
     if isinstance(accounts, Accounts) and (session := await accounts.session(request)) is not None:
         csrf = await accounts.csrf(session)
-    login = "password" if isinstance(accounts, Accounts) else "none"
+    login = _method(request)
     return Me.model_validate({"name": person.name, "role": person.role.name.lower(), "login": login, "csrf": csrf})
+
+
+class LoginMethod(BaseModel):
+    """How one logs in; with `oidc` by going to /api/v1/login/oidc, where users with a password may use that, too."""
+
+    login: Literal["none", "password", "oidc"]
+
+
+@router.get("/login")
+@allow(Role.PUBLIC)
+async def login_method(request: Request) -> LoginMethod:
+    """How one logs in here: not at all, by password, or with a provider."""
+    return LoginMethod.model_validate({"login": _method(request)})
+
+
+@router.get("/login/oidc", status_code=303, response_class=Response)
+@allow(Role.PUBLIC)
+async def begin_oidc(
+    request: Request, back: Annotated[str, Query(max_length=500, description="the page to return to")] = ""
+) -> Response:
+    """Go to the provider of logins."""
+    accounts, provider = _accounts(request), _provider(request)
+    flow = Flow.begin(back)
+    response = Response(status_code=303, headers={"Location": await provider.address(flow, _callback(request))})
+    await accounts.give_flow(request, response, flow)
+    return response
+
+
+@router.get("/login/callback", status_code=303, response_class=Response)
+@allow(Role.PUBLIC)
+async def end_oidc(
+    request: Request,
+    state: Annotated[str, Query(max_length=500)] = "",
+    code: Annotated[str, Query(max_length=4000)] = "",
+    error: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    """Come back from the provider of logins: a session begins."""
+    accounts, provider = _accounts(request), _provider(request)
+    flow = await accounts.flow(request)
+    if flow is None:
+        raise Problem(
+            400, "login-expired", "This login has taken too long, or was begun in another browser: begin again."
+        )
+    if error:
+        raise Problem(403, "not-invited", f"The provider of logins says {error!r}.")
+    session = await accounts.admit(await provider.identify(flow, state, code, _callback(request)))
+    response = Response(status_code=303, headers={"Location": f"{_base(request)}/{flow.back}"})
+    accounts.take_flow(request, response)
+    await accounts.give_cookie(request, response, session)
+    return response
+
+
+def _base(request: Request) -> str:
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+def _callback(request: Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc}{_base(request)}/api/v1/login/callback"
+
+
+def _method(request: Request) -> str:
+    if request.app.state.provider is not None:
+        return "oidc"
+    return "password" if isinstance(request.app.state.authenticator, Accounts) else "none"
+
+
+def _provider(request: Request) -> Provider:
+    provider: Provider | None = request.app.state.provider
+    if provider is None:
+        raise Problem(409, "no-login", "This server has no provider of logins (web.auth).")
+    return provider
 
 
 @router.post("/login", response_model=Me)
@@ -51,7 +123,7 @@ async def log_in(request: Request, credentials: Credentials) -> Response:
     person, session = await accounts.log_in(request, credentials.name, credentials.password)
     csrf = await accounts.csrf(session)
     role = person.role.name.lower()
-    response = JSONResponse({"name": person.name, "role": role, "login": "password", "csrf": csrf})
+    response = JSONResponse({"name": person.name, "role": role, "login": _method(request), "csrf": csrf})
     await accounts.give_cookie(request, response, session)
     return response
 

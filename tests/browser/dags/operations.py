@@ -1,6 +1,8 @@
 """What the pages of runs and of operations show: a long log, a failure, an expensive pool, assets, a daily schedule."""
 
 import logging
+import time
+from pathlib import Path
 
 import pendulum
 
@@ -24,6 +26,15 @@ with DAG("troubled", schedule=None, start_date=START, tags=["operations"]):
 
     talk() >> divide() >> EmptyOperator(task_id="behind")
 
+with DAG("held", schedule=None, start_date=START, tags=["operations"]):
+
+    @task
+    def hold(params: dict[str, str]) -> None:
+        while not Path(params["until"]).exists():
+            time.sleep(0.05)
+
+    hold()
+
 with DAG("crowded", schedule=None, start_date=START, tags=["operations"]):
 
     @task(pool="bridge")
@@ -38,7 +49,9 @@ with DAG("making", schedule=None, start_date=START, tags=["operations"]):
 with DAG("waiting", schedule=[REPORT], start_date=START, tags=["operations"]):
     EmptyOperator(task_id="use")
 
-with DAG(
-    "daily", schedule="@daily", start_date=START, catchup=False, is_paused_upon_creation=True, tags=["operations"]
-):
-    EmptyOperator(task_id="count")
+with DAG("daily", schedule="@daily", start_date=START, catchup=False, tags=["operations"]):
+
+    @task(pool="days")
+    def count() -> None: ...
+
+    count()

@@ -1,5 +1,5 @@
 // Keyboard: every shortcut is registered with words, so that "?" can list them.
-import { signal, useEffect } from "./html.js";
+import { signal, useLayoutEffect } from "./html.js";
 
 /** What "?" lists: `[keys, words]`, in order of registration. */
 export const shortcuts = signal([]);
@@ -17,12 +17,12 @@ addEventListener("keydown", (event) => {
   const found = [...bound].reverse().find((entry) => entry.keys === pending || entry.keys === event.key);
   if (found) { pending = ""; event.preventDefault(); found.act(event); return; }
   if (!bound.some((entry) => entry.keys.startsWith(pending + " "))) pending = "";
-  forget = setTimeout(() => { pending = ""; }, 900);
+  forget = setTimeout(() => { pending = ""; }, 1500);
 });
 
 /** Bind `keys` ("g d", "t", "?") as long as the component lives. */
 export function useKey(keys, words, act) {
-  useEffect(() => {
+  useLayoutEffect(() => { // what is seen can be used
     const entry = { keys, words, act };
     bound.push(entry);
     shortcuts.value = bound.map((one) => [one.keys, one.words]);

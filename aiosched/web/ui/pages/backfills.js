@@ -1,6 +1,6 @@
 // Backfills: how far they are, pausing and cancelling, and making one after a look at what becomes of each date.
 import { html, useState } from "../lib/html.js";
-import { get, post, useList } from "../lib/api.js";
+import { at, get, post, useList, useResource } from "../lib/api.js";
 import { path, query, setQuery } from "../lib/router.js";
 import { instant } from "../lib/time.js";
 import { Card, Empty, Link, Notice, Page, Tag, When } from "../parts/basics.js";
@@ -23,7 +23,7 @@ export function Backfills() {
     { head: "", cell: (b) => html`<span class="faint tabular">${b.id}</span>` },
     { head: "DAG", cell: (b) => html`<${Link} to=${path("dags", b.dag_id)}>${b.dag_id}<//>` },
     { head: "Dates", cell: (b) => html`<span class="nowrap"><${When} at=${b.from_date} /> – <${When} at=${b.to_date} /></span>` },
-    { head: "State", cell: (b) => html`<${Tag} kind=${KINDS[b.state]}>${b.state}<//>` },
+    { head: "State", cell: (b) => html`<${Tag} kind=${KINDS[b.state]}>${b.state}<//>${b.state === "running" && !b.running && html` <${Held} dagId=${b.dag_id} />`}` },
     { head: "Progress", cell: (b) => html`<${Progress} of=${b} />` },
     { head: "At a time", right: true, cell: (b) => html`${b.max_active_runs}${b.backwards ? html` <span class="faint" title="from the newest date to the oldest">backwards</span>` : ""}` },
     { head: "Made", cell: (b) => html`<${When} at=${b.created_at} ago />` },
@@ -35,6 +35,12 @@ export function Backfills() {
     ${make && html`<${BackfillDialog} dagId=${dag_id} onClose=${() => setQuery({ make: null })} onDone=${list.reload} />`}
     ${asked && html`<${Change} backfill=${asked[0]} verb=${asked[1]} onClose=${() => setAsked(null)} onDone=${list.reload} />`}
   <//>`;
+}
+
+/** Why nothing of a backfill runs, where that is simple. */
+function Held({ dagId }) {
+  const dag = useResource(at("dags", dagId), {}, { kinds: ["dag", "command"] });
+  return dag.data.value?.is_paused ? html`<${Link} class="late" to=${path("dags", dagId)} title="Its runs wait until the DAG is unpaused">the DAG is paused<//>` : null;
 }
 
 function Progress({ of: b }) {

@@ -43,7 +43,6 @@ function Run({ run, reload }) {
   <//>`;
   return html`<${Page} title=${run.run_id} crumbs=${[["DAGs", "/dags"], [run.dag_id, path("dags", run.dag_id)], ["Runs", path("dags", run.dag_id) + "?tab=grid"]]} actions=${actions}
       lead=${html`<${State} name=${run.state} /><span class="soft">${run.start_date ? duration(secondsBetween(run.start_date, run.end_date)) : html`may start <${When} at=${run.run_after} ago />`}</span><${StateBar} tasks=${run.tasks} />`}>
-    ${run.reason && html`<${Notice} kind=${run.state === "failed" ? "danger" : undefined}>${REASONS[run.reason] ?? run.reason}<//>`}
     <div class="columns wide-first">
       <${Card} title="Run"><${Facts} rows=${[
         ["DAG", html`<${Link} to=${path("dags", run.dag_id)}>${run.dag_id}<//> <span class="faint">version ${run.version}</span>`],
@@ -54,6 +53,7 @@ function Run({ run, reload }) {
         ["Started", html`<${When} at=${run.start_date} />`],
         ["Ended", html`<${When} at=${run.end_date} />`],
         ["Type", `${run.run_type.replace("_", " ")}, by ${run.triggered_by}`],
+        ["Because", REASONS[run.reason] ?? run.reason],
         ["Note", html`<${Note} path=${`${base}/note`} text=${run.note} onDone=${reload} />`],
       ]} /><//>
       ${(run.state === "queued" || run.state === "failed" || (run.state === "running" && !busy)) && html`<${WhyCard} of=${base} concerns=${(p) => p.kind === "task" || p.dag_id === run.dag_id || p.kind === "dag"} />`}

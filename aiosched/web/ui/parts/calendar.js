@@ -36,7 +36,7 @@ function Year({ year, days }) {
     const told = words(day, here), now = day === today ? "today" : "";
     if (!total) return html`<span key=${day} class=${`day ${here?.coming ? "coming" : ""} ${now}`} style=${place} title=${told}></span>`;
     const state = worst(here.counts), strength = 45 + Math.round((total / most) * 55);
-    return html`<a key=${day} class=${`day has ${now}`} style=${{ ...place, "--c": `color-mix(in srgb, var(--state-${state}) ${strength}%, var(--surface))` }} title=${told} aria-label=${told} href=${runsOf(day, time)}>${state === "failed" ? "✕" : ""}</a>`;
+    return html`<a key=${day} class=${`day has ${now}`} style=${{ ...place, "--c": `color-mix(in srgb, var(--state-${state}) ${strength}%, var(--surface))` }} title=${told} aria-label=${told} href=${runsOf(day, time)}>${state === "success" ? "" : stateOf(state).glyph}</a>`;
   });
   const months = MONTHS.map((name, i) => html`<span class="month" style=${{ gridRow: 1, gridColumn: `${weekOf((Date.UTC(year, i, 1) - first) / DAY)} / span 4` }}>${name}</span>`);
   const weekdays = ["Mon", "Wed", "Fri", "Sun"].map((name, i) => html`<span class="weekday" style=${{ gridColumn: 1, gridRow: i * 2 + 2 }}>${name}</span>`);

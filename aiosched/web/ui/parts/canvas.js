@@ -81,8 +81,20 @@ export function useCanvas(draw, facts = []) {
   return { canvas, redraw };
 }
 
+const cut = new Map(); // measuring is what takes the time
+
 /** A text cut to a width, with an ellipsis. */
 export function clip(on, text, width) {
+  const key = `${on.font} ${width} ${text}`;
+  let found = cut.get(key);
+  if (found === undefined) {
+    if (cut.size > 20_000) cut.clear();
+    cut.set(key, (found = measured(on, text, width)));
+  }
+  return found;
+}
+
+function measured(on, text, width) {
   if (on.measureText(text).width <= width) return text;
   let low = 0, high = text.length;
   while (low < high) {

@@ -1,10 +1,13 @@
-// The details of a DAG: its settings, the runs to come, its tasks and params.
-import { html } from "../lib/html.js";
-import { at, useResource } from "../lib/api.js";
+// The details of a DAG: its settings, why it waits, the runs to come, its tasks and params.
+import { html, useState } from "../lib/html.js";
+import { at, may, remove, useResource } from "../lib/api.js";
+import { go } from "../lib/router.js";
 import { duration } from "../lib/time.js";
 import { Card, Empty, Facts, Link, Shown, Tag, When } from "./basics.js";
+import { Confirm, commandLine } from "./dialog.js";
 import { Schedule } from "./schedule.js";
 import { Table } from "./table.js";
+import { WhyCard } from "./why.js";
 
 export function DetailsTab({ dagId, dag }) {
   const version = useResource(dag.version === null ? null : at("dags", dagId, "versions", dag.version), {}, { kinds: ["dag"] });
@@ -12,17 +15,26 @@ export function DetailsTab({ dagId, dag }) {
   const tasks = useResource(at("dags", dagId, "tasks"), {}, { kinds: ["dag"] });
   return html`<div class="stack">
     <div class="columns">
-      <${Card} title="Settings"><${Shown} of=${version}>${({ spec }) => html`<${Settings} dag=${dag} spec=${spec} />`}<//><//>
+      <${Card} title="Settings" actions=${may("admin") && html`<${Delete} dagId=${dagId} />`}><${Shown} of=${version}>${({ spec }) => html`<${Settings} dag=${dag} spec=${spec} />`}<//><//>
       <${Card} title="Runs to come" plain><${Shown} of=${coming}>${({ items }) => html`<${Table} caption="Runs to come" items=${items} keyOf=${(one) => one.run_after} columns=${[
         { head: "Runs", cell: (one) => html`<${When} at=${one.run_after} />` },
         { head: "Logical date", cell: (one) => html`<${When} at=${one.logical_date} />` },
         { head: "", cell: (one) => one.note && html`<${Tag} kind="warn">${one.note}<//>` },
       ]} empty=${html`<${Empty} title="No run to come">This DAG has no schedule in time, or its end date is past.<//>`} />`}<//><//>
     </div>
+    <${WhyCard} of=${at("dags", dagId)} concerns=${(patch) => !patch.dag_id || patch.dag_id === dagId} />
     <${Shown} of=${version}>${({ spec }) => spec.params ? html`<${Params} params=${spec.params} />` : null}<//>
     <${Card} title="Tasks" plain><${Shown} of=${tasks}>${({ items }) => html`<${Table} caption="Tasks" items=${items} keyOf=${(task) => task.task_id} columns=${TASKS} empty=${html`<${Empty} title="This DAG has no task" />`} />`}<//><//>
     <${Shown} of=${version}>${({ spec }) => spec.doc_md ? html`<${Card} title="Documentation"><pre class="doc">${spec.doc_md}</pre><//>` : null}<//>
   </div>`;
+}
+
+function Delete({ dagId }) {
+  const [open, setOpen] = useState(false);
+  return html`<button class="button small danger" onClick=${() => setOpen(true)}>Delete …</button>
+    ${open && html`<${Confirm} title=${`Delete ${dagId}`} words="Delete" danger act=${() => remove(at("dags", dagId))} done=${`${dagId} and its history are gone.`} cli=${commandLine("dags", "delete", dagId, "--yes")} onClose=${() => setOpen(false)} onDone=${() => go("/dags")}>
+      <p>All its runs, task instances, versions and values go, for good. While a file has the DAG, it comes back without its history.</p>
+    <//>`}`;
 }
 
 const Settings = ({ dag, spec }) => html`<${Facts} rows=${[

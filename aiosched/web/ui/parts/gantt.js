@@ -120,7 +120,7 @@ export function Chart({ dagId, run, items }) {
     if (row === null) tip.hide(); else tip.show(words(row), event);
   };
   return html`<div>
-    <div class="gridbox" ref=${box} style=${{ height: `min(${HEAD + rows.length * ROW + 6}px, 72vh)` }} role="listbox" tabindex="0" aria-label="Tasks of the run in time" aria-activedescendant=${chosen === null ? undefined : "gantt-row"}
+    <div class="gridbox" ref=${box} style=${{ height: `min(${HEAD + rows.length * ROW + 6}px, max(300px, calc(100vh - 300px)))` }} role="listbox" tabindex="0" aria-label="Tasks of the run in time" aria-activedescendant=${chosen === null ? undefined : "gantt-row"}
       onScroll=${redraw} onKeyDown=${onKey} onMouseMove=${onMove} onMouseLeave=${() => { hover.current = null; tip.hide(); redraw(); }} onClick=${(e) => setChosen(rowAt(e))} onDblClick=${(e) => { const row = rowAt(e); if (row !== null) open(row); }}>
       <div class="sticky" aria-hidden="true"><canvas ref=${canvas}></canvas></div>
       <div class="spacer" aria-hidden="true" style=${{ height: `${HEAD + rows.length * ROW}px` }}></div>

@@ -45,6 +45,7 @@ const describe = (node) => [node.id, node.kind === "group" ? "group" : node.oper
 function Graph({ dagId, graph, begun }) {
   const { critical, run: runId } = query.value;
   const byId = useMemo(() => new Map(graph.nodes.map((node) => [node.id, node])), [graph]);
+  const bounds = useMemo(() => graph.edges.map(({ points }) => [Math.min(...points.map(([x]) => x)), Math.min(...points.map(([, y]) => y)), Math.max(...points.map(([x]) => x)), Math.max(...points.map(([, y]) => y))]), [graph]);
   const on_path = useMemo(() => new Set(graph.critical_path), [graph]);
   const view = useRef(null), size = useRef({ width: 0, height: 0 }), drag = useRef(null), hover = useRef(null), painted = useRef(false);
   const [chosen, setChosen] = useState(query.value.task ?? null);
@@ -72,37 +73,44 @@ function Graph({ dagId, graph, begun }) {
       on.strokeStyle = node.id === chosen ? colours.accent : colours.line; on.lineWidth = (node.id === chosen ? 2 : 1) / Math.min(scale, 1); on.stroke();
       if (scale > 0.3) { on.fillStyle = colours.soft; on.font = `600 12px ${colours.sans}`; on.textBaseline = "middle"; on.textAlign = "left"; on.fillText(`▾ ${clip(on, node.label, node.width - 30)}`, node.x + 8, node.y + 14); }
     }
-    for (const edge of graph.edges) line(on, edge, { colours, scale, dim, visible });
+    lines(on, { colours, scale, dim, visible });
     for (const node of graph.nodes) if ((node.kind === "task" || node.is_folded) && visible(node.x, node.y, node.x + node.width, node.y + node.height)) box(on, node, { colours, scale, density, dim });
     on.restore();
     if (!painted.current) { painted.current = true; performance.measure("aiosched.graph", { start: begun, end: performance.now(), detail: { nodes: graph.nodes.length } }); }
   };
-  const line = (on, { source, target, label, points }, { colours, scale, dim, visible }) => {
-    let [left, top] = points[0], right = left, bottom = top;
-    for (const [px, py] of points) { left = Math.min(left, px); right = Math.max(right, px); top = Math.min(top, py); bottom = Math.max(bottom, py); }
-    if (!visible(left, top, right, bottom)) return;
-    const critical = dim && on_path.has(source) && on_path.has(target), near = source === chosen || target === chosen;
-    on.strokeStyle = critical ? colours.text : near ? colours.accent : colours.strong;
-    on.globalAlpha = dim && !critical ? 0.25 : 1;
-    on.lineWidth = (critical || near ? 2 : 1.2) / Math.max(Math.min(scale, 1), 0.3);
-    on.beginPath(); on.moveTo(...points[0]);
-    for (let i = 1; i < points.length; i++) {
-      const [ax, ay] = points[i - 1], [bx, by] = points[i], middle = (ax + bx) / 2;
-      on.bezierCurveTo(middle, ay, middle, by, bx, by);
-    }
-    on.stroke();
-    if (scale > 0.35) {
-      const [ex, ey] = points.at(-1);
-      on.fillStyle = on.strokeStyle; on.beginPath(); on.moveTo(ex, ey); on.lineTo(ex - 7, ey - 3.5); on.lineTo(ex - 7, ey + 3.5); on.fill();
-      if (label) {
-        const [mx, my] = points.length % 2 ? points[points.length >> 1] : [(points[points.length / 2 - 1][0] + points[points.length / 2][0]) / 2, (points[points.length / 2 - 1][1] + points[points.length / 2][1]) / 2];
-        on.font = `11px ${colours.sans}`; on.textAlign = "center"; on.textBaseline = "middle";
-        const width = on.measureText(label).width + 8;
-        on.fillStyle = colours.surface; on.fillRect(mx - width / 2, my - 8, width, 16);
-        on.fillStyle = colours.soft; on.fillText(label, mx, my);
+  const lines = (on, { colours, scale, dim, visible }) => { // all lines of one look as one path: strokes are what costs
+    const seen = graph.edges.filter((_, i) => visible(...bounds[i]));
+    const look = ({ source, target }) => dim && on_path.has(source) && on_path.has(target) ? "critical" : source === chosen || target === chosen ? "near" : "plain";
+    const colour = { plain: colours.strong, near: colours.accent, critical: colours.text };
+    for (const kind of ["plain", "near", "critical"]) {
+      const alike = seen.filter((edge) => look(edge) === kind);
+      if (!alike.length) continue;
+      on.globalAlpha = dim && kind === "plain" ? 0.25 : 1;
+      on.strokeStyle = on.fillStyle = colour[kind];
+      on.lineWidth = (kind === "plain" ? 1.2 : 2) / Math.max(Math.min(scale, 1), 0.3);
+      on.beginPath();
+      for (const { points } of alike) {
+        on.moveTo(...points[0]);
+        for (let i = 1; i < points.length; i++) {
+          const [ax, ay] = points[i - 1], [bx, by] = points[i], middle = (ax + bx) / 2;
+          on.bezierCurveTo(middle, ay, middle, by, bx, by);
+        }
       }
+      on.stroke();
+      if (scale <= 0.35) continue;
+      on.beginPath();
+      for (const { points } of alike) { const [x, y] = points.at(-1); on.moveTo(x, y); on.lineTo(x - 7, y - 3.5); on.lineTo(x - 7, y + 3.5); on.closePath(); }
+      on.fill();
     }
     on.globalAlpha = 1;
+    if (scale > 0.35) for (const { label, points } of seen) if (label) named(on, label, points, colours);
+  };
+  const named = (on, label, points, colours) => {
+    const half = points.length >> 1, [ax, ay] = points[half - (points.length % 2 ? 0 : 1)], [bx, by] = points[half], x = (ax + bx) / 2, y = (ay + by) / 2;
+    on.font = `11px ${colours.sans}`; on.textAlign = "center"; on.textBaseline = "middle";
+    const width = on.measureText(label).width + 8;
+    on.fillStyle = colours.surface; on.fillRect(x - width / 2, y - 8, width, 16);
+    on.fillStyle = colours.soft; on.fillText(label, x, y);
   };
   const box = (on, node, { colours, scale, density, dim }) => {
     const state = node.counts ? worst(node.counts) : null, lit = !dim || on_path.has(node.id), total = node.counts ? Object.values(node.counts).reduce((sum, n) => sum + n, 0) : 0;
@@ -204,7 +212,7 @@ function Graph({ dagId, graph, begun }) {
     event.preventDefault(); event.stopPropagation();
   };
   return html`<div>
-    <div class="graphbox" style=${{ height: `clamp(260px, ${Math.round(graph.height * 1.25 + 90)}px, min(72vh, 760px))` }} role="application" tabindex="0" aria-label=${`Graph of ${dagId}: ${graph.nodes.length} boxes. Arrow keys follow the lines, plus and minus zoom, 0 fits.`} aria-describedby="graph-chosen"
+    <div class="graphbox" style=${{ height: `clamp(260px, ${Math.round(graph.height * 1.25 + 90)}px, max(300px, calc(100vh - 300px)))` }} role="application" tabindex="0" aria-label=${`Graph of ${dagId}: ${graph.nodes.length} boxes. Arrow keys follow the lines, plus and minus zoom, 0 fits.`} aria-describedby="graph-chosen"
       onKeyDown=${onKey} onPointerDown=${onDown} onPointerMove=${onMove} onPointerUp=${onUp} onPointerLeave=${() => { hover.current = null; tip.hide(); redraw(); }} onDblClick=${(e) => { const node = nodeAt(e); if (node?.kind === "task") open(node); }}>
       <canvas ref=${canvas} aria-hidden="true"></canvas>
       <div class="zoom row"><button class="button small" aria-label="Zoom in" onClick=${() => zoom(1.25)}>+</button><button class="button small" aria-label="Zoom out" onClick=${() => zoom(0.8)}>−</button><button class="button small" onClick=${() => { fit(); redraw(); }}>Fit</button></div>

@@ -241,7 +241,7 @@ function Grid({ dagId, grid, begun }) {
 
   const said = place && words(place).join(", ");
   return html`<div class="stack">
-    <div class="gridbox" ref=${box} style=${{ height: `min(${total.height + 18}px, 72vh)` }} role="grid" tabindex="0" aria-label=${`Runs and tasks of ${dagId}`} aria-rowcount=${rows.length + 1} aria-colcount=${runs.length} aria-activedescendant=${place ? "grid-focus" : undefined}
+    <div class="gridbox" ref=${box} style=${{ height: `min(${total.height + 18}px, max(300px, calc(100vh - 300px)))` }} role="grid" tabindex="0" aria-label=${`Runs and tasks of ${dagId}`} aria-rowcount=${rows.length + 1} aria-colcount=${runs.length} aria-activedescendant=${place ? "grid-focus" : undefined}
       onScroll=${redraw} onKeyDown=${onKey} onMouseMove=${onMove} onMouseLeave=${onLeave} onClick=${onClick} onDblClick=${onDouble}>
       <div class="sticky" aria-hidden="true"><canvas ref=${canvas}></canvas></div>
       <div class="spacer" aria-hidden="true" style=${{ width: `${total.width}px`, height: `${total.height}px` }}></div>

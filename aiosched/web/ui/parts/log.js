@@ -1,5 +1,5 @@
 // The log of a try: only the lines in view are drawn, so that 200 MB scroll like 2 kB; search, errors, following, colours.
-import { classes, html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
+import { classes, html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { apiUrl, get } from "../lib/api.js";
 import { LogFile } from "../lib/log.js";
 import { pieces } from "../lib/ansi.js";
@@ -8,6 +8,7 @@ import { query, setQuery } from "../lib/router.js";
 import { Empty, Failure, Loading } from "./basics.js";
 
 const ROW = 18; // pixels of a line
+const LEAST = 300; // pixels of the view, however little room is left
 const TALLEST = 6_000_000; // pixels that browsers scroll well; longer logs are scaled
 const LONGEST = 20_000; // characters of a line that are shown
 const AGAIN = 1500; // milliseconds between looks at a log that grows
@@ -42,7 +43,7 @@ class Viewer {
   constructor(path, params, redraw) {
     this.abort = new AbortController();
     this.file = new LogFile(path, params, this.abort.signal);
-    Object.assign(this, { path, params, redraw, top: 0, follow: false, box: null, view: 480, errors: [], error: null, ready: false, searching: null, told: "" });
+    Object.assign(this, { path, params, redraw, top: 0, follow: false, box: null, view: 480, moved: false, errors: [], error: null, ready: false, searching: null, told: "" });
   }
 
   get tall() { return this.file.lines * ROW + (query.value.wrap ? this.view - ROW : 0); }
@@ -82,7 +83,7 @@ class Viewer {
 
   scrollTo(top) {
     this.top = Math.max(0, Math.min(top, this.most));
-    if (this.box) this.box.scrollTop = this.top / this.scale;
+    this.moved = true; // the box follows when it is drawn: only then it is as tall as the log
     this.redraw();
   }
   toEnd() { this.follow = !this.file.complete; this.scrollTo(Infinity); }
@@ -92,8 +93,15 @@ class Viewer {
     this.scrollTo((line - Math.floor(this.view / ROW / 3)) * ROW);
   }
 
+  drawn() {
+    if (!this.moved || !this.box) return;
+    this.moved = false;
+    this.box.scrollTop = this.top / this.scale;
+  }
+
   scrolled() { // by the bar, a finger or a key of the browser; what we set ourselves is near
     this.view = this.box.clientHeight;
+    if (this.moved) return;
     if (Math.abs(this.box.scrollTop - Math.min(this.top, this.most) / this.scale) < 1.5) return;
     this.top = Math.min(this.box.scrollTop * this.scale, this.most);
     this.follow = !this.file.complete && this.top >= this.most - ROW;
@@ -160,6 +168,9 @@ export function LogView({ path, params, name, running = false, failed = false })
   useEffect(() => {
     if (!box.current) return undefined;
     const pane = box.current;
+    const fit = () => { const room = innerHeight - pane.getBoundingClientRect().top - scrollY - 24; pane.style.height = room >= LEAST ? `${room}px` : ""; }; // the end of the log in view where that leaves enough of it
+    fit();
+    addEventListener("resize", fit);
     viewer.box = pane;
     viewer.view = pane.clientHeight;
     const look = new ResizeObserver(() => { viewer.view = pane.clientHeight; if (viewer.follow) viewer.toEnd(); else viewer.redraw(); });
@@ -174,8 +185,9 @@ export function LogView({ path, params, name, running = false, failed = false })
     };
     pane.addEventListener("wheel", wheel, { passive: false });
     if (viewer.follow) viewer.toEnd(); else if (viewer.top) viewer.scrollTo(viewer.top);
-    return () => { look.disconnect(); pane.removeEventListener("wheel", wheel); };
+    return () => { look.disconnect(); removeEventListener("resize", fit); pane.removeEventListener("wheel", wheel); };
   }, [viewer, viewer.ready && viewer.file.lines > 0]);
+  useLayoutEffect(() => viewer.drawn());
   useEffect(() => { const due = setTimeout(() => viewer.fill().catch((error) => viewer.fail(error)), 30); return () => clearTimeout(due); });
   const jump = (step) => current.current.nextError(step).catch((error) => current.current.fail(error));
   useKey("e", "next error in the log", () => jump(1));

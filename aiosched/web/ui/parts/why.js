@@ -1,6 +1,7 @@
 // Why something waits, or did not run: every gate in order, who holds what is missing, and what would help.
 import { html } from "../lib/html.js";
 import { useResource } from "../lib/api.js";
+import { stateOf } from "../lib/states.js";
 import { duration } from "../lib/time.js";
 import { path } from "../lib/router.js";
 import { Card, Failure, Link, Loading, When } from "./basics.js";
@@ -10,11 +11,13 @@ const VERDICTS = {
   ok: ["✓", "open"], wait: ["!", "closed"], never: ["✕", "never opens"], unknown: ["?", "not known"], "not-reached": ["–", "not reached"],
 };
 
-function Holder({ one }) {
+const HOLDS = ["queued", "running", "restarting", "shutdown", "deferred", "scheduled"];
+
+function Holder({ one, gate }) {
   const to = one.task_id ? `${path("dags", one.dag_id, "runs", one.run_id, "tasks", one.task_id)}${one.map_index >= 0 ? `?map_index=${one.map_index}` : ""}` : path("dags", one.dag_id, "runs", one.run_id);
-  const late = one.seconds !== null && one.usual_seconds && one.seconds > one.usual_seconds * 1.5;
-  return html`<li><${Link} to=${to}>${one.dag_id} · ${one.run_id}${one.task_id && ` · ${one.task_id}`}${one.map_index >= 0 && `[${one.map_index}]`}<//>
-    <span class="soft tabular">${one.slots ? `${one.slots} ${one.slots === 1 ? "slot" : "slots"}, ` : ""}${one.seconds !== null && one.seconds !== undefined && html`<span class=${late ? "late" : ""}>for ${duration(one.seconds)}</span>`}${one.usual_seconds ? `, usually ${duration(one.usual_seconds)}` : ""}</span></li>`;
+  const runs = HOLDS.includes(one.state), late = runs && one.seconds !== null && one.usual_seconds && one.seconds > one.usual_seconds * 1.5;
+  const told = runs ? [one.slots > 0 && gate.startsWith("pool") && `${one.slots} ${one.slots === 1 ? "slot" : "slots"}`, one.seconds !== null && html`<span class=${late ? "late" : ""}>for ${duration(one.seconds)}</span>`, one.usual_seconds !== null && `usually ${duration(one.usual_seconds)}`].filter(Boolean) : [stateOf(one.state).label];
+  return html`<li><${Link} to=${to}>${one.dag_id} · ${one.run_id}${one.task_id && ` · ${one.task_id}`}${one.map_index >= 0 && `[${one.map_index}]`}<//><span class="soft tabular">${told.map((part, i) => html`${i > 0 && ", "}${part}`)}</span></li>`;
 }
 
 /** The card for `${path}/why`; nothing where the server has no answer. `kinds` of news that may change it. */
@@ -28,7 +31,7 @@ export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], co
       <p class="summary">${summary}</p>
       ${gates.length > 0 && html`<ol class="gates">${gates.map((gate) => { const [glyph, words] = VERDICTS[gate.verdict] || VERDICTS.unknown; return html`<li class=${gate.verdict}>
         <i aria-hidden="true">${glyph}</i><b>${gate.name}</b><span class="verdict">${words}</span><span class="detail">${gate.detail}${gate.opens_at && html` · opens <${When} at=${gate.opens_at} ago />`}</span>
-        ${gate.holders?.length > 0 && html`<ul class="holders">${gate.holders.map((one) => html`<${Holder} one=${one} />`)}</ul>`}
+        ${gate.holders?.length > 0 && html`<ul class="holders">${gate.holders.map((one) => html`<${Holder} one=${one} gate=${gate.name} />`)}</ul>`}
       </li>`; })}</ol>`}
       ${(rank || likely_free_at || earliest_start) && html`<div class="row wide soft">
         ${rank && html`<span>number ${rank} in the queue</span>`}

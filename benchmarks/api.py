@@ -1,0 +1,204 @@
+"""The REST API: how long its lists take with much history, and what browsers cost the scheduler.
+
+`api-1m` asks each list over and over, one request at a time, of an application in this process on a database with a
+history. `api-load` measures the lag of open-loop arrivals twice, at first alone, then while a web server in a process
+of its own serves so many browsers: each holds a stream of news and reads a list every two seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Final
+
+import httpx2
+
+from aiosched.clock import SystemClock
+from aiosched.config import Settings
+from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.timetables.parse import parse_schedule
+from aiosched.db.engine import Database
+from aiosched.parsing.store import register_specs
+from aiosched.web.app import make_app
+from aiosched.web.gateway import Gateway
+from benchmarks import measure
+from benchmarks.figures import Figure, Finding
+from benchmarks.history import INSTANCES_OF_A_RUN, fill
+from benchmarks.lag import percentile
+from benchmarks.run import postgres
+from benchmarks.stage import TooSlow, stage
+from benchmarks.sustained import at_rate
+
+_DAGS: Final = 100
+_ROUNDS: Final = 60
+_RATE: Final = 200  # tasks a second, while browsers look
+_BETWEEN: Final = 2.0  # seconds between two lists of a browser
+_START: Final = datetime(2020, 1, 1, tzinfo=UTC)
+
+LISTS: Final = (
+    "dags",
+    "dags?search=dag.05",
+    "dag-statistics?" + "&".join(f"dag_id=dag.{number:03d}" for number in range(50)),
+    "runs",
+    "runs?dag_id=dag.042",
+    "runs?dag_id=dag.042&state=success&search=old",
+    "dags/dag.042/grid",
+    "dags/dag.042/calendar?year=2020",
+    "dags/dag.042/runs/latest/tasks",
+    "dags/dag.042/runs/latest/gantt",
+    "pools",
+    "pools/default_pool/queue",
+    "commands",
+    "commands?dag_id=dag.042",
+    "assets",
+    "backfills",
+    "files",
+    "import-errors",
+    "schedulers",
+    "timeline",
+    "summary",
+)
+_COMMANDS: Final = """
+    INSERT INTO command (dag_id, verb, requested_by, state, result)
+    SELECT format('dag.%s', lpad((n % 100)::text, 3, '0')), 'pause', 'api:ann', 'applied', '{}'
+      FROM generate_series(1, 100000) AS n
+"""
+
+
+async def api_latencies(size: int, _: float) -> Finding:
+    """Each list, `_ROUNDS` times, with `size` task instances."""
+    figures: list[Figure] = []
+    problems: list[str] = []
+    async with stage() as at:
+        tasks = tuple(TaskSpec(task_id=f"t{number}", operator="Old") for number in range(INSTANCES_OF_A_RUN))
+        dag_ids = [f"dag.{number:03d}" for number in range(_DAGS)]
+        never = parse_schedule(None)
+        specs = [DagSpec(dag_id=dag_id, timetable=never, start_date=_START, tasks=tasks) for dag_id in dag_ids]
+        async with at.conn.transaction():
+            await register_specs(at.conn, specs, now=SystemClock().now(), paused_at_creation=False)
+        await fill(at.conn, dag_ids, size)
+        await at.conn.execute(_COMMANDS)
+        await at.conn.execute("ANALYZE")
+        server = await postgres(at.conn)
+        async with await Database.open(at.dsn) as db:
+            transport = httpx2.ASGITransport(app=make_app(Gateway(db, Settings())))
+            async with httpx2.AsyncClient(transport=transport, base_url="http://localhost/api/v1/") as client:
+                for path in LISTS:
+                    seconds, statuses = [], set()
+                    for _round in range(_ROUNDS):
+                        began = time.perf_counter()
+                        statuses.add((await client.get(path)).status_code)
+                        seconds.append(time.perf_counter() - began)
+                    if statuses != {200}:
+                        problems.append(f"{path}: answered {sorted(statuses)}")
+                    name = path if len(path) < 60 else f"{path[:50]}…"
+                    figures.append(Figure(f"{name}: p95", percentile(seconds, 95) * 1000, "ms", most=50))
+    about = f"{size:,} task instances of {_DAGS} DAGs, {_ROUNDS} requests each, one at a time, {server}"
+    return Finding("api-1m", about, measure.machine(), figures, tuple(problems))
+
+
+async def api_load(browsers: int, seconds: float) -> Finding:
+    """The lag of tasks alone, and with so many browsers."""
+    counts: dict[str, int] = {}
+
+    @contextlib.asynccontextmanager
+    async def looked_at(dsn: str) -> AsyncIterator[None]:
+        async with _web_server(dsn) as url, _browsers(url, browsers, counts):
+            yield
+
+    alone = await at_rate(_RATE, int(seconds))
+    together = await at_rate(_RATE, int(seconds), beside=looked_at)
+    figures = [Figure(f"{figure.what}, alone", figure.value, figure.unit) for figure in _lags(alone)]
+    figures += [Figure(f"{figure.what}, with browsers", figure.value, figure.unit) for figure in _lags(together)]
+    ratio = _lags(together)[0].value / _lags(alone)[0].value
+    figures.append(Figure("lag p50, with browsers to alone", ratio, "", most=1.2))
+    figures.append(Figure("lists read a second", counts.get("lists", 0) / seconds, ""))
+    figures.append(Figure("news heard", counts.get("news", 0), ""))
+    problems = [*alone.problems, *together.problems]
+    if counts.get("failed"):
+        problems.append(f"{counts['failed']} requests failed")
+    about = f"{_RATE} tasks/s for {seconds:g} s, {browsers} browsers: a stream and a list every {_BETWEEN:g} s each"
+    return Finding("api-load", about, measure.machine(), figures, tuple(problems))
+
+
+def _lags(finding: Finding) -> list[Figure]:
+    return [figure for figure in finding.figures if "lag p50" in figure.what or "lag p99" in figure.what]
+
+
+@contextlib.asynccontextmanager
+async def _web_server(dsn: str) -> AsyncIterator[str]:
+    """`aiosched serve --role web` on that database; its address."""
+    command = ["-m", "aiosched", "serve", "--role", "web", "--dsn", dsn, "--port", "0", "-o", "json"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            while line := await process.stdout.readline():
+                event = json.loads(line)
+                if url := event.get("url"):
+                    yield url
+                    return
+        raise TooSlow("the web server did not tell its address")
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def _browsers(url: str, number: int, counts: dict[str, int]) -> AsyncIterator[None]:
+    """A process that looks, as `python -m benchmarks.api URL NUMBER`; it tells its counts at the end."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.api", url, str(number),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdin is not None
+    try:
+        async with asyncio.timeout(60):
+            await process.stdout.readline()  # all of them look
+        yield
+    finally:
+        process.stdin.close()
+        counts.update(json.loads(await process.stdout.readline()))
+        await process.wait()
+
+
+async def _look(url: str, number: int) -> None:
+    counts = {"lists": 0, "news": 0, "failed": 0}
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+    async with httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=30, limits=limits, trust_env=False) as client:
+
+        async def hear() -> None:
+            async with client.stream("GET", "stream", timeout=None) as answer:
+                async for line in answer.aiter_lines():
+                    counts["news"] += line.startswith("data:")
+
+        async def read(first: int) -> None:
+            place = first
+            await asyncio.sleep(_BETWEEN * first / number)
+            while True:
+                path = ("dags", "runs", "summary", "pools")[place % 4]
+                failed = (await client.get(path)).status_code != 200
+                counts["failed" if failed else "lists"] += 1
+                place += 1
+                await asyncio.sleep(_BETWEEN)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for one in range(number) for each in (hear(), read(one))]
+            await asyncio.sleep(1.0)
+            print("ready", flush=True)
+            await asyncio.to_thread(sys.stdin.read)
+            for task in tasks:
+                task.cancel()
+    print(json.dumps(counts), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(_look(sys.argv[1], int(sys.argv[2])))

@@ -1,0 +1,314 @@
+"""Logging in with a provider: what it says is believed only whole, fresh, signed and asked for by this browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from joserfc import jwt
+from joserfc.jwk import OctKey, RSAKey
+
+from aiosched.config import ConfigError, Settings, WebSettings
+from aiosched.db import accounts
+from aiosched.db.engine import Database
+from aiosched.web.app import make_app
+from aiosched.web.gateway import Gateway
+from aiosched.web.oidc import Flow, Provider, check_provider
+
+ISSUER = "https://id.example"
+SETTINGS = WebSettings(
+    auth="oidc",
+    oidc_issuer=ISSUER,
+    oidc_client_id="aiosched",
+    oidc_client_secret="s3cret",
+    oidc_roles="admin=ops|leads, viewer=staff",
+)
+KEY = RSAKey.generate_key(2048, {"kid": "one"})
+Change = Callable[[dict[str, Any]], Any]
+
+
+@dataclass
+class FakeProvider:
+    """A provider with one person, who always agrees. `change` spoils the claims of the next token."""
+
+    groups: list[str] = field(default_factory=lambda: ["ops"])
+    change: Change = lambda claims: None
+    key: Any = field(default_factory=lambda: KEY)
+    published: Any = field(default_factory=lambda: KEY)
+    algorithm: str = "RS256"
+    kid: str = "one"
+    down: bool = False
+    asked: dict[str, str] = field(default_factory=dict)
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    fetched: int = 0
+
+    def agree(self, address: str) -> dict[str, str]:
+        """What the browser brings back from the page at `address`."""
+        self.asked = dict(parse_qsl(urlsplit(address).query))
+        self.codes["c0de"] = self.asked
+        return {"state": self.asked["state"], "code": "c0de"}
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        if self.down:
+            raise httpx2.ConnectError("no route")
+        if request.url.path == "/.well-known/openid-configuration":
+            ends = {f"{name}_endpoint": f"{ISSUER}/{name}" for name in ("authorization", "token")}
+            return httpx2.Response(200, json={"issuer": ISSUER, "jwks_uri": f"{ISSUER}/keys", **ends})
+        if request.url.path == "/keys":
+            self.fetched += 1
+            return httpx2.Response(200, json={"keys": [self.published.as_dict(private=False)]})
+        form = {name: values[0] for name, values in parse_qs(request.content.decode()).items()}
+        begun = self.codes.pop(form["code"], None)
+        challenge = (
+            base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).decode().rstrip("=")
+        )
+        if begun is None or challenge != begun["code_challenge"] or form["client_secret"] != "s3cret":
+            return httpx2.Response(400, json={"error": "invalid_grant"})
+        now = int(time.time())
+        claims: dict[str, Any] = {
+            "iss": ISSUER, "aud": "aiosched", "sub": "1", "iat": now, "exp": now + 300, "nonce": begun["nonce"],
+            "preferred_username": "ann", "groups": self.groups,
+        }  # fmt: skip
+        self.change(claims)
+        token = jwt.encode({"alg": self.algorithm, "kid": self.kid}, claims, self.key, algorithms=[self.algorithm])
+        return httpx2.Response(200, json={"id_token": token, "access_token": "x", "token_type": "Bearer"})
+
+
+@pytest.fixture
+def fake() -> FakeProvider:
+    return FakeProvider()
+
+
+@pytest.fixture
+async def app(db: Database, fake: FakeProvider) -> AsyncIterator[FastAPI]:
+    gateway = Gateway(db, Settings(web=SETTINGS))
+    app = make_app(gateway)
+    await app.state.provider.close()
+    app.state.provider = Provider(SETTINGS, transport=httpx2.MockTransport(fake))
+    yield app
+    await app.state.provider.close()
+    await gateway.stop()
+
+
+@pytest.fixture
+async def browser(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(app=app, root_path="/flows")
+    async with httpx2.AsyncClient(transport=transport, base_url="https://aiosched.example/flows/api/v1/") as client:
+        client.base_url = httpx2.URL("https://aiosched.example/api/v1/")
+        yield client
+
+
+async def begin(browser: httpx2.AsyncClient, back: str = "") -> str:
+    answer = await browser.get("login/oidc", params={"back": back})
+    assert answer.status_code == 303, answer.text
+    # the cookie goes to the prefix, which this client cuts off
+    browser.cookies.set("aiosched_login", answer.cookies.get("aiosched_login") or "", domain="aiosched.example")
+    return answer.headers["location"]
+
+
+async def log_in(browser: httpx2.AsyncClient, fake: FakeProvider, back: str = "") -> httpx2.Response:
+    return await browser.get("login/callback", params=fake.agree(await begin(browser, back)))
+
+
+async def test_whom_the_provider_vouches_for_is_logged_in(
+    db: Database, browser: httpx2.AsyncClient, fake: FakeProvider
+) -> None:
+    answer = await log_in(browser, fake, back="dags/sales?tab=grid")
+    browser.cookies.set("aiosched_session", answer.cookies["aiosched_session"], domain="aiosched.example")
+    me = (await browser.get("me")).json()
+
+    assert (answer.status_code, answer.headers["location"]) == (303, "/flows/dags/sales?tab=grid")
+    assert (me["name"], me["role"], me["login"]) == ("ann", "admin", "oidc")
+    assert fake.asked["redirect_uri"] == "https://aiosched.example/flows/api/v1/login/callback"
+    assert (fake.asked["code_challenge_method"], fake.asked["scope"]) == ("S256", "openid profile email")
+    assert [(user.name, user.has_password) for user in await accounts.list_users(db)] == [("ann", False)]
+    assert "verifier" not in str(fake.asked)
+
+
+async def test_the_role_is_that_of_the_last_login_and_a_lower_one_ends_sessions(
+    db: Database, browser: httpx2.AsyncClient, fake: FakeProvider
+) -> None:
+    old = (await log_in(browser, fake)).cookies["aiosched_session"]
+    fake.groups = ["staff", "nobody"]
+    await log_in(browser, fake)
+    browser.cookies.set("aiosched_session", old, domain="aiosched.example")
+
+    assert (await browser.get("me")).status_code == 401
+    assert [user.role for user in await accounts.list_users(db)] == ["viewer"]
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        (lambda claims: claims.update(iss="https://evil.example"), "not valid"),
+        (lambda claims: claims.update(aud="another"), "not valid"),
+        (lambda claims: claims.update(aud=["aiosched", "another"], azp="another"), "somebody else"),
+        (lambda claims: claims.update(nonce="another"), "not valid"),
+        (lambda claims: claims.pop("nonce"), "not valid"),
+        (lambda claims: claims.update(exp=int(time.time()) - 3600), "not valid"),
+        (lambda claims: claims.update(iat=int(time.time()) + 3600), "not valid"),
+        (lambda claims: claims.pop("exp"), "not valid"),
+    ],
+    ids=["issuer", "audience", "azp", "nonce", "no-nonce", "expired", "future", "no-expiry"],
+)
+async def test_a_token_that_is_not_for_us_is_not_believed(
+    db: Database, browser: httpx2.AsyncClient, fake: FakeProvider, change: Change, detail: str
+) -> None:
+    fake.change = change
+
+    answer = await log_in(browser, fake)
+
+    assert (answer.status_code, answer.json()["code"]) == (502, "provider")
+    assert detail in answer.json()["detail"]
+    assert await accounts.list_users(db) == []
+
+
+@pytest.mark.parametrize("forged", ["other-key", "secret-as-key"])
+async def test_a_token_that_somebody_else_signed_is_not_believed(
+    browser: httpx2.AsyncClient, fake: FakeProvider, forged: str
+) -> None:
+    if forged == "other-key":
+        fake.key = RSAKey.generate_key(2048, {"kid": "one"})
+    else:
+        fake.key, fake.algorithm = OctKey.import_key("s3cret-s3cret-s3cret-s3cret-s3cret"), "HS256"
+
+    assert (await log_in(browser, fake)).status_code == 502
+
+
+async def test_new_keys_of_the_provider_are_fetched(
+    browser: httpx2.AsyncClient, fake: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiosched.web.oidc._AGAIN_SECONDS", 0.0)
+    assert (await log_in(browser, fake)).status_code == 303
+    fake.key = fake.published = RSAKey.generate_key(2048, {"kid": "two"})
+    fake.kid = "two"
+
+    assert (await log_in(browser, fake)).status_code == 303
+    assert fake.fetched == 2
+
+
+async def test_a_login_belongs_to_the_browser_that_began_it(
+    app: FastAPI, browser: httpx2.AsyncClient, fake: FakeProvider
+) -> None:
+    brought = fake.agree(await begin(browser))
+    wrong_state = await browser.get(
+        "login/callback", params={**brought, "state": "another\udcff".encode("utf-8", "replace").decode()}
+    )
+    browser.cookies.clear()
+    elsewhere = await browser.get("login/callback", params=brought)
+    browser.cookies.set("aiosched_login", "e30.x", domain="aiosched.example")
+    forged = await browser.get("login/callback", params=brought)
+
+    assert [(a.status_code, a.json()["code"]) for a in (wrong_state, elsewhere, forged)] == [(400, "login-expired")] * 3
+    assert all("aiosched_session" not in a.cookies for a in (wrong_state, elsewhere, forged))
+
+
+async def test_a_code_is_good_once(browser: httpx2.AsyncClient, fake: FakeProvider) -> None:
+    brought = fake.agree(await begin(browser))
+
+    first = await browser.get("login/callback", params=brought)
+    again = await browser.get("login/callback", params=brought)
+
+    assert (first.status_code, again.status_code) == (303, 502)
+    assert "invalid_grant" in again.json()["detail"]
+
+
+async def test_who_has_no_role_stays_outside(db: Database, browser: httpx2.AsyncClient, fake: FakeProvider) -> None:
+    fake.groups = ["guests"]
+
+    answer = await log_in(browser, fake)
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "not-invited")
+    assert await accounts.list_users(db) == []
+
+
+async def test_a_name_with_a_password_is_not_taken_over(
+    db: Database, browser: httpx2.AsyncClient, fake: FakeProvider
+) -> None:
+    await accounts.create_user(db, "ann", "viewer", "hash")
+
+    answer = await log_in(browser, fake)
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "refused")
+    assert [user.role for user in await accounts.list_users(db)] == ["viewer"]
+
+
+async def test_a_disabled_person_stays_outside(db: Database, browser: httpx2.AsyncClient, fake: FakeProvider) -> None:
+    await accounts.create_user(db, "root", "admin", "hash")
+    await log_in(browser, fake)
+    await accounts.change_user(db, "ann", is_disabled=True)
+
+    assert (await log_in(browser, fake)).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ann\n", 7, None, "x" * 200, "<script>"])
+async def test_a_name_must_be_usable(browser: httpx2.AsyncClient, fake: FakeProvider, name: Any) -> None:
+    fake.change = lambda claims: claims.update(preferred_username=name)
+
+    assert (await log_in(browser, fake)).status_code == 403
+
+
+async def test_what_the_provider_refuses_is_told(browser: httpx2.AsyncClient) -> None:
+    await begin(browser)
+
+    answer = await browser.get("login/callback", params={"error": "access_denied"})
+
+    assert (answer.status_code, answer.json()["detail"]) == (403, "The provider of logins says 'access_denied'.")
+
+
+async def test_a_provider_that_is_away_is_told(browser: httpx2.AsyncClient, fake: FakeProvider) -> None:
+    fake.down = True
+
+    answer = await browser.get("login/oidc")
+
+    assert (answer.status_code, answer.json()["code"]) == (502, "provider")
+
+
+@pytest.mark.parametrize(
+    ("back", "kept"),
+    [
+        ("dags/a%3Ab?tab=grid&x=1", True),
+        ("", True),
+        ("/evil.example", False),
+        ("//evil.example", False),
+        ("https://evil.example", False),
+        ("x/\\evil.example", False),
+        ("dags\r\nX-Evil: 1", False),
+        ("a//b", False),
+        ("x" * 600, False),
+    ],
+)
+def test_a_login_leads_back_to_a_page_of_ours_only(back: str, kept: bool) -> None:
+    assert Flow.begin(back).back == (back if kept else "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"oidc_issuer": None}, "oidc_issuer"),
+        ({"oidc_client_id": None}, "oidc_client_id"),
+        ({"oidc_roles": "boss=ops"}, "boss=ops"),
+        ({"oidc_roles": "admin="}, "admin="),
+    ],
+)
+def test_settings_that_lack_something_are_refused(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check_provider(SETTINGS.model_copy(update=changed))
+
+
+async def test_without_a_provider_there_is_nobody_to_go_to(db: Database) -> None:
+    app = make_app(Gateway(db, Settings(web=WebSettings(auth="password"))))
+
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://x/api/v1/") as client:
+        answers = [await client.get("login/oidc"), await client.get("login/callback"), await client.get("login")]
+
+    assert [answer.status_code for answer in answers] == [409, 409, 200]
+    assert answers[2].json() == {"login": "password"}
