@@ -97,6 +97,8 @@ class TaskFunction(Generic[P, R]):
         """The same function with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""
         other = TaskFunction(self.function, self.operator, {**self.options, **options})
         other.mark = self.mark
+        if "call_signature" in vars(self):  # worked out already, and of the same function
+            other.call_signature = self.call_signature
         return other
 
     def marked(self, mark: Callable[[BaseOperator], Any]) -> TaskFunction[P, R]:

@@ -18,6 +18,7 @@ import logging
 import os
 import signal
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -26,7 +27,7 @@ import msgspec
 
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
 from aiosched.errors import ConfigError
-from aiosched.executors.affinity import Line
+from aiosched.executors.affinity import match
 from aiosched.executors.answers import Answers
 from aiosched.executors.forkserver_client import ForkserverClient
 from aiosched.executors.logs import AttemptLog
@@ -79,13 +80,14 @@ class LocalExecutor:
         self._forkserver: ForkserverClient | None = None
         self.trust = TrustWindow()  # whoever keeps a lease writes there until when it lasts
         self._idle: list[WorkerLink] = []  # plain workers without work, the last used one last
-        self._line = Line()  # accepted, not yet sent
+        self._backlog: deque[Attempt] = deque()  # accepted, not yet sent
         self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
         self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # what an attempt told to stop will be reported as
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
         self._kills: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those told to stop
         self._connecting: set[asyncio.Task[None]] = set()
         self._pace = Pace()
+        self._passed_over = 0  # times in a row that the first in line was not the next
         self._busy = 0  # plain workers that run something (fresh: all)
         self._async_running = 0
         self._last_number = 0
@@ -106,7 +108,7 @@ class LocalExecutor:
         if self._stopping:
             return 0
         ahead = min(self._pace.ahead(self._loop.time()), 16 * self._slots)
-        return max(0, self._slots + ahead - self._busy - len(self._line))
+        return max(0, self._slots + ahead - self._busy - len(self._backlog))
 
     @property
     def open_async_slots(self) -> int:
@@ -134,8 +136,8 @@ class LocalExecutor:
             elif attempt.is_async and not self._fresh:
                 self._begin(self._async_link(), attempt)
             else:
-                self._line.add(attempt)
-        if self._where or self._line:
+                self._backlog.append(attempt)
+        if self._where or self._backlog:
             self._quiet.clear()
         self._pump()
 
@@ -166,8 +168,8 @@ class LocalExecutor:
         if not self._started:
             return
         self._triggers.close(_STOPPED)
-        for key in self._line.clear():
-            self._finish(self._report_of(key, Outcome.LOST, _STOPPED))
+        while self._backlog:
+            self._finish(self._report_of(self._backlog.popleft().key, Outcome.LOST, _STOPPED))
         self._settle()
         for end in (grace, self._options.kill_after, _PATIENCE):
             with contextlib.suppress(TimeoutError):
@@ -182,9 +184,18 @@ class LocalExecutor:
     # Handing out work
 
     def _pump(self) -> None:
-        while self._line and not self._stopping and (self._idle or self._busy < self._slots):
-            worker, attempt = self._line.take(self._idle, self._links.values())
-            link = self._idle.pop(worker) if self._idle else self._spawn(is_async=self._fresh and attempt.is_async)
+        while self._backlog and not self._stopping:
+            position = 0
+            if self._idle:
+                worker, position = match(self._idle, self._backlog, self._passed_over)
+                link = self._idle.pop(worker)
+            elif self._busy < self._slots:
+                link = self._spawn(is_async=self._fresh and self._backlog[0].is_async)
+            else:
+                return
+            attempt = self._backlog[position]
+            del self._backlog[position]
+            self._passed_over = self._passed_over + 1 if position else 0
             self._busy += 1
             self._begin(link, attempt)
 
@@ -378,13 +389,15 @@ class LocalExecutor:
         self._settle()
 
     def _settle(self) -> None:
-        if not self._where and not self._line:
+        if not self._where and not self._backlog:
             self._quiet.set()
 
     # Stopping
 
     def _stop_attempt(self, key: AttemptKey, grace: float, outcome: Outcome, reason: str) -> None:
-        if self._line.remove(key) is not None:
+        waiting = next((attempt for attempt in self._backlog if attempt.key == key), None)
+        if waiting is not None:
+            self._backlog.remove(waiting)
             self._finish(self._report_of(key, outcome, f"{reason}, before it began"))
             return
         link = self._where.get(key)

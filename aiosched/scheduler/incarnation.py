@@ -235,6 +235,7 @@ def _hear(session: Session, payload: str) -> None:
 
 
 def look_at_pools_again(session: Session) -> None:
+    """Somebody changed a pool, or left slots to us: what waits may fit now."""
     session.journal.forget_pools()
     if len(session.holdings.waiting):
         session.holdings.room_changed = True

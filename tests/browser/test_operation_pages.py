@@ -213,7 +213,12 @@ async def log_in(page: Page, name: str, password: str) -> None:
 async def test_login_and_what_each_role_may(service: Service, browser: Browser, guarded: str) -> None:
     await service.run("troubled", "failed", "to-guard")
     admin = await (await browser.new_context()).new_page()
-    await admin.goto(guarded + "/users")
+    door = Tab(admin, guarded)
+    for theme in ("dark", "light"):
+        await door.open("/users", theme)
+        await expect(admin.get_by_role("button", name="Log in")).to_be_visible()
+        await door.check_access()
+        await door.picture(f"login-{theme}")
 
     await log_in(admin, "admin", "wrong password")
     await expect(admin.get_by_role("alert")).to_be_visible()
