@@ -147,7 +147,8 @@ async def _web_server(dsn: str) -> AsyncIterator[str]:
                     return
         raise TooSlow("the web server did not tell its address")
     finally:
-        process.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
         await process.wait()
 
 

@@ -59,6 +59,7 @@ class TaskFunction(Generic[P, R]):
         self.operator = operator
         self.options = dict(options)
         self.mark: Callable[[BaseOperator], Any] | None = None  # applied to each task that it makes
+        self._overridden: TaskFunction[P, R] | None = None  # of the same function
 
     def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
         self._check_call(args, kwargs)
@@ -97,8 +98,7 @@ class TaskFunction(Generic[P, R]):
         """The same function with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""
         other = TaskFunction(self.function, self.operator, {**self.options, **options})
         other.mark = self.mark
-        if "call_signature" in vars(self):  # worked out already, and of the same function
-            other.call_signature = self.call_signature
+        other._overridden = self
         return other
 
     def marked(self, mark: Callable[[BaseOperator], Any]) -> TaskFunction[P, R]:
@@ -117,6 +117,8 @@ class TaskFunction(Generic[P, R]):
     @functools.cached_property
     def call_signature(self) -> inspect.Signature:
         """The function's, where parameters that the context fills may be left out."""
+        if self._overridden is not None:
+            return self._overridden.call_signature
         signature = inspect.signature(self.function)
         optional, parameters = False, []
         for parameter in signature.parameters.values():

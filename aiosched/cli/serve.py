@@ -91,7 +91,8 @@ def serve(
         web__port=port,
     )
     roles = read_roles(role) - ({"web"} if no_web else set())
-    _check_folder(loaded.settings)
+    if roles != {"web"}:
+        _check_folder(loaded.settings)
     if "web" in roles:
         from aiosched.web.ports import check_exposure
 

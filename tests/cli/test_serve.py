@@ -190,6 +190,7 @@ def test_requests_from_before_it_ran_are_applied_first(tmp_path: Path, dsn: str)
         (("--role", "schedler"), 2, "--role schedler: there are scheduler, web, parser. Did you mean scheduler?"),
         (("--dsn", "postgresql://nobody@127.0.0.1:1/x"), 5, "127.0.0.1:1"),
         (("--dsn", "mysql://x"), 2, "must look like postgresql://"),
+        (("--role", "web", "--dags", "nowhere", "--dsn", "postgresql://nobody@127.0.0.1:1/x"), 5, "127.0.0.1:1"),
     ],
 )
 def test_what_cannot_work_is_said_at_once(

@@ -85,7 +85,7 @@ export function AssetPage({ asset }) {
   const [open, setOpen] = useState(false);
   return html`<${Page} title=${asset} crumbs=${[["Assets", "/assets"]]} actions=${html`<${Allowed}><button class="button primary" onClick=${() => setOpen(true)}>Emit an event …</button><//>`}>
     <${Shown} of=${found}>${(a) => html`<div class="stack">
-      <${Card} title="Asset"><${Facts} rows=${[["Address", html`<code>${a.uri}</code>`], ["Made by", dags(a.producers)], ["Waited for by", dags(a.consumers)], ["Last event", html`<${When} at=${a.last_event_at} none="never" />`], ["Extra", Object.keys(a.extra).length > 0 && html`<code>${JSON.stringify(a.extra)}</code>`]]} /><//>
+      <${Card} title="Asset"><${Facts} rows=${[["Address", html`<code>${a.uri}</code>`], ["Made by", dags(a.producers)], ["Waited for by", dags(a.consumers)], ["Last event", html`<${When} at=${a.last_event_at} none="never" />`], ["Extra", Object.keys(a.extra).length === 0 ? null : html`<code>${JSON.stringify(a.extra)}</code>`]]} /><//>
       <${Events} asset=${asset} />
       <${LineageCard} around=${asset} />
       ${open && html`<${Emit} asset=${a} onClose=${() => setOpen(false)} onDone=${found.reload} />`}
