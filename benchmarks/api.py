@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -195,6 +196,7 @@ async def _look(url: str, number: int) -> None:
             tasks = [group.create_task(each) for one in range(number) for each in (hear(), read(one))]
             await asyncio.sleep(1.0)
             print("ready", flush=True)
+            os.set_blocking(0, True)  # uvloop in the parent made its end of the pipe, and so ours, non-blocking
             await asyncio.to_thread(sys.stdin.read)
             for task in tasks:
                 task.cancel()

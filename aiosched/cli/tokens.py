@@ -74,9 +74,11 @@ def create(
 def revoke(
     number: Annotated[int, typer.Argument(metavar="TOKEN", min=1, help="Its number.", show_default=False)],
     dsn: Dsn = None,
+    output: Output = None,
 ) -> None:
     """Let a token in no longer."""
     from aiosched.db.accounts import delete_token
 
     with_database(dsn, lambda db: delete_token(db, number, None))
     talk(f"revoked token {number}")
+    report({"id": number, "revoked": True}, output)

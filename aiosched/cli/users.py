@@ -119,13 +119,14 @@ def enable(name: Name, dsn: Dsn = None, output: Output = None) -> None:
 
 
 @app.command()
-def delete(name: Name, yes: Yes = False, dsn: Dsn = None) -> None:
+def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
     """Remove a person and their tokens."""
     from aiosched.db.accounts import delete_user
 
     confirm(f"Delete the user {name} and their tokens?", yes=yes)
     with_database(dsn, lambda db: delete_user(db, name))
     talk(f"deleted {name}")
+    report({"name": name, "deleted": True}, output)
 
 
 def _change(name: str, dsn: str | None, output: Any, done: str, **changes: Any) -> None:

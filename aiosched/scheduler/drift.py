@@ -34,9 +34,9 @@ class DriftSweep:
         holdings = session.holdings
         if not holdings.boards:
             return
-        async with session.journal.batch(shared=False) as transaction:  # so nothing of ours is being stored
+        async with session.journal.quiet() as conn:
             boards = self._next(list(holdings.boards.values()))
-            rows = await load_instances(transaction.conn, [board.run.key for board in boards])
+            rows = await load_instances(conn, [board.run.key for board in boards])
             wrong = [
                 text
                 for board in boards

@@ -161,6 +161,16 @@ class Journal:
                     self._metrics.unknown_commits += 1
                 raise
 
+    @contextlib.asynccontextmanager
+    async def quiet(self) -> AsyncIterator[Connection]:
+        """The connection, to read while nothing of ours is being stored. After any failure it is closed."""
+        async with self._lock:
+            try:
+                yield await self._connection()
+            except BaseException:
+                self._give_up_connection()
+                raise
+
     def forget_pools(self) -> None:
         """Somebody has changed a pool: read them again before the next use."""
         self._pools.clear()

@@ -85,6 +85,7 @@ async def test_runs_by_state_type_date_and_part_of_their_id(db: Database, api: h
         "state=nonsense",
         "since=2026-01-01T00:00:00",
         "search=%00",
+        "dag_id=%00",
         "cursor=WyJhIl0",
         "cursor=%00",
     ],

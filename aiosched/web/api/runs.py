@@ -100,7 +100,7 @@ class Gantt(BaseModel):
 @allow(Role.VIEWER)
 async def list_runs(
     gateway: TheGateway,
-    dag_id: Annotated[str | None, Query(max_length=250)] = None,
+    dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
     run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,
     search: Annotated[
@@ -141,7 +141,7 @@ async def list_tasks(
     gateway: TheGateway,
     dag_id: Name,
     run: RunRef,
-    task_id: Annotated[str | None, Query(max_length=250)] = None,
+    task_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     state: Annotated[list[TaskState] | None, Query(max_length=20)] = None,
     limit: Limit = 200,
     cursor: Cursor = None,

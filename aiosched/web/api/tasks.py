@@ -12,7 +12,7 @@ import msgspec
 from fastapi import APIRouter, Header, Query
 from fastapi import Path as InPath
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from aiosched.core.states import FINISHED, TaskState
 from aiosched.db import queries, xcom_queries
@@ -100,7 +100,7 @@ class LogBlocks(BaseModel):
 
     size: int
     complete: bool
-    blocks: list[tuple[int, int, int, int]]
+    blocks: list[Annotated[list[int], Field(min_length=4, max_length=4)]]
     next: int | None
 
 
@@ -280,7 +280,7 @@ async def find_blocks(
     is_over = _is_over(place, try_number)  # before reading: what is written until then is in the answer
     found = await asyncio.to_thread(index_log, path, offset=offset, line=line, limit=_MOST_BLOCKS)
     end = found[-1].offset + found[-1].size if found else offset
-    blocks = [(block.offset, block.line, block.size, block.lines) for block in found]
+    blocks = [[block.offset, block.line, block.size, block.lines] for block in found]
     size = max(await asyncio.to_thread(_size, path), end)
     return LogBlocks(size=size, complete=is_over, blocks=blocks, next=end if len(found) == _MOST_BLOCKS else None)
 
