@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import socket
 import sys
 from typing import Any, Final
@@ -24,7 +23,6 @@ logger = logging.getLogger(__name__)
 
 _ENDING_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 1.0
-_NICE: Final = 5  # where there are too few cores the scheduler goes first
 
 
 class WebProcess:
@@ -113,7 +111,6 @@ def main() -> None:
     """The child: `python -m aiosched.web.process`, started by `WebProcess` only."""
     import uvloop
 
-    os.nice(_NICE)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_main())
 

@@ -148,6 +148,22 @@ async def test_a_cancelled_coroutine_is_reported_once_it_has_cleaned_up(start: S
     assert log == ["finally", "on_kill"]
 
 
+async def test_a_coroutine_that_is_cancelled_before_it_begins_never_does(start: StartInline, reports: Reports) -> None:
+    began: list[str] = []
+
+    async def body() -> None:
+        began.append("body")
+
+    executor = await start(body)
+    one = attempt("body", is_async=True)
+    executor.submit([one])
+
+    await executor.cancel(one.key, 3600)
+
+    report = await reports.of(one)
+    assert (report.outcome, report.reason, began) == (Outcome.FAILED, "was stopped on request", [])
+
+
 async def test_a_coroutine_that_ignores_its_cancellation_is_given_up(start: StartInline, reports: Reports) -> None:
     leave = asyncio.Event()
 
