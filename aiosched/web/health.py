@@ -92,7 +92,11 @@ def _executors(rows: Sequence[SchedulerRow]) -> Part:
 
 
 def _parser(summary: ParsingSummary) -> Part:
-    what = f"{summary.dags} DAGs in {summary.files} files"
+    what = f"{_counted(summary.dags, 'DAG')} in {_counted(summary.files, 'file')}"
     if summary.errors:
         return Part(Status.DEGRADED, f"{summary.errors} of {summary.files} files have errors", "aiosched dags errors")
     return Part(Status.HEALTHY, what)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -40,8 +40,8 @@ const Health = ({ components }) => html`<section class="card health" aria-label=
 function Figures({ counts }) {
   const figure = (number, words, more, to, kind) => html`<a class=${`figure ${number && kind ? kind : ""}`} href=${href(to)}><b>${number}</b><span>${words}</span>${more && html`<span class="soft">${more}</span>`}</a>`;
   return html`<section class="card figures" aria-label="Now">
-    ${figure(counts.running, "tasks run", `${counts.running_runs} ${counts.running_runs === 1 ? "run" : "runs"}`, "/runs?state=running")}
-    ${figure(counts.queued, "tasks are queued", counts.oldest_queued_at ? `the oldest ${relative(counts.oldest_queued_at)}` : counts.queued_runs ? `${counts.queued_runs} runs wait` : "nothing waits", "/pools")}
+    ${figure(counts.running, "tasks running", `in ${counts.running_runs} ${counts.running_runs === 1 ? "run" : "runs"}`, "/runs?state=running")}
+    ${figure(counts.queued, "tasks queued", counts.oldest_queued_at ? `the oldest ${relative(counts.oldest_queued_at)}` : counts.queued_runs ? `${counts.queued_runs} runs wait` : "nothing waits", "/pools")}
     ${figure(counts.scheduled + counts.deferred, "scheduled or deferred", `${counts.scheduled} and ${counts.deferred}`, "/runs?state=running")}
     ${figure(counts.failed_runs_24h, "runs failed", "in 24 hours", "/runs?state=failed", "danger")}
     ${figure(counts.late_dags, "DAGs are late", counts.late_dags ? "see below" : "all on time", "/dags?status=active", "warn")}
