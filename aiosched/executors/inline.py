@@ -10,6 +10,7 @@ way is said: a thread cannot be killed, so a plain function that must stop is to
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
 import socket
@@ -267,11 +268,15 @@ class InlineExecutor:
         first = not execution.stop_requested
         execution.stop_requested = True
         self._verdicts.setdefault(key, (outcome, reason))
-        if (task := self._tasks.get(key)) is not None:
-            task.cancel()
-        elif key not in self._begun:
+        task = self._tasks.get(key)
+        if not (key in self._begun if task is None else _has_begun(task)):
+            if task is not None:
+                del self._tasks[key]
+                task.cancel()
             self._finish(_final(key, Outcome.LOST, reason, self._surroundings))
             return
+        if task is not None:
+            task.cancel()
         elif first:
             run_aside(lambda: drive(execution.kill()))
         self._loop.call_later(grace, self._give_up, execution, outcome, reason)
@@ -314,6 +319,12 @@ class InlineExecutor:
         if task is not None:
             self._strays.add(task)
             task.add_done_callback(self._strays.discard)
+
+
+def _has_begun(task: asyncio.Task[None]) -> bool:
+    """Whether the loop has come to it: cancelled before that, its coroutine never runs and reports nothing."""
+    coroutine = task.get_coro()
+    return not inspect.iscoroutine(coroutine) or inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED
 
 
 class RegisteredDags:
