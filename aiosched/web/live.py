@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 _KEPT: Final = 2_000  # patches that are kept for those who come back
 _QUEUED: Final = 500  # patches that a slow browser may be behind
-_FLOCK_SECONDS: Final = 0.2
+_FLOCK_SECONDS: Final = 0.4
 _WATCH_AGAIN: Final = 20.0
 _HEARTBEAT: Final = 15.0
 _AGAIN_SECONDS: Final = 2.0
