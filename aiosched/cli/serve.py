@@ -178,7 +178,7 @@ class _Service:
         async with self._scheduler() as scheduler:
             if scheduler is None:
                 return 130
-            async with self._web_beside(scheduler.db.dsn) as url:
+            async with self._web_beside(scheduler.db.dsn, scheduler) as url:
                 await self._show(scheduler)
                 self._show_web(url)
                 if not self.requests.asked.is_set():
@@ -186,7 +186,7 @@ class _Service:
                 return await self._serve(scheduler)
 
     @contextlib.asynccontextmanager
-    async def _web_beside(self, dsn: str) -> AsyncIterator[str | None]:
+    async def _web_beside(self, dsn: str, scheduler: Scheduler | None = None) -> AsyncIterator[str | None]:
         """The web server in a process of its own, as long as the block; its address, None without the role."""
         if "web" not in self.roles:
             yield None
@@ -198,6 +198,8 @@ class _Service:
         sock = ports.bind(web.host, web.port)
         process = WebProcess(self.settings, dsn, sock)
         await process.start()
+        if scheduler is not None:
+            scheduler.on_close(process.stop)  # before the database goes
         try:
             yield ports.url_of(sock, web.host)
         finally:

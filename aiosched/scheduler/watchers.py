@@ -35,7 +35,9 @@ async def tend_watchers(session: Session) -> float | None:
     while book.ended:
         watched, report = book.ended.popleft()
         session.resting_watchers[watched] = now + _AGAIN
-        logger.warning("the watcher %s of asset %s has ended: %s", watched.watcher.name, watched.asset, report.reason)
+        if not session.draining:  # then that is what was asked for
+            name = watched.watcher.name
+            logger.warning("the watcher %s of asset %s has ended: %s", name, watched.asset, report.reason)
     async with session.books:
         wanted = set[WatchedAsset]()
         if not session.draining:

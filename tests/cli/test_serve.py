@@ -269,3 +269,15 @@ async def test_stop_requests_listen_to_signals() -> None:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     assert requests.count == 1
+
+
+def test_the_web_server_ends_before_its_embedded_database(tmp_path: Path, short_path: Path) -> None:
+    (tmp_path / "dags").mkdir()
+    words = ("--home", str(short_path / "home"), "--port", "0", "--run-duration", "4")
+    command = [sys.executable, "-m", "aiosched", "serve", *words]
+
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)
+
+    assert ended.returncode == 0
+    assert "web        http://127.0.0.1:" in ended.stdout
+    assert "Traceback" not in ended.stderr
