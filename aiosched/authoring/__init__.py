@@ -26,8 +26,9 @@ Names are imported when they are first used; DAG files import everything from `a
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
     from aiosched.authoring.asset_dags import asset
@@ -179,18 +180,7 @@ _HOMES = {
     "use_defaults": "settings",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
-
+__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 
 __all__ = [
     "DAG",

@@ -15,8 +15,9 @@ Names are looked up when they are first used: reading a log does not import a ru
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
     from aiosched.core.messages import Attempt, AttemptKey, Executor, Outcome, Report, TaskServices
@@ -46,6 +47,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Attempt": ".core.messages",
+    "AttemptKey": ".core.messages",
+    "Executor": ".core.messages",
+    "Outcome": ".core.messages",
+    "Report": ".core.messages",
+    "TaskServices": ".core.messages",
     "FileDags": "dag_cache",
     "InlineExecutor": "inline",
     "LocalExecutor": "local",
@@ -55,12 +62,5 @@ _HOMES = {
     "Surroundings": "runner",
     "run_attempt": "running",
 }
-_MESSAGES = {"Attempt", "AttemptKey", "Executor", "Outcome", "Report", "TaskServices"}
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MESSAGES:
-        return getattr(importlib.import_module("aiosched.core.messages"), name)
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)

@@ -13,8 +13,9 @@ Supervisors import this package too, so the names below are imported when they a
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
     from aiosched.parsing.check import check_paths
@@ -34,8 +35,4 @@ _HOMES = {
     "register_specs": "store",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)

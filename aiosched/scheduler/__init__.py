@@ -32,8 +32,9 @@ Requests and effects
     why.py, why_slots.py  why something does not run, asked of the rows
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
     from aiosched.scheduler.events import SchedulerEvent
@@ -42,11 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunHandle", "Scheduler", "SchedulerEvent"]
 
-_HOME: Final = {"RunHandle": "run_handle", "Scheduler": "service", "SchedulerEvent": "events"}
+# Imported when they are asked for: who only asks `why` (why.py) needs no executors.
+_HOMES = {"RunHandle": "run_handle", "Scheduler": "service", "SchedulerEvent": "events"}
 
-
-def __getattr__(name: str) -> Any:
-    """The public names, imported when they are asked for: who only asks `why` (why.py) needs no executors."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)

@@ -13,8 +13,9 @@ Names are imported when they are first used, so that the plugin costs nothing wh
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
     from aiosched.testing.checks import InvariantBroken
@@ -40,18 +41,7 @@ _HOMES = {
     "succeeds": "endings",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
-
+__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 
 __all__ = [
     "DagBag",

@@ -12,8 +12,9 @@ Names are imported when they are first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
     from aiosched.authoring.operators.bash import BashOperator
@@ -55,14 +56,7 @@ _HOMES = {
     "WeekDay": "weekdays",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
+__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 
 __all__ = [
     "BaseBranchOperator",
