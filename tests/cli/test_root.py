@@ -34,7 +34,14 @@ def test_help_imports_nothing_heavy_and_no_command() -> None:
     modules = done.stderr.splitlines()
     assert [name for name in modules if name.partition(".")[0] in HEAVY] == []
     ours = {name for name in modules if name.startswith("aiosched")}
-    assert ours == {"aiosched", "aiosched.cli", "aiosched.cli.app", "aiosched.cli.lazy", "aiosched.errors"}
+    assert ours == {
+        "aiosched",
+        "aiosched.cli",
+        "aiosched.cli.app",
+        "aiosched.cli.lazy",
+        "aiosched.errors",
+        "aiosched.lazy",
+    }
     assert "Usage: aiosched" in done.stdout
 
 
