@@ -6,6 +6,7 @@ Lives here: who is behind a request, the login itself and its rate limit. Does n
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections import OrderedDict
@@ -18,12 +19,15 @@ from fastapi.responses import Response
 from aiosched.config import WebSettings
 from aiosched.db import accounts
 from aiosched.db.engine import Database
+from aiosched.errors import Refused
 from aiosched.web.access import Principal, Role
 from aiosched.web.oidc import COOKIE as FLOW_COOKIE
 from aiosched.web.oidc import FLOW_SECONDS, Flow, Identity
 from aiosched.web.passwords import check_password, hash_password, hash_token, verify_password
 from aiosched.web.problems import Problem
 from aiosched.web.sessions import COOKIE, CSRF_HEADER, Session, Signer
+
+logger = logging.getLogger(__name__)
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REMEMBERED_SECONDS: Final = 5.0  # how long a person's row is believed
@@ -40,11 +44,22 @@ class Accounts:
         self._attempts = Attempts()
 
     async def start(self) -> None:
-        """Make the first user where a setting asks for it."""
+        """Make the first user, `admin`: with the password of the settings, or one that the log tells once."""
         password = self._settings.admin_password
-        if password is not None and not await accounts.count_users(self._db):
-            check_password(password)
-            await accounts.create_user(self._db, "admin", "admin", await hash_password(password))
+        if not password and self._settings.auth != "password":
+            return
+        if await accounts.count_users(self._db):
+            return
+        chosen = password or secrets.token_urlsafe(12)
+        check_password(chosen)
+        try:
+            await accounts.create_user(self._db, "admin", "admin", await hash_password(chosen))
+        except Refused:  # another web server of this database was quicker
+            return
+        if not password:
+            logger.warning(
+                "the first user is admin, with the password %s; aiosched users password admin sets yours", chosen
+            )
 
     async def __call__(self, request: Request) -> Principal | None:
         authorization = request.headers.get("authorization", "")

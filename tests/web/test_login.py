@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterator
+from typing import Literal
 
 import httpx2
 import pytest
@@ -15,7 +16,7 @@ from aiosched.db import accounts
 from aiosched.db.engine import Database
 from aiosched.errors import ConfigError, Refused
 from aiosched.web.access import Role, needed_role
-from aiosched.web.accounts import Attempts
+from aiosched.web.accounts import Accounts, Attempts
 from aiosched.web.app import make_app
 from aiosched.web.gateway import Gateway
 from aiosched.web.passwords import hash_password, hash_token, new_token, verify_password
@@ -200,7 +201,7 @@ async def test_a_token_cannot_be_more_than_its_owner(db: Database, browser: http
 
 @pytest.mark.parametrize("header", ["Bearer nonsense", "Bearer ", "Basic dXNlcjpwYXNz", "Bearer \udcff"])
 async def test_a_wrong_token_is_refused(browser: httpx2.AsyncClient, header: str) -> None:
-    answer = await browser.get("me", headers={"Authorization": header.encode("utf-8", "surrogateescape")})
+    answer = await browser.get("me", headers=[(b"Authorization", header.encode("utf-8", "surrogateescape"))])
 
     assert (answer.status_code, answer.json()["code"]) == (401, "wrong-token")
 
@@ -294,6 +295,29 @@ async def test_the_first_user_of_a_container_is_made_once(db: Database) -> None:
 
     (user,) = await accounts.list_users(db)
     assert (user.name, user.role) == ("admin", "admin")
+
+
+async def test_without_a_chosen_password_the_log_tells_the_first_user_of_one_that_works(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    accounts_of_server = Accounts(db, WebSettings(auth="password"))
+    for _ in range(2):
+        await accounts_of_server.start()
+
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "aiosched.web.accounts"]
+    password = told.split("password ")[1].split(";")[0]
+    stored = await accounts.read_login(db, "admin")
+    assert stored is not None
+    assert await verify_password(password, stored.password)
+
+
+@pytest.mark.parametrize("auth", ["oidc", "none"])
+async def test_nobody_is_made_where_people_do_not_log_in_by_password(
+    db: Database, auth: Literal["oidc", "none"]
+) -> None:
+    await Accounts(db, WebSettings(auth=auth)).start()
+
+    assert await accounts.list_users(db) == []
 
 
 # ---- passwords ----
