@@ -311,9 +311,10 @@ class Scheduler(Actions):
 
         def make_session() -> Session:
             return Session(
-                self.db, self.settings, self.clock, self.executor, self._attempts, journal, writer, number,
-                self.metrics, lease.trusted, self._listener, self._run_end, self._partitions_moved,
-                self._ready.set,                draining=self._draining,
+                db=self.db, settings=self.settings, clock=self.clock, executor=self.executor, attempts=self._attempts,
+                journal=journal, writer=writer, incarnation=number, metrics=self.metrics, trusted=lease.trusted,
+                listener=self._listener, on_run_end=self._run_end, on_partitions=self._partitions_moved,
+                on_ready=self._ready.set, draining=self._draining,
             )  # fmt: skip
 
         self._incarnation = Incarnation(lease, make_session, self._on_session)
@@ -326,8 +327,10 @@ class Scheduler(Actions):
             await journal.close()
             await writer.close()
             if self._stopping:
-                with contextlib.suppress(Exception):
+                try:
                     await give_up(self.db, number)
+                except Exception as error:  # then peers take its partitions over when the lease is gone
+                    logger.info("the partitions could not be given away in order: %s", error)
             await lease.stop(leave=True)
 
     def _figures(self) -> dict[str, Any]:
