@@ -182,7 +182,6 @@ class ParsingSettings(_Section):
     max_result_bytes: int = Field(default=67_108_864, ge=1024, description="largest serialized result of one file")
     max_output_bytes: int = Field(default=1_048_576, ge=0, description="how much a file may print")
     cleanup_interval: float = Field(default=60.0, gt=0, description="seconds between two looks for unused assets")
-    stale_dag_threshold: float = Field(default=50.0, ge=0, description="seconds before a DAG that vanished is stale")
 
 
 class SecretsSettings(_Section):

@@ -46,7 +46,7 @@ _START: Final = datetime(2020, 1, 1, tzinfo=UTC)
 LISTS: Final = (
     "dags",
     "dags?search=dag.05",
-    "dag-statistics?" + "&".join(f"dag_id=dag.{number:03d}" for number in range(50)),
+    "dag-statistics?" + "&".join(f"dag_id=dag.{number:03d}" for number in range(100)),
     "runs",
     "runs?dag_id=dag.042",
     "runs?dag_id=dag.042&state=success&search=old",

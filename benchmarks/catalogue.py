@@ -13,6 +13,7 @@ from benchmarks.fleet import fleet
 from benchmarks.footprint import memory, ready
 from benchmarks.history import history
 from benchmarks.idle import idle
+from benchmarks.mapped import mapped
 from benchmarks.materialise import materialise
 from benchmarks.parsing import parse
 from benchmarks.shapes import SHAPES
@@ -62,6 +63,7 @@ SCENARIOS: Final = MappingProxyType(
         ),
         "idle-5000": Scenario("processor time and statements with nothing due", idle, 5000, "DAGs", 60),
         "materialise-1m": Scenario("a backfill's rows: time and memory", materialise, 1_000_000, "task instances"),
+        "mapped-10000": Scenario("a task mapped over a list, inline", mapped, 10_000, "mapped instances"),
         "parse-1000": Scenario("a first pass over DAG files, and looks at unchanged ones", parse, 1000, "files"),
         "takeover": Scenario("SIGKILL of one of three until its DAGs move again", takeover, 100, "deaths", 1800, 2400),
         "sustained": Scenario("open-loop arrivals at 500, 1,000 and 2,000 tasks/s", sustained, 0, "tasks/s", 120),
@@ -81,6 +83,7 @@ EVERYTHING: Final = (
     ("idle-5000",),
     ("history-1m",),
     ("materialise-1m",),
+    ("mapped-10000",),
     ("api-1m",),
     ("api-load",),
     ("memory-1000",),

@@ -14,7 +14,9 @@ from aiosched.authoring.assets import asset_refs
 from aiosched.authoring.checks import fail, warn
 from aiosched.authoring.mapped import check_rule
 from aiosched.authoring.plain_values import as_json, strict_json
+from aiosched.authoring.settings import defaults
 from aiosched.authoring.start_trigger import starts_deferred
+from aiosched.core.retries import MAX_TASK_RETRY_DELAY
 from aiosched.core.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
 from aiosched.core.trigger_rules import TriggerRule
 from aiosched.errors import DagCycleError, DagError, ParamError
@@ -47,6 +49,7 @@ def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
         fail_fast=dag.fail_fast,
         is_paused_upon_creation=dag.is_paused_upon_creation,
         params={name: _param(name, param.to_spec(), dag) for name, param in dag.params.declared().items()},
+        param_order=tuple(dag.params.declared()),
         tags=tuple(dag.tags),
         owner=dag.owner,
         description=dag.description,
@@ -121,7 +124,7 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         retries=task.retries,
         retry_delay=task.retry_delay.total_seconds(),
         retry_exponential_backoff=task.retry_exponential_backoff,
-        max_retry_delay=_seconds(task.max_retry_delay),
+        max_retry_delay=_max_retry_delay(task),
         execution_timeout=_seconds(task.execution_timeout),
         sla=_seconds(task.sla),
         pool=task.pool,
@@ -259,6 +262,15 @@ def _param(name: str, spec: ParamSpec, dag: DAG) -> ParamSpec:
 
 def _utc(moment: datetime | None) -> datetime | None:
     return None if moment is None else datetime.fromtimestamp(moment.timestamp(), UTC)
+
+
+def _max_retry_delay(task: BaseOperator) -> float | None:
+    """Where the delay of a task stops growing; None: where it does if nobody says anything (22.1)."""
+    own, limit = _seconds(task.max_retry_delay), defaults().max_retry_delay
+    if own is not None:
+        return min(own, limit)
+    grows = task.retry_exponential_backoff not in (0, 1)
+    return limit if grows and limit != MAX_TASK_RETRY_DELAY else None
 
 
 def _seconds(span: timedelta | None) -> float | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aiosched.core.retries import MAX_TASK_RETRY_DELAY
+
 if TYPE_CHECKING:
     from aiosched.config import CoreSettings
 
@@ -22,6 +24,7 @@ class AuthoringDefaults:
     max_consecutive_failed_dag_runs: int = 0
     retries: int = 0
     retry_delay: float = 300.0
+    max_retry_delay: float = MAX_TASK_RETRY_DELAY  # seconds; where a growing delay stops
     weight_rule: str = "downstream"
     max_map_length: int = 1024  # of a value that tasks are mapped over
 
@@ -35,6 +38,7 @@ class AuthoringDefaults:
             max_consecutive_failed_dag_runs=core.max_consecutive_failed_dag_runs_per_dag,
             retries=core.default_task_retries,
             retry_delay=core.default_task_retry_delay,
+            max_retry_delay=core.max_task_retry_delay,
             weight_rule=core.default_task_weight_rule,
             max_map_length=core.max_map_length,
         )

@@ -37,7 +37,9 @@ def migrate(dsn: Dsn = None, output: Output = None) -> None:
     from aiosched.db.migrate import HEAD
     from aiosched.db.migrate import migrate as run_migrations
 
-    found = _with_address(load(database__dsn=dsn).settings, run_migrations, create=True)
+    settings = load(database__dsn=dsn).settings
+    work = partial(run_migrations, default_pool_slots=settings.core.default_pool_task_slot_count)
+    found = _with_address(settings, work, create=True)
     talk(f"schema {HEAD} is current" if found == HEAD else f"migrated from {found or 'empty'} to {HEAD}")
     report({"before": found, "after": HEAD, "changed": found != HEAD}, output)
 
@@ -87,10 +89,11 @@ def reset(yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
     async def work(where: str) -> str:
         name = address_of(where).database or ""
         confirm(f"Drop all DAGs, runs and history in database {name}?", yes=yes)
-        await admin.reset(where, confirm=name)
+        await admin.reset(where, confirm=name, default_pool_slots=settings.core.default_pool_task_slot_count)
         return name
 
-    name = _with_address(load(database__dsn=dsn).settings, work)
+    settings = load(database__dsn=dsn).settings
+    name = _with_address(settings, work)
     talk(f"reset database {name}")
     report({"database": name, "reset": True}, output)
 

@@ -306,7 +306,7 @@ class _Service:
         web = self.settings.web
         async with address(self.settings, create=True) as dsn:
             if self.migrate or self.settings.database.dsn is None:
-                await migrate(dsn)
+                await migrate(dsn, default_pool_slots=self.settings.core.default_pool_task_slot_count)
             async with await Database.open(dsn, settings=self.settings.database, application_name="aiosched web") as db:
                 sock = ports.bind(web.host, web.port)
                 self.screen.fact("database", db.where)
@@ -325,7 +325,7 @@ class _Service:
 
         async with address(self.settings, create=True) as dsn:
             if self.migrate or self.settings.database.dsn is None:
-                await migrate(dsn)
+                await migrate(dsn, default_pool_slots=self.settings.core.default_pool_task_slot_count)
             async with (
                 await Database.open(dsn, settings=self.settings.database) as db,
                 self._web_beside(dsn) as url,

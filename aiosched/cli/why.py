@@ -54,6 +54,8 @@ def _write_plain(explanation: Explanation) -> None:
         write(f"{gate.verdict}\t{gate.name}\t{gate.detail}")
         for holder in gate.holders:
             write(f"\t{holder.label}\t{_holding(holder)}")
+    for note in explanation.notes:
+        write(f"note\t{note}")
     for command in explanation.commands:
         write(f"do\t{command}")
 
@@ -81,6 +83,8 @@ def _print(explanation: Explanation) -> None:
         line(f"likely free in about {duration(explanation.likely_free_in)}")
     if explanation.earliest_start is not None:
         line(f"not before {instant(explanation.earliest_start)}")
+    for note in explanation.notes:
+        line(f"note: {note}")
     for command in explanation.commands:
         line("do: ", (command, "bold"))
 

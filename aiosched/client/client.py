@@ -15,7 +15,7 @@ from aiosched.core.backfills import Rerun
 from aiosched.core.states import RUN_FINISHED, RunState, TaskState
 from aiosched.errors import AioschedError, NotFound, Refused
 from aiosched.web.api.actions import ClearAnswer
-from aiosched.web.api.assets import Asset, Assets, Emitted
+from aiosched.web.api.assets import Asset, AssetEvent, Emitted
 from aiosched.web.api.backfills import Backfill, BackfillAnswer
 from aiosched.web.api.dags import Dag
 from aiosched.web.api.pools import Pool
@@ -258,9 +258,13 @@ class Client:
         """Backfills, newest first."""
         return self._pages(Backfill, "backfills", {"dag_id": dag_id})
 
-    async def assets(self) -> list[Asset]:
-        """All assets."""
-        return (await self._get(Assets, "assets")).items
+    def assets(self) -> AsyncIterator[Asset]:
+        """Assets by name."""
+        return self._pages(Asset, "assets", {})
+
+    def asset_events(self, asset: str) -> AsyncIterator[AssetEvent]:
+        """The events of an asset, newest first."""
+        return self._pages(AssetEvent, _path("assets", asset, "events"), {})
 
     async def emit(self, asset: str, extra: Mapping[str, Any] | None = None) -> Emitted:
         """Make an event of an asset: DAGs that wait for it run."""

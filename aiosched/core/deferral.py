@@ -10,7 +10,6 @@ Source: the semantics reference, section 25.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -58,36 +57,27 @@ class Deferred:
         )
 
 
-class Deferrals:
+class Deferrals(dict[Instance, Deferred]):
     """The deferrals of one run. What others have to do about them is left in the board's effects.
 
     A deferral stays known from the report of the try that deferred to the end of the try that
     went on, so that whoever starts that gets its `resume`.
     """
 
-    __slots__ = ("_of",)
-
-    def __init__(self) -> None:
-        self._of: dict[Instance, Deferred] = {}
-
-    def __iter__(self) -> Iterator[tuple[Instance, Deferred]]:
-        return iter(self._of.items())
-
-    def get(self, instance: Instance) -> Deferred | None:
-        return self._of.get(instance)
+    __slots__ = ()
 
     def resume_of(self, instance: Instance) -> Resume | None:
         """How the next call of the task goes on; None: it begins."""
-        waited = self._of.get(instance)
+        waited = self.get(instance)
         return None if waited is None else waited.resume
 
     def recall(self, instance: Instance, waited: Deferred) -> None:
         """Know a deferral that was read back."""
-        self._of[instance] = waited
+        self[instance] = waited
 
     def begin(self, effects: Effects, instance: Instance, deferral: Deferral, now: datetime) -> None:
         """The task asks to wait; a deferral that it went on with before is replaced."""
-        self._of[instance] = Deferred(deferral, _timeout_at(deferral, now))
+        self[instance] = Deferred(deferral, _timeout_at(deferral, now))
         effects.deferrals[instance] = None
         self.wait(effects, instance)
 
@@ -96,9 +86,9 @@ class Deferrals:
 
         There always is. Should its row be missing, the task goes on by failing, under its usual rules for retries.
         """
-        waited = self._of.get(instance)
+        waited = self.get(instance)
         if waited is None:
-            waited = self._of[instance] = Deferred(Deferral(classpath="", kwargs="{}", next_method=""))
+            waited = self[instance] = Deferred(Deferral(classpath="", kwargs="{}", next_method=""))
             self._end(effects, instance, waited, Resume(next_method="", error=NOT_STORED))
             return False
         if waited.resume is not None:  # it was read back with a reason to go on
@@ -111,7 +101,7 @@ class Deferrals:
 
     def answered(self, effects: Effects, instance: Instance, report: Report) -> bool:
         """Take the final report of a trigger; whether the task goes on. A lost trigger runs again."""
-        waited = self._of[instance]
+        waited = self[instance]
         if report.outcome is Outcome.LOST:
             waited.losses += 1
             if waited.losses < MAX_TRIGGER_LOSSES:
@@ -122,7 +112,7 @@ class Deferrals:
 
     def overdue(self, effects: Effects, instance: Instance, key: AttemptKey, now: datetime) -> bool:
         """Whether the time of a deferral is over (strictly): then its trigger is stopped, and the task goes on."""
-        waited = self._of.get(instance)
+        waited = self.get(instance)
         if waited is None or waited.resume is not None or waited.timeout_at is None or waited.timeout_at >= now:
             return False
         effects.cancelled.append(trigger_key(key))
@@ -131,7 +121,7 @@ class Deferrals:
 
     def vanished(self, effects: Effects, instance: Instance, key: AttemptKey) -> bool:
         """The row of a deferral is gone: its trigger is stopped, the task goes on by failing; whether it waited."""
-        waited = self._of.get(instance)
+        waited = self.get(instance)
         if instance.state is not TaskState.DEFERRED or waited is None or waited.resume is not None:
             return False
         effects.cancelled.append(trigger_key(key))
@@ -142,13 +132,10 @@ class Deferrals:
         """The state of a deferred instance, or of one that went on, has changed: forget what is of no use any more."""
         if instance.state in _GOES_ON:
             return
-        del self._of[instance]
+        del self[instance]
         effects.deferrals[instance] = None
         if old is TaskState.DEFERRED:
             effects.cancelled.append(trigger_key(key))
-
-    def __contains__(self, instance: object) -> bool:
-        return instance in self._of
 
     def _end(self, effects: Effects, instance: Instance, waited: Deferred, resume: Resume) -> None:
         waited.resume = resume

@@ -35,6 +35,8 @@ class Graph:
     teardown_scopes                  per teardown, the tasks between its setups and it (8.4)
     mappings                         of the mapped tasks (26); None for a DAG without any
     lookback                         of tasks that look at the run before (6); None for a DAG without any
+    followers                        task -> those that look at it without being direct downstreams: below a
+                                     setup, behind a scope, mapped over it
     members, group_roots             group id -> all its tasks; those without an upstream in the group
 
     Raises DagError for an unknown upstream, group, trigger or weight rule,
@@ -68,6 +70,7 @@ class Graph:
         self.upstream_setups, self.indirect_setups, self.teardown_scopes = self._compile_setups()
         self.mappings: Mappings | None = compile_mappings(spec, self.index)
         self.lookback: Lookback | None = compile_lookback(spec.tasks, self.downstream)
+        self.followers = self._compile_followers()
         self.members = _group_members(spec)
         self.group_roots = {
             group_id: tuple(index for index in inside if set(inside).isdisjoint(self.upstream[index]))
@@ -119,6 +122,15 @@ class Graph:
             opened = _union(self.descendants(up) for up in self.upstream[teardown] if self.is_setup[up])
             scopes[teardown] = tuple(sorted(opened & self.ancestors(teardown)))
         return direct, tuple(tuple(sorted(found)) for found in indirect) or none, tuple(scopes)
+
+    def _compile_followers(self) -> dict[int, list[int]]:
+        followers: dict[int, list[int]] = {}
+        producers = () if self.mappings is None else self.mappings.producers
+        for looked_at in (self.indirect_setups, self.teardown_scopes, producers):
+            for task, found in enumerate(looked_at):
+                for other in found:
+                    followers.setdefault(other, []).append(task)
+        return followers
 
 
 def _index(task_ids: Sequence[str]) -> dict[str, int]:

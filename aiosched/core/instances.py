@@ -15,7 +15,7 @@ from aiosched.core.graph import Graph
 from aiosched.core.mapping import literal_size
 from aiosched.core.messages import AttemptKey, XComValue
 from aiosched.core.spec import MappingSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
 
 
 @dataclass(slots=True, eq=False)
@@ -131,19 +131,35 @@ class Effects:
         )
 
 
+def held_pool(instance: Instance) -> bool:
+    """Whether the instance's pool slots count as used in the database."""
+    stored = instance.stored_state
+    return stored in HOLDING_SLOT or (stored is TaskState.DEFERRED and instance.holds_pool)
+
+
+def holds_pool(instance: Instance, pool: str, include_deferred: Collection[str]) -> bool:
+    """Whether they count from now on. What a pool says of deferred tasks is asked when a task defers."""
+    if instance.state is TaskState.DEFERRED:
+        return instance.holds_pool if instance.stored_state is TaskState.DEFERRED else pool in include_deferred
+    return instance.state in HOLDING_SLOT
+
+
 def new_instances(graph: Graph, tasks: Iterable[int]) -> list[Instance]:
     """The rows of a new run, for the tasks that take part in it.
 
     One each; of a task that is mapped over literal values (or stands in a group that is) one
     for each value, with the map indexes from 0 on. Source: the semantics reference, section 10.1.
     """
+    return [Instance(task, map_index, max_tries=tries) for task, map_index, tries in new_places(graph, tasks)]
+
+
+def new_places(graph: Graph, tasks: Iterable[int]) -> list[tuple[int, int, int]]:
+    """Of each of the `new_instances`: its task, its map index, and its `max_tries`."""
     specs, mappings = graph.tasks, graph.mappings
     if mappings is None:
-        return [Instance(task=task, max_tries=specs[task].retries) for task in tasks]
+        return [(task, -1, specs[task].retries) for task in tasks]
     return [
-        Instance(task=task, map_index=map_index, max_tries=specs[task].retries)
-        for task in tasks
-        for map_index in _map_indexes(mappings.units[task])
+        (task, map_index, specs[task].retries) for task in tasks for map_index in _map_indexes(mappings.units[task])
     ]
 
 

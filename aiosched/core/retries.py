@@ -29,13 +29,12 @@ def retry_delay(
     multiplier: float = 0.0,
     seed: str = "",
     maximum: float | None = None,
-    limit: float = MAX_TASK_RETRY_DELAY,
 ) -> float:
     """How many seconds a task waits after its try number `failed_try` (1 for the first) failed.
 
     With a `multiplier` of 0 or 1 exactly `base`. Otherwise whole seconds: base x
     multiplier ** (failed_try - 1), rounded up, at least one, plus a jitter below that
-    value; at most `limit` and at most `maximum` (the task's max_retry_delay). Equal
+    value; at most `maximum` (the task's max_retry_delay), or a day if it has none. Equal
     arguments give an equal delay, whichever scheduler asks: the jitter comes from `seed`,
     which names the task instance, and from `failed_try`. The task may run once the clock
     is strictly later than the end of that try plus this delay.
@@ -44,7 +43,7 @@ def retry_delay(
     """
     if multiplier <= 0 or multiplier == 1:
         return base
-    ceiling = limit if maximum is None else min(limit, maximum)
+    ceiling = MAX_TASK_RETRY_DELAY if maximum is None else maximum
     try:
         grown = base * multiplier ** (failed_try - 1) if base > 0 else 0.0
     except OverflowError:

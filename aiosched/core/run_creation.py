@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from aiosched.core.ids import ALLOWED_RUN_ID, make_run_id
 from aiosched.core.spec import DagSpec, TaskSpec
@@ -36,7 +36,8 @@ def restriction_of(spec: DagSpec) -> Restriction:
     The earliest start date of the DAG and its tasks; the DAG's end date, or the latest
     end date of all when every task has one.
     """
-    starts = [start for start in (spec.start_date, *(task.start_date for task in spec.tasks)) if start is not None]
+    dated: tuple[DagSpec | TaskSpec, ...] = (spec, *spec.tasks)
+    starts = [one.start_date for one in dated if one.start_date is not None]
     latest = spec.end_date
     ends = [task.end_date for task in spec.tasks if task.end_date is not None]
     if ends and len(ends) == len(spec.tasks):
@@ -132,8 +133,7 @@ def due_dags(dags: Iterable[DagStatus], now: datetime) -> list[DagStatus]:
 # New runs and their tasks
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedRun:
+class PlannedRun(NamedTuple):
     """A run to create, in state queued. Instants are UTC; `interval` is None without a logical date."""
 
     run_id: str
@@ -223,13 +223,13 @@ def tasks_of_run(spec: DagSpec, run: PlannedRun) -> tuple[int, ...]:
         return tuple(range(len(spec.tasks)))
     if run.run_type is RunType.SCHEDULED and run.interval is not None and is_trigger(spec.timetable):
         date = run.interval.end
-    return tuple(index for index, task in enumerate(spec.tasks) if _in_window(spec, task, date))
+    if not _in_window(spec, date):
+        return ()
+    return tuple(index for index, task in enumerate(spec.tasks) if _in_window(task, date))
 
 
-def _in_window(spec: DagSpec, task: TaskSpec, date: datetime) -> bool:
-    starts = (spec.start_date, task.start_date)
-    ends = (spec.end_date, task.end_date)
-    return all(start is None or start <= date for start in starts) and all(end is None or date <= end for end in ends)
+def _in_window(of: DagSpec | TaskSpec, date: datetime) -> bool:
+    return (of.start_date is None or of.start_date <= date) and (of.end_date is None or date <= of.end_date)
 
 
 # Starting queued runs

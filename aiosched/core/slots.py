@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aiosched.core.messages import AttemptKey
 from aiosched.core.rivals import Place, Rival
@@ -287,8 +288,7 @@ def precedence(candidate: Candidate) -> tuple[int, float, int]:
     return -candidate.weight, candidate.logical_at, candidate.key.map_index
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """Who may be queued, in order, and why each of the others that were looked at waits."""
 
     taken: list[Candidate]

@@ -169,6 +169,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fail_fast: bool = False
     is_paused_upon_creation: bool | None = None
     params: dict[str, ParamSpec] = {}
+    param_order: tuple[str, ...] = ()  # their names as the author ordered them: the JSON has them by name
     tags: tuple[str, ...] = ()  # sorted
     owner: str = ""
     description: str | None = None
@@ -189,8 +190,14 @@ def encode_spec(spec: DagSpec) -> bytes:
 
 
 def decode_spec(document: bytes | str) -> DagSpec:
-    """The DAG of a stored document; raises msgspec.ValidationError for one that is not ours."""
-    return _DECODER.decode(document)
+    """The DAG of a stored document, its params in their author's order.
+
+    Raises msgspec.ValidationError for one that is not ours.
+    """
+    spec = _DECODER.decode(document)
+    if not spec.param_order:
+        return spec
+    return msgspec.structs.replace(spec, params={name: spec.params[name] for name in spec.param_order})
 
 
 def asset_references(spec: DagSpec) -> tuple[AssetReference, ...]:

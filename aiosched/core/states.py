@@ -65,6 +65,7 @@ S = TaskState
 
 FINISHED: Final = frozenset({S.SUCCESS, S.FAILED, S.SKIPPED, S.UPSTREAM_FAILED, S.REMOVED})
 UNFINISHED: Final = frozenset(S) - FINISHED
+ALIVE: Final = UNFINISHED - {S.NONE}  # under way, or waiting for a time
 SUCCEEDED: Final = frozenset({S.SUCCESS, S.SKIPPED})
 FAILURES: Final = frozenset({S.FAILED, S.UPSTREAM_FAILED})
 SCHEDULABLE: Final = frozenset({S.NONE, S.UP_FOR_RETRY, S.UP_FOR_RESCHEDULE})

@@ -19,7 +19,7 @@ from typing import Final
 from aiosched.core.graph import Graph
 from aiosched.core.instances import Instance
 from aiosched.core.mapping import EARLY_RULES, Mappings, check_producers
-from aiosched.core.states import FINISHED, SCHEDULABLE, TaskState
+from aiosched.core.states import ALIVE, FINISHED, SCHEDULABLE, TaskState
 from aiosched.core.trigger_rules import Counts, TriggerRule, Verdict, explain, judge, judge_setups
 
 _FIRST: Final = {Verdict.UPSTREAM_FAILED: 0, Verdict.SKIPPED: 1, Verdict.REMOVED: 2, Verdict.WAIT: 3, Verdict.RUN: 4}
@@ -66,7 +66,7 @@ class Tally:
 
     open         for each task how many of its instances are not finished
     unfinished   how many instances are not finished
-    alive        how many of those are under way or wait for a time: all but `NONE`
+    alive        how many of those are `ALIVE`: all but `NONE`
     totals       for each task the number of direct upstream instances that all its instances have in common
     """
 
@@ -78,7 +78,7 @@ class Tally:
     def __init__(self, graph: Graph, instances: Iterable[Instance]) -> None:
         size = len(graph.tasks)
         self._graph = graph
-        self._followers = _followers(graph)
+        self._followers = graph.followers
         self._of_task: list[list[Instance]] = [[] for _ in graph.tasks]
         self._loose: Sequence[Sequence[int]] = graph.downstream  # downstreams without a mapped group in common
         self._aligned: dict[int, list[tuple[int, int]]] = {}  # others: (task, number of groups in common)
@@ -151,7 +151,7 @@ class Tally:
         if not finished:
             self.open[instance.task] += 1
             self.unfinished += 1
-            self.alive += instance.state is not TaskState.NONE
+            self.alive += instance.state in ALIVE
         self._spread(instance, instance.state, 1, 1)
 
     def expand(self, instance: Instance) -> None:
@@ -164,7 +164,7 @@ class Tally:
         """Count the change from `old` to the instance's state; what it may concern becomes pending."""
         new = instance.state
         was_finished, is_finished = old in FINISHED, new in FINISHED
-        self.alive += _is_alive(new) - _is_alive(old)
+        self.alive += (new in ALIVE) - (old in ALIVE)
         if new in SCHEDULABLE:
             pending.instances[instance] = None
         if not (was_finished or is_finished):
@@ -413,10 +413,6 @@ def _map_index(instance: Instance) -> int:
     return instance.map_index
 
 
-def _is_alive(state: TaskState) -> bool:
-    return state is not TaskState.NONE and state not in FINISHED
-
-
 def _split(graph: Graph, mappings: Mappings) -> tuple[list[list[int]], dict[int, list[tuple[int, int]]]]:
     """The downstreams of each task: without a mapped group in common, and with how many."""
     loose: list[list[int]] = [[] for _ in graph.tasks]
@@ -428,17 +424,3 @@ def _split(graph: Graph, mappings: Mappings) -> tuple[list[list[int]], dict[int,
             else:
                 loose[task].append(down)
     return loose, aligned
-
-
-def _followers(graph: Graph) -> dict[int, list[int]]:
-    """For each task those that look at it without being direct downstreams: below a setup, behind a scope, mapped."""
-    followers: dict[int, list[int]] = {}
-    looked_at = [graph.indirect_setups, graph.teardown_scopes]
-    if graph.mappings is not None:
-        looked_at.append(tuple(graph.mappings.producers))
-    for others in looked_at:
-        if any(others):
-            for task, found in enumerate(others):
-                for other in found:
-                    followers.setdefault(other, []).append(task)
-    return followers

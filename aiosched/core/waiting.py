@@ -48,10 +48,13 @@ class _Lane:
 class _Bucket:
     """Lanes that need the same shared things."""
 
-    __slots__ = ("defers", "entries", "executor", "is_async", "lanes", "live", "pool", "reason", "slots", "unserved")
+    __slots__ = (
+        "defers", "entries", "executor", "is_async", "key", "lanes", "live", "pool", "reason", "slots", "unserved",
+    )  # fmt: skip
 
-    def __init__(self, pool: str, slots: int, executor: str | None, is_async: bool, defers: bool) -> None:
-        self.pool, self.slots, self.executor, self.is_async, self.defers = pool, slots, executor, is_async, defers
+    def __init__(self, key: _BucketKey) -> None:
+        self.key = key
+        self.pool, self.slots, self.executor, self.is_async, self.defers = key
         self.entries: list[_Post] = []  # heap; an entry is valid where it is what its lane has posted
         self.unserved: deque[tuple[float, _Lane]] = deque()  # oldest first; valid where it is what the lane says
         self.lanes = 0
@@ -179,7 +182,6 @@ class WaitingQueue:
                 heapq.heapreplace(heads, (rank, bucket))
             else:
                 heapq.heappop(heads)
-        self._buckets = {key: bucket for key, bucket in self._buckets.items() if bucket.lanes}
         return Grant(taken, refused)
 
     def demands(self, room: Room, now: float) -> dict[str, Demand]:
@@ -324,7 +326,7 @@ class WaitingQueue:
         )  # fmt: skip
         bucket = self._buckets.get(bucket_key)
         if bucket is None:
-            bucket = self._buckets[bucket_key] = _Bucket(*bucket_key)
+            bucket = self._buckets[bucket_key] = _Bucket(bucket_key)
         dag, task = candidate.dag, candidate.task
         by_run = dag.per_run is not None or (task is not None and task.per_run is not None)
         key = (bucket, candidate.key.run if by_run else None, None if task is None else task.task_id)
@@ -374,10 +376,15 @@ class WaitingQueue:
         self._parked.setdefault(lane.dag, []).append(lane)
 
     def _drop(self, lane: _Lane) -> None:
-        """Forget an empty lane."""
+        """Forget an empty lane, and its bucket with the last one: what refers to each other there is let go by hand."""
         lane.posted = lane.since = None
         lane.entries.clear()
-        lane.bucket.lanes -= 1
+        bucket = lane.bucket
+        bucket.lanes -= 1
+        if not bucket.lanes:
+            del self._buckets[bucket.key]
+            bucket.entries.clear()
+            bucket.unserved.clear()
         lanes = self._lanes[lane.dag]
         del lanes[lane.key]
         if not lanes:

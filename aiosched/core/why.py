@@ -93,7 +93,7 @@ class Explanation:
 
     `since` and `waiting_seconds`: from when, and for how long, it has been in `state` (no seconds for what is over).
     `rank` is its place, from 1, among all of the fleet that wait for slots of its pool. `likely_free_at` is a guess
-    from usual durations, `earliest_start` an instant before which it does not start.
+    from usual durations, `earliest_start` an instant before which it does not start. `notes`: what was not looked at.
     """
 
     subject: str
@@ -107,6 +107,7 @@ class Explanation:
     likely_free_at: datetime | None = None
     earliest_start: datetime | None = None
     commands: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def likely_free_in(self) -> float | None:

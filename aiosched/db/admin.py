@@ -106,7 +106,7 @@ async def _count_rows(conn: Connection) -> dict[str, RowCount]:
     return counts
 
 
-async def reset(dsn: str, *, confirm: str) -> None:
+async def reset(dsn: str, *, confirm: str, default_pool_slots: int | None = None) -> None:
     """Drop everything that aiosched has in the database, and make it anew. `confirm` is the database's name.
 
     Tables of others are left alone. Raises Refused if `confirm` differs or a scheduler is alive,
@@ -139,7 +139,7 @@ async def reset(dsn: str, *, confirm: str) -> None:
             ) from None
         finally:
             await conn.close()
-    await migrate(dsn)
+    await migrate(dsn, default_pool_slots=default_pool_slots)
 
 
 async def _refuse_reset_in_use(conn: Connection, revision: str) -> None:

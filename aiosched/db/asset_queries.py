@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.db.engine import Connection, Database
+from aiosched.errors import NotFound, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,40 +42,52 @@ class EventRow:
     map_index: int | None
 
 
-# Consumers by name, URI or alias, as in QUEUE_EVENTS. Index: ix_asset_reference_name_role.
-LIST_ASSETS: Final = """
-    SELECT a.name, a.uri, a.is_active, a.extra,
-           ARRAY(SELECT DISTINCT r.dag_id FROM asset_reference AS r
-                  WHERE r.role = 'outlet' AND ((r.name = a.name AND r.kind IN ('asset', 'name'))
-                     OR (r.name = a.uri AND r.kind = 'uri')
-                     OR (r.kind = 'alias' AND r.name IN (SELECT alias FROM asset_alias WHERE asset_id = a.id)))
-                  ORDER BY 1) AS producers,
-           ARRAY(SELECT DISTINCT r.dag_id FROM asset_reference AS r
-                  WHERE r.role = 'schedule' AND ((r.name = a.name AND r.kind IN ('asset', 'name'))
-                     OR (r.name = a.uri AND r.kind = 'uri')
-                     OR (r.kind = 'alias' AND r.name IN (SELECT alias FROM asset_alias WHERE asset_id = a.id)))
-                  ORDER BY 1) AS consumers,
+# Consumers by name, URI or alias, as in QUEUE_EVENTS.
+# Indexes: uq_asset_name, ix_asset_alias_asset_id, ix_asset_reference_name_role, ix_asset_event_asset_id_timestamp.
+ASSETS: Final = """
+    SELECT a.name, a.uri, a.is_active, a.extra, r.producers, r.consumers,
            (SELECT max(timestamp) FROM asset_event AS e WHERE e.asset_id = a.id) AS last_event_at
-      FROM asset AS a ORDER BY a.name
+      FROM asset AS a
+     CROSS JOIN LATERAL (SELECT ARRAY(SELECT alias FROM asset_alias WHERE asset_id = a.id) AS names) AS l
+     CROSS JOIN LATERAL (
+           SELECT array_agg(DISTINCT dag_id ORDER BY dag_id) FILTER (WHERE role = 'outlet') AS producers,
+                  array_agg(DISTINCT dag_id ORDER BY dag_id) FILTER (WHERE role = 'schedule') AS consumers
+             FROM asset_reference
+            WHERE name = ANY (ARRAY[a.name, a.uri] || l.names)
+              AND CASE kind WHEN 'uri' THEN name = a.uri WHEN 'alias' THEN name = ANY (l.names) ELSE name = a.name END
+     ) AS r
+     WHERE ($1::text IS NULL OR a.name = $1) AND ($2::text IS NULL OR a.name > $2)
+     ORDER BY a.name LIMIT $3
 """
 
 
-async def list_assets(db: Database) -> list[AssetRow]:
-    """All assets by name, inactive ones too."""
+async def list_assets(
+    db: Database, *, name: str | None = None, after: str | None = None, limit: int | None = None
+) -> list[AssetRow]:
+    """Assets by name, inactive ones too, from the one behind `after` on; or only the one with that name."""
     async with db.acquire() as conn:
-        rows = await conn.fetch(LIST_ASSETS)
+        rows = await conn.fetch(ASSETS, name, after, limit)
     return [
         AssetRow(
             name=row["name"],
             uri=row["uri"],
             is_active=row["is_active"],
-            producers=list(row["producers"]),
-            consumers=list(row["consumers"]),
+            producers=list(row["producers"] or ()),
+            consumers=list(row["consumers"] or ()),
             last_event_at=row["last_event_at"],
             extra=msgspec.json.decode(row["extra"]),
         )
         for row in rows
     ]
+
+
+async def get_asset(db: Database, name: str) -> AssetRow:
+    """One asset; raises NotFound naming near ones."""
+    if found := await list_assets(db, name=name):
+        return found[0]
+    async with db.acquire() as conn:
+        names = [row[0] for row in await conn.fetch("SELECT name FROM asset")]
+    raise NotFound(f"There is no asset {name!r}.{did_you_mean(name, names)}")
 
 
 _EVENT: Final = """
@@ -92,16 +105,26 @@ EVENTS_OF: Final = f"""
         {_EVENT}
          WHERE ($1::text IS NULL OR a.name = $1) AND ($2::text IS NULL OR a.uri = $2)
            AND ($3::text IS NULL OR (e.alias = $3 AND a.id IN (SELECT asset_id FROM asset_alias WHERE alias = $3)))
+           AND ($5::timestamptz IS NULL OR (e.timestamp, e.id) < ($5, $6::bigint))
          ORDER BY e.timestamp DESC, e.id DESC LIMIT $4
     ) AS newest ORDER BY timestamp, id
 """
 
 
 async def events_of(
-    conn: Connection, *, name: str | None = None, uri: str | None = None, alias: str | None = None, limit: int
+    conn: Connection,
+    *,
+    name: str | None = None,
+    uri: str | None = None,
+    alias: str | None = None,
+    before: tuple[datetime, int] | None = None,
+    limit: int,
 ) -> list[EventRow]:
-    """The newest `limit` events of the asset with that name or URI, or that an alias led to; oldest first."""
-    return [_event(row) for row in await conn.fetch(EVENTS_OF, name, uri, alias, limit)]
+    """The newest `limit` events of the asset with that name or URI, or that an alias led to; oldest first.
+
+    `before`: only those before the event of that timestamp and id.
+    """
+    return [_event(row) for row in await conn.fetch(EVENTS_OF, name, uri, alias, limit, *(before or (None, None)))]
 
 
 # Index: ix_asset_consumption_run_id.

@@ -56,7 +56,7 @@ _LEAVE: Final = """
      WHERE t.run_id = ANY($1::bigint[]) AND t.task_index = m.old
 """
 _ARRIVE: Final = "UPDATE {table} SET task_index = -1 - task_index WHERE run_id = ANY($1::bigint[]) AND task_index < 0"
-_WITH_TASK_INDEX: Final = ("task_instance", "task_try", "xcom", "task_note")
+_WITH_TASK_INDEX: Final = ("task_instance", "task_try", "deferral", "xcom", "task_note")
 # Asset events outlive the tasks that made them: those of a task that is gone forget their place. It reads
 # all asset events: they have no index by their source, for the sake of those who write them.
 MOVE_EVENTS: Final = """

@@ -98,9 +98,11 @@ async def begin(conn: Connection, incarnation: int) -> None:
 
 
 READ_POOLS: Final = "SELECT name, slots, used, include_deferred FROM pool WHERE name = ANY($1::text[]) ORDER BY name"
+# The clock is read when all of them are locked: a SELECT that locks reads it before it waits, and one that sorts after.
 LOCK_POOLS: Final = """
     SELECT name, slots, used, include_deferred, demands::text, extract(epoch FROM clock_timestamp())::float8
-      FROM pool WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE
+      FROM (SELECT * FROM pool WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE) AS locked
+     ORDER BY name
 """
 
 

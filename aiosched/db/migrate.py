@@ -63,9 +63,10 @@ def out_of_date(found: str | None) -> SchemaOutOfDate:
     return SchemaOutOfDate(found=found, needed=HEAD, newer=found is not None and found not in REVISIONS)
 
 
-async def migrate(dsn: str) -> str | None:
+async def migrate(dsn: str, *, default_pool_slots: int | None = None) -> str | None:
     """Bring the schema to `HEAD` and return the revision that was found (None: an empty database).
 
+    In an empty database `default_pool` gets `default_pool_slots`, else it has 128.
     One transaction: all or nothing. Of several processes that migrate at once one works and the
     others wait for it. Raises the errors of `Database.open`; SchemaOutOfDate if a newer aiosched was here.
     """
@@ -81,13 +82,14 @@ async def migrate(dsn: str) -> str | None:
             if found is not None and found not in REVISIONS:
                 raise out_of_date(found)
             if found != HEAD:
-                await _upgrade(dsn)
+                await _upgrade(dsn, default_pool_slots if found is None else None)
         finally:
             await conn.close()
     return found
 
 
-async def _upgrade(dsn: str) -> None:
+async def _upgrade(dsn: str, default_pool_slots: int | None) -> None:
+    from sqlalchemy import text
     from sqlalchemy.ext.asyncio import create_async_engine
     from sqlalchemy.pool import NullPool
 
@@ -100,6 +102,9 @@ async def _upgrade(dsn: str) -> None:
     try:
         async with engine.begin() as conn:
             await conn.run_sync(_run_alembic)
+            if default_pool_slots is not None:
+                resize = text("UPDATE pool SET slots = :slots WHERE name = 'default_pool'")
+                await conn.execute(resize, {"slots": default_pool_slots})
     finally:
         await engine.dispose()
 

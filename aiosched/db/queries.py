@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true, tuple_
+from sqlalchemy import BigInteger, Select, Text, and_, cast, false, func, literal, or_, select, true, tuple_
 
 from aiosched.core.spec import DagSpec, TaskSpec, decode_spec
 from aiosched.core.states import RunState, TaskState
@@ -153,11 +153,21 @@ _STATUS_FILTERS: Final = {
 }  # as DagRow.status says it
 
 
-async def list_tags(db: Database) -> list[tuple[str, int]]:
-    """The tags of DAGs that are not stale, by name, and how many have each."""
+@dataclass(frozen=True, slots=True)
+class TagRow:
+    """A tag, and how many DAGs that are not stale have it."""
+
+    tag: str
+    dags: int
+
+
+async def list_tags(db: Database, *, after: str | None = None, limit: int | None = None) -> list[TagRow]:
+    """The tags of DAGs that are not stale, by name, from the one behind `after` on."""
     tags = select(func.unnest(dag.c.tags).label("tag")).where(~dag.c.is_stale).subquery()
-    query = select(tags.c.tag, func.count()).group_by(tags.c.tag).order_by(tags.c.tag)
-    return [(row[0], row[1]) for row in await fetch(db, query)]
+    query = select(tags.c.tag, func.count()).group_by(tags.c.tag).order_by(tags.c.tag).limit(limit)
+    if after is not None:
+        query = query.where(tags.c.tag > after)
+    return [TagRow(row[0], row[1]) for row in await fetch(db, query)]
 
 
 async def get_dag(db: Database, dag_id: str) -> DagRow:
@@ -415,8 +425,10 @@ async def list_run_tasks(
     return [_task_row(row, spec.tasks[row.task_index]) for row in await fetch(db, query)]
 
 
-async def list_tries(db: Database, run: RunRow, task: TaskRow) -> list[TryRow]:
-    """The tries of a task instance, oldest first; the last one is the current one."""
+async def list_tries(
+    db: Database, run: RunRow, task: TaskRow, *, after: int = 0, limit: int | None = None
+) -> list[TryRow]:
+    """The tries of a task instance behind number `after`, oldest first; the last one of all is the current one."""
     columns = [task_try.c[name] for name in TryRow.__dataclass_fields__]
     query = (
         select(*columns)
@@ -424,11 +436,13 @@ async def list_tries(db: Database, run: RunRow, task: TaskRow) -> list[TryRow]:
             task_try.c.run_id == run.key,
             task_try.c.task_index == task.task_index,
             task_try.c.map_index == task.map_index,
+            task_try.c.try_number > literal(after, BigInteger),
         )
         .order_by(task_try.c.try_number)
+        .limit(limit)
     )
     tries = [TryRow(**row._mapping) for row in await fetch(db, query)]
-    if task.try_number == 0 or any(t.try_number == task.try_number for t in tries):
+    if len(tries) == limit or task.try_number <= max([after, *(one.try_number for one in tries)]):
         return tries
     current = TryRow(
         try_number=task.try_number,

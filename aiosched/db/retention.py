@@ -77,7 +77,9 @@ TAKE_RUNS: Final = f"""
     SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r
      WHERE r.id > $3 AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
 """
-_OF_RUNS: Final = ("callback_outbox", "deadline", "deferred_trigger", "xcom", "task_try", "task_note", "task_instance")
+_OF_RUNS: Final = (
+    "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "task_try", "task_note", "task_instance",
+)  # fmt: skip
 
 # The rest by kind: the table, the column that names a row, and what is old in it.
 _REST: Final = {

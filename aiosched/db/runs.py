@@ -287,6 +287,7 @@ DELETE_DAG: Final = (
     """DELETE FROM callback_outbox WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM deadline WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM deferred_trigger WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM deferral WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM xcom WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_try WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_note WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    DateTime,
     ForeignKey,
     Identity,
     Index,
@@ -235,6 +236,7 @@ asset_alias = Table(
     Column("alias", Text, primary_key=True),
     Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
     created_at(),
+    Index(None, "asset_id"),
 )
 
 # Which DAG mentions which asset, and as what. Written by parsing; none for stale DAGs.
@@ -307,6 +309,17 @@ deferred_trigger = Table(
     Column("error", Text),  # why it fires no more: with it the task goes on by failing
     Column("timed_out", Boolean, nullable=False, server_default=text("false")),
     created_at(),
+)
+
+# When the tries of deferred task instances waited for their triggers. `until` is NULL while one does, and stays so
+# when its try ends meanwhile.
+deferral = Table(
+    "deferral",
+    metadata,
+    *task_key(try_number=True),
+    Column("since", DateTime(timezone=True), primary_key=True),
+    instant("until"),
+    postgresql_with={"fillfactor": "70"},
 )
 
 variable = Table(

@@ -79,16 +79,28 @@ def deferral_row(run: int, instance: Instance, waited: Deferred) -> DeferralRow:
     )
 
 
-# Index: primary key. A task that defers again replaces its row.
+# Index: primary keys. A task that defers again replaces its row; `deferral` keeps when it waited.
 STORE_DEFERRALS: Final = """
+    WITH d AS (
+        SELECT *, event IS NULL AND error IS NULL AS waits
+          FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[],
+                      $8::timestamptz[], $9::boolean[], $10::text[], $11::text[], $12::boolean[])
+            AS d (run_id, task_index, map_index, classpath, kwargs, next_method, next_kwargs, timeout_at,
+                  holds_pool, event, error, timed_out)
+    ), began AS (
+        INSERT INTO deferral (run_id, task_index, map_index, try_number, since)
+        SELECT d.run_id, d.task_index, d.map_index, ti.try_number, now()
+          FROM d JOIN task_instance AS ti USING (run_id, task_index, map_index) WHERE d.waits
+    ), ended AS (
+        UPDATE deferral AS f SET until = now() FROM d
+         WHERE NOT d.waits AND f.run_id = d.run_id AND f.task_index = d.task_index AND f.map_index = d.map_index
+           AND f.until IS NULL
+    )
     INSERT INTO deferred_trigger (run_id, task_index, map_index, classpath, kwargs, next_method, next_kwargs,
                                   timeout_at, holds_pool, event, error, timed_out)
     SELECT run_id, task_index, map_index, classpath, kwargs::json, next_method, next_kwargs::json, timeout_at,
            holds_pool, event::json, error, timed_out
-      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[],
-                  $8::timestamptz[], $9::boolean[], $10::text[], $11::text[], $12::boolean[])
-        AS d (run_id, task_index, map_index, classpath, kwargs, next_method, next_kwargs, timeout_at,
-              holds_pool, event, error, timed_out)
+      FROM d
     ON CONFLICT (run_id, task_index, map_index) DO UPDATE
        SET classpath = excluded.classpath, kwargs = excluded.kwargs, next_method = excluded.next_method,
            next_kwargs = excluded.next_kwargs, timeout_at = excluded.timeout_at, holds_pool = excluded.holds_pool,

@@ -38,7 +38,7 @@ class VersionText:
 
 VERSIONS: Final = """
     SELECT number, id AS key, created_at, content_hash, file FROM dag_version
-     WHERE dag_id = $1 AND ($2::int IS NULL OR number < $2) ORDER BY number DESC LIMIT $3
+     WHERE dag_id = $1 AND ($2::bigint IS NULL OR number < $2) ORDER BY number DESC LIMIT $3
 """
 VERSION: Final = """
     SELECT number, created_at, content_hash, file, source, spec FROM dag_version

@@ -106,16 +106,31 @@ CONTENDERS: Final = """
 """
 
 
+# Index: ix_dag_run_unfinished (partial), no further than the limit.
+RUNNING_RUNS: Final = """
+    SELECT count(*) FROM (
+        SELECT FROM dag_run WHERE state = 'running' AND partition = ANY($1::smallint[]) LIMIT $2
+    ) AS running
+"""
+
+
+async def more_run_than_are_read(conn: Connection) -> bool:
+    """Whether more than `MOST_RUNS` runs are running, so that contenders of the younger ones are not seen."""
+    return int(await conn.fetchval(RUNNING_RUNS, list(range(PARTITIONS)), MOST_RUNS + 1)) > MOST_RUNS
+
+
 async def waiting_instances(conn: Connection) -> list[Contender] | None:
-    """Who of the fleet waits for a slot; None when these are more than `MOST_INSTANCES`."""
+    """Who of the oldest `MOST_RUNS` runs waits for a slot; None when these are more than `MOST_INSTANCES`."""
     found = await _contenders(conn, [TaskState.SCHEDULED], None, without_paused=True)
     return None if len(found) > MOST_INSTANCES else found
 
 
 async def holding_instances(conn: Connection, dag_id: str | None = None) -> list[Contender]:
-    """Who of the fleet, or of a DAG, holds slots (deferred ones too), the oldest first; at most `MOST_INSTANCES`."""
-    found = await _contenders(conn, [*HOLDING_SLOT, TaskState.DEFERRED], dag_id, without_paused=False)
-    return found[:MOST_INSTANCES]
+    """Who of the oldest `MOST_RUNS` runs, or those of a DAG, holds slots (deferred ones too), the oldest first.
+
+    At most `MOST_INSTANCES` and one more, which says that there are others.
+    """
+    return await _contenders(conn, [*HOLDING_SLOT, TaskState.DEFERRED], dag_id, without_paused=False)
 
 
 async def _contenders(

@@ -7,7 +7,7 @@
     log_files.py where it lies, reading it        dag_test.py  one run without a database
     attempts.py  triggers and callbacks           trigger_tasks.py, trigger_desk.py  where triggers wait
     blocking.py  plain code that waits for a loop  team.py    several executors as one
-    answers.py   what tasks in workers ask
+    answers.py   what tasks in workers ask        queueing.py, affinity.py, tickets.py  which worker gets what
     running.py   one attempt, for executors of other packages: docs/executors.md
 
 Names are looked up when they are first used: reading a log does not import a runner.

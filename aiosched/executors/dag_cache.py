@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -40,6 +41,7 @@ class FileDags:
         if defaults is not None:
             use_defaults(defaults)
         self._root, self._timeout, self._time_limit = root, import_timeout, time_limit
+        self.seconds = 0.0  # that all imports have taken
         self._locks: dict[str | None, threading.Lock] = {}  # an import at a time, of each file
         self._files: dict[str, dict[str | None, dict[str, DAG]]] = {}
 
@@ -71,6 +73,7 @@ class FileDags:
         limit: AbstractContextManager[None] = nullcontext()
         if self._time_limit is not None:
             limit = self._time_limit(self._timeout, message)
+        began = time.monotonic()
         try:
             with limit:
                 loaded = load_file(self._root / run.file, root=self._root)
@@ -79,6 +82,8 @@ class FileDags:
         except BaseException as error:  # sys.exit() at import time is an import error too
             reason = f"{run.file} cannot be imported: {reason_of(error)}"
             raise DagUnavailable(reason, details_of(error), passing=True) from None
+        finally:
+            self.seconds += time.monotonic() - began
         contents = self._files.setdefault(run.file, {})
         contents[run.file_hash] = dags = {dag.dag_id: dag for dag in loaded.dags}
         while len(contents) > _KEPT:

@@ -52,7 +52,7 @@ def storable_report(report: Report) -> Report:
     """
     texts = (report.reason, report.details, report.hostname, report.map_label)
     xcoms = report.xcoms
-    if not _is_storable("".join(filter(None, texts))):
+    if any(texts) and not _is_storable("".join(filter(None, texts))):
         names = ("reason", "details", "hostname", "map_label")
         clean = {name: None if text is None else _storable(text) for name, text in zip(names, texts, strict=True)}
         report = msgspec.structs.replace(report, **clean)

@@ -44,7 +44,7 @@ class Forkserver:
         """Work until the scheduler's side of the socket closes, or nobody can trust the scheduler to live."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        reader, sockets = FrameReader(), list[int]()
+        reader, passed = FrameReader(), list[int]()
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
@@ -62,14 +62,16 @@ class Forkserver:
                     return
                 if not data:
                     return
-                sockets += fds
+                passed += fds
                 for message in reader.feed(data):
                     match message:
                         case Setup(config, path):
                             self._config = config
                             sys.path += [entry for entry in path if entry not in sys.path]
                         case Fork(worker, is_async):
-                            self._fork(worker, is_async, sockets.pop(0))
+                            count = 1 if is_async else 2
+                            self._fork(worker, is_async, passed[:count])
+                            del passed[:count]
                         case Signal(worker, signum, group):
                             self._signal(worker, signum, group)
 
@@ -85,23 +87,23 @@ class Forkserver:
         until = self._trust.until
         return max(0.0, (until - time.monotonic()) * 1000) if until and self._workers else None
 
-    def _fork(self, worker: int, is_async: bool, fd: int) -> None:
+    def _fork(self, worker: int, is_async: bool, passed: list[int]) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)  # the child must not run this process's handlers
         try:
             pid = os.fork()
             if pid == 0:
-                self._become_worker(fd, is_async)
+                self._become_worker(*passed)
         except OSError as error:
-            os.close(fd)
             self._send(Exited(worker, None, f"no worker process can be started: {error}"))
             return
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
-        os.close(fd)
+            for fd in passed:
+                os.close(fd)
         self._workers[pid] = worker
         self._send(Forked(worker, pid))
 
-    def _become_worker(self, fd: int, is_async: bool) -> None:
+    def _become_worker(self, fd: int, tickets: int | None = None) -> None:
         code = 70
         try:
             parent = os.getppid()
@@ -115,12 +117,17 @@ class Forkserver:
             os.close(self._wake_write)
             self._control.close()
             self._trust.close()
+            for mine in (fd,) if tickets is None else (fd, tickets):
+                os.set_inheritable(mine, False)  # what came over a socket is inherited by programs otherwise
             assert self._config is not None, "Setup comes first"
-            if is_async:
-                from aiosched.executors.async_worker import run_worker
+            if tickets is None:
+                from aiosched.executors.async_worker import run_worker as run_async
+
+                run_async(socket.socket(fileno=fd), self._config)
             else:
                 from aiosched.executors.worker import run_worker
-            run_worker(socket.socket(fileno=fd), self._config)
+
+                run_worker(socket.socket(fileno=fd), tickets, self._config)
             code = 0
         except BaseException:
             sys.excepthook(*sys.exc_info())
@@ -155,6 +162,7 @@ def main(fd: int, trust: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     die_with_parent(parent, signal.SIGTERM)  # in case somebody else holds the other end of the socket
+    import aiosched.authoring.taskflow  # what nearly every DAG file imports
     import aiosched.executors.async_worker
     import aiosched.executors.worker  # noqa: F401  preloaded for all workers
 

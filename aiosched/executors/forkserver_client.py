@@ -59,13 +59,17 @@ class ForkserverClient:
         """The forkserver's process id."""
         return self._process.pid
 
-    def fork(self, worker: int, *, is_async: bool) -> socket.socket:
-        """Ask for a worker; returns our end of its socket at once. Its process is announced later."""
+    def fork(self, worker: int, *, is_async: bool, tickets: int | None = None) -> socket.socket:
+        """Ask for a worker; returns our end of its socket at once. Its process is announced later.
+
+        A worker for plain functions gets the descriptor `tickets` as well.
+        """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
             if self._open:
-                socket.send_fds(self._control, [frame(Fork(worker, is_async))], [theirs.fileno()])
+                passed = [theirs.fileno()] if tickets is None else [theirs.fileno(), tickets]
+                socket.send_fds(self._control, [frame(Fork(worker, is_async))], passed)
         except OSError:
             pass  # it is gone: the next read says so
         finally:

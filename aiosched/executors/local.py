@@ -1,10 +1,11 @@
 """The local executor: attempts run in warm worker processes of this machine.
 
     scheduler ── forkserver ── workers      forkserver.py, forkserver_client.py
-        └──────── a socket each ──┘         worker_link.py, protocol.py
+        └──────── a socket each ──┘         worker_link.py, protocol.py, tickets.py
 
 Plain functions run one to a process at a time, `async def` tasks many to a process. Lives
-here: who gets which attempt, and what the end of a process means for its attempts.
+here: what becomes of an attempt, and what the end of a process means for its attempts.
+Does not live here: which worker gets which plain function (queueing.py).
 What the end of an attempt's process means (the semantics reference, section 22.2, and
 decision 17): a crash under a task's own hands is an ordinary failure of that task; what
 died without a fault of its own is lost; what had not begun goes to another worker.
@@ -18,8 +19,7 @@ import logging
 import os
 import signal
 import socket
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -27,16 +27,16 @@ import msgspec
 
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
 from aiosched.errors import ConfigError
-from aiosched.executors.affinity import match
 from aiosched.executors.answers import Answers
 from aiosched.executors.forkserver_client import ForkserverClient
 from aiosched.executors.logs import AttemptLog
 from aiosched.executors.options import LocalOptions
-from aiosched.executors.pace import Pace
 from aiosched.executors.processes import describe_exit, signal_group
 from aiosched.executors.protocol import Ask, Call, Ended, Fired, WorkerConfig
+from aiosched.executors.queueing import Queue
 from aiosched.executors.runner import timeout_reason
 from aiosched.executors.start_notices import StartNotices
+from aiosched.executors.tickets import Tickets
 from aiosched.executors.trigger_desk import TriggerDesk
 from aiosched.executors.trust import TrustWindow
 from aiosched.executors.worker_link import WorkerLink
@@ -79,23 +79,17 @@ class LocalExecutor:
         self._links: dict[int, WorkerLink] = {}  # every worker whose end has not been dealt with
         self._forkserver: ForkserverClient | None = None
         self.trust = TrustWindow()  # whoever keeps a lease writes there until when it lasts
-        self._idle: list[WorkerLink] = []  # plain workers without work, the last used one last
-        self._backlog: deque[Attempt] = deque()  # accepted, not yet sent
         self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
         self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # what an attempt told to stop will be reported as
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
         self._kills: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those told to stop
         self._connecting: set[asyncio.Task[None]] = set()
-        self._pace = Pace()
-        self._passed_over = 0  # times in a row that the first in line was not the next
-        self._busy = 0  # plain workers that run something (fresh: all)
         self._async_running = 0
         self._last_number = 0
         self._failed_starts = 0
         self._started = self._stopping = False
         self._quiet = asyncio.Event()  # nothing accepted is unreported
         self._quiet.set()
-        self._reaper: asyncio.TimerHandle | None = None
 
     @property
     def slots(self) -> int:
@@ -105,10 +99,7 @@ class LocalExecutor:
     @property
     def open_slots(self) -> int:
         """Free slots, and as many more as are passed through in a moment at the present pace (see Pace)."""
-        if self._stopping:
-            return 0
-        ahead = min(self._pace.ahead(self._loop.time()), 16 * self._slots)
-        return max(0, self._slots + ahead - self._busy - len(self._backlog))
+        return 0 if self._stopping else self._queue.room
 
     @property
     def open_async_slots(self) -> int:
@@ -122,8 +113,11 @@ class LocalExecutor:
         self._loop = asyncio.get_running_loop()
         self._report, self._answers = report, Answers(services)
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
+        self._queue = Queue(
+            self, self._links, slots=self._slots, lines=not self._fresh, idle_time=self._options.idle_time
+        )
         self._forkserver = ForkserverClient(self._config, self, self.trust)
-        self._triggers = TriggerDesk(lambda: self._spawn(is_async=True, watches=True), report, self._hostname)
+        self._triggers = TriggerDesk(lambda: self.spawn(is_async=True, watches=True), report, self._hostname)
         self._started = True
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
@@ -134,12 +128,13 @@ class LocalExecutor:
             elif attempt.trigger is not None:
                 self._triggers.submit(attempt)
             elif attempt.is_async and not self._fresh:
-                self._begin(self._async_link(), attempt)
+                self._async_running += 1
+                self.begin(self._async_link(), attempt)
             else:
-                self._backlog.append(attempt)
-        if self._where or self._backlog:
+                self._queue.add(attempt)
+        if self._where or self._queue:
             self._quiet.clear()
-        self._pump()
+        self._queue.pump()
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         """Ask an attempt to stop and return at once; its report (FAILED) follows within about `grace` seconds.
@@ -168,8 +163,8 @@ class LocalExecutor:
         if not self._started:
             return
         self._triggers.close(_STOPPED)
-        while self._backlog:
-            self._finish(self._report_of(self._backlog.popleft().key, Outcome.LOST, _STOPPED))
+        for attempt in self._queue.close():
+            self._finish(self._report_of(attempt.key, Outcome.LOST, _STOPPED))
         self._settle()
         for end in (grace, self._options.kill_after, _PATIENCE):
             with contextlib.suppress(TimeoutError):
@@ -183,37 +178,25 @@ class LocalExecutor:
 
     # Handing out work
 
-    def _pump(self) -> None:
-        while self._backlog and not self._stopping:
-            position = 0
-            if self._idle:
-                worker, position = match(self._idle, self._backlog, self._passed_over)
-                link = self._idle.pop(worker)
-            elif self._busy < self._slots:
-                link = self._spawn(is_async=self._fresh and self._backlog[0].is_async)
-            else:
-                return
-            attempt = self._backlog[position]
-            del self._backlog[position]
-            self._passed_over = self._passed_over + 1 if position else 0
-            self._busy += 1
-            self._begin(link, attempt)
-
     def _async_link(self) -> WorkerLink:
         links = [link for link in self._links.values() if link.is_async and not link.watches and not link.retiring]
         best = min(links, key=lambda link: len(link.attempts), default=None)
         if best is None or (best.attempts and len(links) < self._async_workers):
-            return self._spawn(is_async=True)
+            return self.spawn(is_async=True)
         return best
 
-    def _spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink:
+    def spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink:
+        """Start a worker. One that cannot be started is judged in the next turn of the loop."""
         self._last_number += 1
         link = WorkerLink(self._last_number, is_async=is_async, watches=watches, listener=self)
         self._links[link.number] = link
         try:
             if self._forkserver is None:
                 self._forkserver = ForkserverClient(self._config, self, self.trust)
-            ours = self._forkserver.fork(link.number, is_async=is_async)
+            if not is_async:
+                link.tickets = Tickets()
+            draws = link.tickets.descriptor if link.tickets is not None else None
+            ours = self._forkserver.fork(link.number, is_async=is_async, tickets=draws)
         except OSError as error:  # no file descriptors or processes left
             link.exit, link.retiring = str(error), True
             self._loop.call_soon(self._judge, link)
@@ -223,14 +206,20 @@ class LocalExecutor:
         task.add_done_callback(self._connecting.discard)
         return link
 
-    def _begin(self, link: WorkerLink, attempt: Attempt) -> None:
-        key = attempt.key
-        self._where[key] = link
-        if attempt.is_async and not self._fresh:
-            self._async_running += 1
+    def begin(self, link: WorkerLink, attempt: Attempt) -> None:
+        """Send an attempt to a worker: it begins now, or stands in the worker's line."""
+        self._where[attempt.key] = link
         link.run(attempt)
-        if link.ready:
+        if link.ready and (link.is_async or len(link.attempts) == 1):
             self._began(link, attempt)
+
+    def taken_back(self, attempts: Iterable[Attempt]) -> None:
+        """A worker will not run these attempts."""
+        for attempt in attempts:
+            del self._where[attempt.key]
+            self._starts.withdrawn(attempt.key)
+            if (timer := self._timers.pop(attempt.key, None)) is not None:
+                timer.cancel()
 
     def _began(self, link: WorkerLink, attempt: Attempt) -> None:
         key, timeout = attempt.key, attempt.execution_timeout
@@ -243,29 +232,31 @@ class LocalExecutor:
     # What workers say
 
     def worker_ready(self, link: WorkerLink) -> None:
-        """A worker has started: what it was sent begins now."""
-        for attempt in link.attempts.values():
+        """A worker has started: what it was sent begins now, of plain functions the first one."""
+        attempts = list(link.attempts.values())
+        link.head_since = self._loop.time()
+        for attempt in attempts if link.is_async else attempts[:1]:
             self._began(link, attempt)
 
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None:
         """Some attempts of a worker have ended."""
-        reports = [report for report in ended.reports if link.attempts.pop(report.key, None) is not None]
-        for report in reports:
-            self._leave(link, report.key)
+        reports = [report for report in ended.reports if self._leave(link, report.key, ended)]
         self._failed_starts = 0
         if ended.retire is not None or self._fresh:
             link.retiring = True
         if link.retiring:
+            self._queue.take_back(link)
             if not link.attempts:
-                self._dismiss(link)
-        elif not link.is_async and not link.attempts:
-            link.idle_since = self._loop.time()
-            self._idle.append(link)
-            if self._reaper is None and len(self._idle) > 1:
-                self._reaper = self._loop.call_later(self._options.idle_time, self._reap)
+                self.dismiss(link)
+        elif not link.is_async and reports:
+            if link.attempts:
+                link.head_since = self._loop.time()
+                self._began(link, next(iter(link.attempts.values())))
+            else:
+                self._queue.idle(link)
         for report in reports:
             self._finish(report)
-        self._pump()
+        self._queue.pump()
 
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None:
         """A trigger has fired or failed."""
@@ -292,8 +283,7 @@ class LocalExecutor:
     def link_lost(self, link: WorkerLink) -> None:
         """A worker's socket is closed."""
         link.retiring = True
-        if link in self._idle:
-            self._idle.remove(link)
+        self._queue.gone(link)
         if link.exit is not None:
             self._judge(link)
         elif link.attempts or link.triggers:  # it lives on, but cannot be talked to any more
@@ -312,8 +302,7 @@ class LocalExecutor:
 
     def _judge_soon(self, link: WorkerLink) -> None:
         link.retiring = True
-        if link in self._idle:
-            self._idle.remove(link)
+        self._queue.gone(link)
         if link.lost.done():
             self._judge(link)
         else:
@@ -325,8 +314,10 @@ class LocalExecutor:
             return
         link.judged = True
         self._links.pop(link.number, None)
+        if link.ready:
+            self._queue.take_back(link)
         link.close()
-        attempts, link.attempts = link.attempts, {}
+        attempts = dict(link.attempts)
         if not link.ready and not self._stopping and (link.triggers or attempts.keys() - self._verdicts.keys()):
             self._failed_starts += 1
         alone = len(attempts) == 1
@@ -352,7 +343,7 @@ class LocalExecutor:
         self._triggers.worker_gone(link, link.exit or "the worker process is gone", again=fresh_start)
         if again:
             self.submit(again)
-        self._pump()
+        self._queue.pump()
 
     def _note(self, attempt: Attempt, reason: str) -> None:
         """The last line of a log whose process could not write it."""
@@ -360,13 +351,17 @@ class LocalExecutor:
         file.line("ERROR", "aiosched", reason)
         file.close()
 
-    def _leave(self, link: WorkerLink, key: AttemptKey) -> None:
-        self._where.pop(key, None)
+    def _leave(self, link: WorkerLink, key: AttemptKey, ended: Ended | None = None) -> bool:
+        """Whether the worker had the attempt; it has it no more."""
+        attempt = link.attempts.pop(key, None)
+        if attempt is None:
+            return False
+        del self._where[key]
         if link.is_async and not self._fresh:
             self._async_running -= 1
         else:
-            self._busy -= 1
-            self._pace.ended(self._loop.time())
+            self._queue.ended(link, attempt, ended)
+        return True
 
     def _finish(self, report: Report) -> None:
         key = report.key
@@ -389,20 +384,22 @@ class LocalExecutor:
         self._settle()
 
     def _settle(self) -> None:
-        if not self._where and not self._backlog:
+        if not self._where and not self._queue:
             self._quiet.set()
 
     # Stopping
 
     def _stop_attempt(self, key: AttemptKey, grace: float, outcome: Outcome, reason: str) -> None:
-        waiting = next((attempt for attempt in self._backlog if attempt.key == key), None)
-        if waiting is not None:
-            self._backlog.remove(waiting)
-            self._finish(self._report_of(key, outcome, f"{reason}, before it began"))
-            return
         link = self._where.get(key)
-        if link is None:
-            return
+        if link is not None:
+            self._queue.take_back(link)
+        if self._queue.remove(key):
+            self._finish(self._report_of(key, outcome, f"{reason}, before it began"))
+        elif link is not None and (link.is_async or key == next(reversed(link.attempts))):
+            self._stop_running(key, link, grace, outcome, reason)
+        self._queue.pump()
+
+    def _stop_running(self, key: AttemptKey, link: WorkerLink, grace: float, outcome: Outcome, reason: str) -> None:
         again = key in self._verdicts
         self._verdicts.setdefault(key, (outcome, reason))
         if link.is_async:
@@ -433,7 +430,7 @@ class LocalExecutor:
         self._timers.pop(key, None)
         self._stop_attempt(key, self._options.kill_after, Outcome.FAILED, timeout_reason(seconds))
 
-    def _dismiss(self, link: WorkerLink) -> None:
+    def dismiss(self, link: WorkerLink) -> None:
         """Let a worker without work go; one that does not is killed."""
         link.retiring = True
         link.close()
@@ -443,18 +440,8 @@ class LocalExecutor:
         if link.number in self._links and link.exit is None:
             self._signal(link, signal.SIGKILL)
 
-    def _reap(self) -> None:
-        self._reaper = None
-        limit = self._loop.time() - self._options.idle_time
-        while len(self._idle) > 1 and self._idle[0].idle_since <= limit:
-            self._dismiss(self._idle.pop(0))
-        if len(self._idle) > 1:
-            self._reaper = self._loop.call_at(self._idle[0].idle_since + self._options.idle_time, self._reap)
-
     async def _release(self) -> None:
         self._starts.close()
-        if self._reaper is not None:
-            self._reaper.cancel()
         links = list(self._links.values())
         await asyncio.gather(*self._connecting, return_exceptions=True)
         await self._answers.close()

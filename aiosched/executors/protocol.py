@@ -42,9 +42,10 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Run(Message, frozen=True):
-    """Execute these attempts."""
+    """Execute these attempts; plain ones one after the other, each with the ticket of its number (tickets.py)."""
 
     attempts: list[Attempt]
+    first: int = 0  # the number of the first; the others follow
 
 
 class Cancel(Message, frozen=True):
@@ -96,6 +97,8 @@ class Ended(Message, frozen=True):
 
     reports: list[Report]
     retire: str | None = None
+    took: float = 0.0  # seconds of a worker for plain functions
+    imported: float = 0.0  # of those, what importing the DAG file took
 
 
 class Fired(Message, frozen=True):
@@ -134,7 +137,7 @@ class Setup(Message, frozen=True):
 
 
 class Fork(Message, frozen=True):
-    """Start a worker; its socket comes along with the message."""
+    """Start a worker; its socket comes along with the message, and what plain ones draw tickets from."""
 
     worker: int
     is_async: bool

@@ -33,24 +33,32 @@ class StartNotices:
     ) -> None:
         self._loop, self._report, self._hostname, self._delay = loop, report, hostname, delay
         self._due: deque[tuple[float, AttemptKey]] = deque()
-        self._open: dict[AttemptKey, tuple[datetime, Process]] = {}
+        self._open: dict[AttemptKey, tuple[datetime, Process, float]] = {}
+        self._told: set[AttemptKey] = set()  # of those that are not over
         self._timer: asyncio.TimerHandle | None = None
 
     def began(self, key: AttemptKey, process: Process) -> None:
         """An attempt begins now, in `process`."""
-        self._open[key] = (datetime.now(UTC), process)
-        self._due.append((self._loop.time() + self._delay, key))
+        due = self._loop.time() + self._delay
+        self._open[key] = (datetime.now(UTC), process, due)
+        self._due.append((due, key))
         if self._timer is None:
             self._timer = self._loop.call_later(self._delay, self._tell)
 
     def ended(self, key: AttemptKey) -> datetime | None:
         """An attempt is over: nothing more is said about its start. When that was, if it had begun."""
+        self._told.discard(key)
         begun = self._open.pop(key, None)
         return begun[0] if begun else None
+
+    def withdrawn(self, key: AttemptKey) -> None:
+        """An attempt has not begun after all; it will in another process."""
+        self._open.pop(key, None)
 
     def close(self) -> None:
         """Say nothing more."""
         self._open.clear()
+        self._told.clear()
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -60,10 +68,11 @@ class StartNotices:
         self._timer = None
         now = self._loop.time()
         while self._due and self._due[0][0] <= now:
-            _, key = self._due.popleft()
+            due, key = self._due.popleft()
             begun = self._open.get(key)
-            if begun is not None:
-                at, process = begun
+            if begun is not None and begun[2] == due and key not in self._told:
+                at, process, _ = begun
+                self._told.add(key)
                 host, pid = self._hostname, process.pid
                 self._report(Report(key=key, outcome=Outcome.STARTED, at=at, started_at=at, hostname=host, pid=pid))
         while self._due and self._due[0][1] not in self._open:

@@ -13,6 +13,7 @@ its memory has grown, and after `max_attempts`.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -20,11 +21,12 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, NoReturn
 
 from aiosched.core.messages import Attempt, Report, XComRef
 from aiosched.errors import ExecutorError
@@ -35,7 +37,6 @@ from aiosched.executors.logs import AttemptLog, ProcessCapture
 from aiosched.executors.processes import has_children, peak_memory
 from aiosched.executors.protocol import (
     Answer,
-    AnyMessage,
     Ask,
     Call,
     Ended,
@@ -48,6 +49,7 @@ from aiosched.executors.protocol import (
     frame,
 )
 from aiosched.executors.runner import AttemptStopped, Execution, Surroundings, drive
+from aiosched.executors.tickets import draw
 
 _READ: Final = 262_144
 
@@ -59,25 +61,51 @@ class SchedulerGone(BaseException):
 class Channel:
     """The socket to the scheduler, blocking. It is the worker's TaskServices, too."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, tickets: int) -> None:
         sock.setblocking(True)
-        self._socket = sock
+        self._socket, self._tickets = sock, tickets
         self._reader = FrameReader()
-        self._inbox: deque[AnyMessage] = deque()
+        self._line: deque[tuple[int, Attempt]] = deque()  # what was sent, with its number; some was taken back
+        self._answers: deque[Answer | Reply] = deque()
         self._asking = threading.Lock()  # a task may ask from threads of its own
         self._asked = 0
 
-    def receive(self) -> AnyMessage:
-        """The next message; waits for it. Raises SchedulerGone."""
-        while not self._inbox:
+    def next_attempt(self) -> Attempt:
+        """The next attempt, which nobody can take back any more; waits for it. Raises SchedulerGone."""
+        while True:
             try:
-                data = self._socket.recv(_READ)
+                ticket = draw(self._tickets)
             except OSError:
-                data = b""
-            if not data:
-                raise SchedulerGone
-            self._inbox.extend(self._reader.feed(data))
-        return self._inbox.popleft()
+                raise SchedulerGone from None
+            if ticket is not None:
+                break
+            self._line.clear()
+            self._read()
+        while True:
+            while not self._line:
+                self._read()
+            number, attempt = self._line.popleft()
+            if number == ticket:
+                return attempt
+
+    def await_end(self) -> NoReturn:
+        """Begin nothing more; raises SchedulerGone when the scheduler lets this worker go."""
+        while True:
+            self._read()
+
+    def _read(self) -> None:
+        """Wait for messages. Raises SchedulerGone."""
+        try:
+            data = self._socket.recv(_READ)
+        except OSError:
+            data = b""
+        if not data:
+            raise SchedulerGone
+        for message in self._reader.feed(data):
+            if isinstance(message, Run):
+                self._line.extend(enumerate(message.attempts, message.first))
+            elif isinstance(message, Answer | Reply):
+                self._answers.append(message)
 
     def send(self, message: Ready | Ended | Ask | Call) -> None:
         """Send; raises SchedulerGone."""
@@ -117,9 +145,10 @@ class Channel:
             self._asked += 1
             self.send(question(self._asked))
             while True:
-                message = self.receive()
-                if isinstance(message, Answer | Reply) and message.number == self._asked:
-                    return message
+                while not self._answers:
+                    self._read()
+                if (answer := self._answers.popleft()).number == self._asked:
+                    return answer
 
 
 class Housekeeping:
@@ -200,12 +229,14 @@ class Worker:
         """Work; returns when the scheduler is gone or has no more work for this worker."""
         self._channel.send(Ready())
         while True:
-            message = self._channel.receive()
-            if isinstance(message, Run):
-                for attempt in message.attempts:
-                    report = self._execute(attempt)
-                    self._done += 1
-                    self._channel.send(Ended([report], self._why_retire()))
+            attempt = self._channel.next_attempt()
+            began, imported = time.monotonic(), self._dags.seconds
+            report = self._execute(attempt)
+            self._done += 1
+            retire = self._why_retire()
+            self._channel.send(Ended([report], retire, time.monotonic() - began, self._dags.seconds - imported))
+            if retire is not None:
+                self._channel.await_end()
 
     def _execute(self, attempt: Attempt) -> Report:
         channel = self._channel
@@ -243,11 +274,17 @@ def _raw_environment() -> dict[bytes, bytes]:
     return raw if isinstance(raw, dict) else dict(os.environb)
 
 
-def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
+def run_worker(sock: socket.socket, tickets: int, config: WorkerConfig) -> None:
     """The life of a worker process."""
-    os.register_at_fork(after_in_child=sock.close)  # a child of a task that goes on as if it were the worker ends
+
+    def let_go() -> None:  # a child of a task that goes on as if it were the worker ends
+        sock.close()
+        with contextlib.suppress(OSError):
+            os.close(tickets)
+
+    os.register_at_fork(after_in_child=let_go)
     try:
-        Worker(Channel(sock), config).serve()
+        Worker(Channel(sock, tickets), config).serve()
     except SchedulerGone:
         logging.shutdown()
     finally:

@@ -27,6 +27,7 @@ from aiosched.executors.protocol import (
     Watch,
     frame,
 )
+from aiosched.executors.tickets import Tickets
 
 
 class LinkListener(Protocol):
@@ -53,7 +54,9 @@ class WorkerLink(asyncio.Protocol):
         self.killed = False  # it was sent SIGKILL
         self.blameless = False  # its process died with the forkserver: no fault of what it ran
         self.idle_since = 0.0
-        self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported
+        self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported; of plain ones the first one runs
+        self.head_since = 0.0  # when that one began, or was sent
+        self.tickets: Tickets | None = None  # of plain attempts: which have not begun
         self.files: set[FileKey] = set()  # that it was sent work of
         self.triggers: dict[int, Attempt] = {}  # that wait in it, by number
         self.exit: str | None = None  # how its process ended, once that is known
@@ -62,7 +65,8 @@ class WorkerLink(asyncio.Protocol):
         self._reader = FrameReader()
         self._socket: socket.socket | None = None
         self._transport: asyncio.Transport | None = None
-        self._waiting: list[Attempt] = []
+        self._waiting: list[Attempt] = []  # to be sent at the end of this turn
+        self._seen_in_line: tuple[AttemptKey | None, float] = (None, 0.0)  # one that waits, and since when
         self._cancelled: list[AttemptKey] = []
         self._unsent: list[Watch | Unwatch] = []
         self._closing = False
@@ -77,12 +81,34 @@ class WorkerLink(asyncio.Protocol):
             self.connection_lost(error)
 
     def run(self, attempt: Attempt) -> None:
-        """Have the worker execute `attempt`."""
+        """Have the worker execute `attempt`, after those that it has."""
+        if not self.attempts:
+            self.head_since = self._loop.time()
         self.attempts[attempt.key] = attempt
         self.files.add(file_of(attempt))
         if not self._waiting and self._transport is not None:
             self._loop.call_soon(self._flush)
         self._waiting.append(attempt)
+
+    def take_back(self) -> list[Attempt]:
+        """The plain attempts that have not begun, in order: the worker will not run them."""
+        if self.tickets is None:
+            return []
+        count = len(self._waiting) + self.tickets.take_back()
+        self._waiting.clear()
+        taken = list(self.attempts.values())[-count:] if count else []
+        for attempt in taken:
+            del self.attempts[attempt.key]
+        return taken
+
+    def waited(self, now: float) -> float:
+        """How long something has waited in the line, as far as that was seen: by calling this again and again."""
+        line = list(self.attempts)[1:] if self.tickets is not None else []
+        key, since = self._seen_in_line
+        if key in line:
+            return now - since
+        self._seen_in_line = (line[-1] if line else None, now)
+        return 0.0
 
     def cancel(self, key: AttemptKey) -> None:
         """Tell the worker to cancel an `async def` attempt."""
@@ -109,6 +135,8 @@ class WorkerLink(asyncio.Protocol):
     def close(self) -> None:
         """Close the socket: the worker ends as soon as it is idle."""
         self._closing = True
+        if self.tickets is not None:
+            self.tickets.close()
         if self._transport is not None:
             self._transport.close()
 
@@ -153,7 +181,7 @@ class WorkerLink(asyncio.Protocol):
             return
         if self._waiting:
             attempts, self._waiting = self._waiting, []
-            self._write(Run(attempts))
+            self._write(Run(attempts, self.tickets.issue(len(attempts)) if self.tickets is not None else 0))
         while self._cancelled:
             self._write(Cancel(self._cancelled.pop()))
         for message in self._unsent:

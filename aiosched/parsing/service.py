@@ -103,6 +103,7 @@ class Parser:
         self._listed = False
         self._outcomes: dict[str, ParsedFile] = {}  # what was stored last, without documents
         self._conflicts: dict[str, tuple[Conflict, ...]] = {}
+        self._warned: set[str] = set()  # files whose warnings may have become untrue without a change of theirs
         self._unchanged: dict[str, tuple[str, datetime, float]] = {}  # to be noted at the next listing
         self._results: list[ParsedFile] = []
         self._busy = 0
@@ -201,6 +202,7 @@ class Parser:
         await self._forget(missing - self._hidden)
         self._outcomes = {n: o for n, o in self._outcomes.items() if n in self._agenda or n in listing.problems}
         self._conflicts = {n: c for n, c in self._conflicts.items() if n in self._agenda}
+        self._warned = {n for n in self._warned if n in self._agenda}
         self._take_problems(listing)
         await self._note_unchanged()
         self._begin_first_pass(self._agenda.unfinished | self._problems.keys())
@@ -277,7 +279,8 @@ class Parser:
 
     def _take_result(self, result: ParsedFile, rank: Rank) -> None:
         stored = self._outcomes.get(result.name)
-        if stored is not None and result.name not in self._conflicts and stored.fingerprint == result.fingerprint:
+        settled = result.name not in self._conflicts and result.name not in self._warned
+        if stored is not None and settled and stored.fingerprint == result.fingerprint:
             self._unchanged[result.name] = (result.name, self._clock.now(), result.seconds)
             self._finished_first([result.name])
         else:
@@ -305,7 +308,7 @@ class Parser:
                 continue
             stored = await self._store_batch(batch)
             for result in batch:
-                self._remember(result, stored.conflicts.get(result.name, ()))
+                self._remember(result, stored)
             await self._announce(stored)
             self._finished_first([r.name for r in batch])
 
@@ -345,14 +348,20 @@ class Parser:
             frozenset().union(*(p.changed for p in parts)),
             frozenset().union(*(p.withdrawn for p in parts)),
             {name: conflicts for part in parts for name, conflicts in part.conflicts.items()},
+            frozenset().union(*(p.warned for p in parts)),
         )
 
-    def _remember(self, result: ParsedFile, conflicts: tuple[Conflict, ...]) -> None:
-        self._outcomes[result.name] = result.without_documents()
-        if conflicts:
-            self._conflicts[result.name] = conflicts
+    def _remember(self, result: ParsedFile, stored: Stored) -> None:
+        name = result.name
+        self._outcomes[name] = result.without_documents()
+        if conflicts := stored.conflicts.get(name):
+            self._conflicts[name] = conflicts
         else:
-            self._conflicts.pop(result.name, None)
+            self._conflicts.pop(name, None)
+        if name in stored.warned:
+            self._warned.add(name)
+        else:
+            self._warned.discard(name)
 
     async def _announce(self, stored: Stored) -> None:
         """After a commit: tell this scheduler and the owners of the DAGs; let others have what became free."""

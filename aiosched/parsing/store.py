@@ -37,6 +37,7 @@ class Stored:
     changed: frozenset[str] = frozenset()  # DAGs with another version, definition or health
     withdrawn: frozenset[str] = frozenset()  # those of them that became stale
     conflicts: Mapping[str, tuple[Conflict, ...]] = field(default_factory=dict)  # by file
+    warned: frozenset[str] = frozenset()  # files with warnings that something outside of them may settle
 
 
 async def store_results(
@@ -76,6 +77,14 @@ async def store_results(
         },
     )
     await assets.forget_references(conn, withdrawn)
+    warnings = {
+        result.name: [
+            *pool_warnings(result.dags, pools),
+            *(executor_warnings(result.dags, executors) if executors is not None else ()),
+            *asset_warnings(result.dags, clashes),
+        ]
+        for result in results
+    }
     await rows.store_files(
         conn,
         [
@@ -84,17 +93,14 @@ async def store_results(
                 kept=[dag_id for dag_id, claim in claims.kept.items() if claim.file == result.name],
                 conflicts=claims.conflicts.get(result.name, ()),
                 previous=before.get(result.name),
-                warnings=[
-                    *pool_warnings(result.dags, pools),
-                    *(executor_warnings(result.dags, executors) if executors is not None else ()),
-                    *asset_warnings(result.dags, clashes),
-                ],
+                warnings=warnings[result.name],
             )
             for result in results
         ],
         now=now,
     )
-    return Stored(frozenset(changed) | frozenset(withdrawn), frozenset(withdrawn), claims.conflicts)
+    warned = frozenset(name for name, found in warnings.items() if found)
+    return Stored(frozenset(changed) | frozenset(withdrawn), frozenset(withdrawn), claims.conflicts, warned)
 
 
 async def remove_files(conn: Connection, files: Collection[str]) -> Stored:

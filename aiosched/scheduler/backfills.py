@@ -69,7 +69,7 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
         cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
         answer = CommandResult("applied", {"id": number, "dates": shown(dates)})
         await answer_commands(conn, [(command.id, answer)], incarnation=session.incarnation)
-    dag.backfills[number] = Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False)
+    session.holdings.add_backfill(Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False))
     session.broadcast.runs(key for key in keys if key is not None)
     hold(session, creations, keys, now)
     settle(session, dag, cleared)
@@ -172,9 +172,11 @@ async def complete_backfills(session: Session, now: datetime) -> None:
 
 def over_now(holdings: Holdings, ending: Iterable[Board]) -> list[Backfill]:
     """The backfills whose runs are all over; `ending` are runs whose end is not stored yet."""
-    over = [b for dag in holdings.dags.values() if dag.backfills for b in dag.finished_backfills()]
-    if not over:
-        return over
+    if not holdings.backfilled:
+        return []
+    dags = [dag for dag_id in holdings.backfilled if (dag := holdings.dags.get(dag_id)) is not None and dag.backfills]
+    holdings.backfilled = {dag.row.dag_id: None for dag in dags}
+    over = [backfill for dag in dags for backfill in dag.finished_backfills()]
     unstored = {board.run.backfill_id for board in ending}
     return [backfill for backfill in over if backfill.id not in unstored]
 

@@ -26,7 +26,15 @@ _REPORTS_PER_PASS: Final = 2_000  # so that other coroutines get their turn
 
 async def evaluate(session: Desk) -> float | None:
     """One pass; returns how long to rest: until the next timer, or 0 while reports wait."""
-    now = session.clock.now()
+    decide(session, session.clock.now())
+    if session.attempts.reports:
+        return 0.0
+    instants = [i for i in (session.holdings.timers.earliest, session.attempts.beginnings.look_at) if i is not None]
+    return max((min(instants) - session.clock.now()).total_seconds(), 0.001) if instants else None
+
+
+def decide(session: Desk, now: datetime) -> None:
+    """Apply what was reported and is due, and let each touched board decide."""
     holdings = session.holdings
     look_at_queue(session, now)
     _apply_reports(session, now)
@@ -36,10 +44,6 @@ async def evaluate(session: Desk) -> float | None:
         for board in to_evaluate:
             board.evaluate(now)
             session.absorb(board)
-    if session.attempts.reports:
-        return 0.0
-    instants = [i for i in (holdings.timers.earliest, session.attempts.beginnings.look_at) if i is not None]
-    return max((min(instants) - session.clock.now()).total_seconds(), 0.001) if instants else None
 
 
 def _apply_reports(session: Desk, now: datetime) -> None:

@@ -18,13 +18,14 @@ from typing import Final
 from aiosched.core.assets import AssetExpression
 from aiosched.core.board import Board, Instance, Run
 from aiosched.core.graph import Graph
+from aiosched.core.instances import held_pool, holds_pool
 from aiosched.core.instants import later
 from aiosched.core.marks import INTENTIONS
 from aiosched.core.messages import AttemptKey, Report, RunInfo
 from aiosched.core.run_creation import active_runs_limit
 from aiosched.core.slots import Candidate, DagRoom, TaskRoom
 from aiosched.core.spec import TaskSpec
-from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState, TaskState
+from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.core.waiting import WaitingQueue
@@ -110,7 +111,8 @@ class Holdings:
         self.due_runs: Timers[str] = Timers()  # DAG ids by their next run
         self.followers = Followers()
         self.to_look_back: dict[str, None] = {}  # DAGs with boards that do not know the run before theirs
-        self.to_start: dict[str, None] = {}  # DAGs whose queued runs may start
+        self.to_start: dict[str, None] = {}  # DAGs whose queued runs may start, or whose backfills may be over
+        self.backfilled: dict[str, None] = {}  # DAGs that have, or had, backfills that are not completed
         self.room_changed = False  # something waiting might fit now
         self.applied: list[Report] = []  # reports whose effects are not committed yet
         self.cancelled: list[AttemptKey] = []
@@ -155,31 +157,36 @@ class Holdings:
         effects = board.effects
         key = board.run.key
         dag = self.dags[board.run.dag_id]
-        for _ in effects.released:
-            dag.room.vacate(key)
-        for instance in effects.inactive:
-            if (task_room := dag.room.tasks.get(board.graph.task_ids[instance.task])) is not None:
-                task_room.vacate(key)
         if effects.released or effects.inactive:
+            for _ in effects.released:
+                dag.room.vacate(key)
+            for instance in effects.inactive:
+                if (task_room := dag.room.tasks.get(board.graph.task_ids[instance.task])) is not None:
+                    task_room.vacate(key)
             self.waiting.release(dag.room)
             self.room_changed = True
             effects.released.clear()
             effects.inactive.clear()
-        for instance in effects.withdrawn:
-            self.waiting.discard(board.key(instance))
-            dag.held_back.pop(instance, None)
-        effects.withdrawn.clear()
-        for instance in effects.ready:
-            self._line_up(dag, board, instance)
-        effects.ready.clear()
-        for at, instance in effects.timers:
-            self.timers.add(at, (key, instance))
-        effects.timers.clear()
-        self.cancelled.extend(effects.cancelled)
-        effects.cancelled.clear()
+        if effects.withdrawn:
+            for instance in effects.withdrawn:
+                self.waiting.discard(board.key(instance))
+                dag.held_back.pop(instance, None)
+            effects.withdrawn.clear()
+        if effects.ready:
+            for instance in effects.ready:
+                self._line_up(dag, board, instance)
+            effects.ready.clear()
+        if effects.timers:
+            for at, instance in effects.timers:
+                self.timers.add(at, (key, instance))
+            effects.timers.clear()
+        if effects.cancelled:
+            self.cancelled.extend(effects.cancelled)
+            effects.cancelled.clear()
         if effects or effects.triggers:
             self.dirty[board] = None
-        self.to_evaluate.update(dict.fromkeys(self.followers.tell(board)))
+        if told := self.followers.tell(board):
+            self.to_evaluate.update(dict.fromkeys(told))
         if board.finished and key in self.boards:
             self.followers.forget(board)
             del self.boards[key], dag.running[key]
@@ -190,7 +197,8 @@ class Holdings:
         """The end of a run is stored: from now on its place is free for another."""
         dag = self.dags.get(board.run.dag_id)
         if dag is not None and dag.ending.pop(board.run.key, None) is not None:
-            self.to_start[dag.row.dag_id] = None
+            if dag.queued or dag.backfills:
+                self.to_start[dag.row.dag_id] = None
             self.plan(dag)
 
     def _line_up(self, dag: OwnedDag, board: Board, instance: Instance) -> None:
@@ -222,7 +230,7 @@ class Holdings:
         for board in self.dirty:
             for instance in board.effects.changed:
                 pool = board.graph.tasks[instance.task].pool
-                if _held_pool(instance) and not _holds_pool(instance, pool in include_deferred):
+                if held_pool(instance) and not holds_pool(instance, pool, include_deferred):
                     freed[pool] = freed.get(pool, 0) + board.graph.tasks[instance.task].pool_slots
         return freed
 
@@ -251,9 +259,12 @@ class Holdings:
         """What one board has to store."""
         effects, run = board.effects, board.run
         key, tasks = run.key, board.graph.tasks
-        batch.expanded.extend((key, i.task) for i in effects.expanded)
-        batch.created.extend((key, i.task, i.map_index, i.max_tries) for i in effects.created)
-        effects.expanded, effects.created = [], []
+        if effects.created:
+            batch.created.extend((key, i.task, i.map_index, i.max_tries) for i in effects.created)
+            effects.created = []
+        if effects.expanded:
+            batch.expanded.extend((key, i.task) for i in effects.expanded)
+            effects.expanded = []
         changed = effects.changed
         if effects.lazy:
             changed.update(effects.lazy)
@@ -261,7 +272,7 @@ class Holdings:
         for i in changed:
             old, new = i.stored_state, i.state
             task = tasks[i.task]
-            held, holds = _held_pool(i), _holds_pool(i, task.pool in include_deferred)
+            held, holds = held_pool(i), holds_pool(i, task.pool, include_deferred)
             i.holds_pool = holds
             if held != holds:
                 step = task.pool_slots if holds else -task.pool_slots
@@ -280,24 +291,28 @@ class Holdings:
         if effects.tries:
             batch.tries.extend(effects.tries)
             effects.tries = []
-        for i, value in effects.xcoms:
-            batch.xcoms.append(XComRow(key, i.task, i.map_index, value.key, value.value))
-        effects.xcoms.clear()
-        batch.forget_xcoms.extend((key, i.task, i.map_index) for i in effects.forget_xcoms)
-        effects.forget_xcoms.clear()
-        for i in effects.deferrals:
-            if (waited := board.deferrals.get(i)) is None:
-                batch.undeferred.append((key, i.task, i.map_index))
-            else:
-                batch.deferrals.append(deferral_row(key, i, waited))
-        effects.deferrals.clear()
-        batch.triggers.extend((board, i) for i in effects.triggers)
-        effects.triggers.clear()
-        for kind, why, task_index, map_index, try_number in effects.callbacks:
-            place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
-            task_id = None if task_index is None else board.graph.task_ids[task_index]
-            batch.callbacks.append(NewCallback(*place, task_id, map_index, try_number, reason=why))
-        effects.callbacks.clear()
+        if effects.xcoms:
+            batch.xcoms.extend(XComRow(key, i.task, i.map_index, v.key, v.value) for i, v in effects.xcoms)
+            effects.xcoms.clear()
+        if effects.forget_xcoms:
+            batch.forget_xcoms.extend((key, i.task, i.map_index) for i in effects.forget_xcoms)
+            effects.forget_xcoms.clear()
+        if effects.deferrals:
+            for i in effects.deferrals:
+                if (waited := board.deferrals.get(i)) is None:
+                    batch.undeferred.append((key, i.task, i.map_index))
+                else:
+                    batch.deferrals.append(deferral_row(key, i, waited))
+            effects.deferrals.clear()
+        if effects.triggers:
+            batch.triggers.extend((board, i) for i in effects.triggers)
+            effects.triggers.clear()
+        if effects.callbacks:
+            for kind, why, task_index, map_index, try_number in effects.callbacks:
+                place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
+                task_id = None if task_index is None else board.graph.task_ids[task_index]
+                batch.callbacks.append(NewCallback(*place, task_id, map_index, try_number, reason=why))
+            effects.callbacks.clear()
         if effects.run_changed:
             effects.run_changed = False
             self._collect_run(board, batch)
@@ -319,6 +334,11 @@ class Holdings:
 
     # -- DAGs -------------------------------------------------------------------------------
 
+    def add_backfill(self, backfill: Backfill) -> None:
+        """Hold a backfill that is not completed; its DAG must be held."""
+        self.dags[backfill.dag_id].backfills[backfill.id] = backfill
+        self.backfilled[backfill.dag_id] = self.to_start[backfill.dag_id] = None
+
     def pause(self, dag_id: str) -> None:
         """The DAG was paused in the database: nothing more of it starts."""
         if (dag := self.dags.get(dag_id)) is not None:
@@ -334,6 +354,8 @@ class Holdings:
         was_paused = dag.row.is_paused
         dag.row, dag.version, dag.graph = row, version, graph
         self._apply_limits(dag)
+        if dag.queued:
+            self.to_start[row.dag_id] = None
         if was_paused and not row.is_paused:
             self._let_go(dag)
         elif row.is_paused and not was_paused:
@@ -384,7 +406,6 @@ class Holdings:
             if board.graph.spec.dagrun_timeout is not None and board.run.start_date is not None:
                 at = later(board.run.start_date, board.graph.spec.dagrun_timeout) + _TICK
                 self.timers.add(at, (board.run.key, None))
-        self.to_start[dag.row.dag_id] = None
         self.plan(dag)
 
     def _hold_back(self, dag: OwnedDag) -> None:
@@ -465,19 +486,6 @@ def candidate_of(board: Board, instance: Instance, room: DagRoom) -> Candidate:
         task=room.tasks.get(task.task_id),
         defers=board.begins_deferred(instance),
     )
-
-
-def _held_pool(instance: Instance) -> bool:
-    """Whether the instance's pool slots count as used in the database."""
-    stored = instance.stored_state
-    return stored in HOLDING_SLOT or (stored is TaskState.DEFERRED and instance.holds_pool)
-
-
-def _holds_pool(instance: Instance, include_deferred: bool) -> bool:
-    """Whether they count from now on. What a pool says of deferred tasks is asked when a task defers."""
-    if instance.state is TaskState.DEFERRED:
-        return instance.holds_pool if instance.stored_state is TaskState.DEFERRED else include_deferred
-    return instance.state in HOLDING_SLOT
 
 
 def _has_limits(task: TaskSpec) -> bool:

@@ -56,8 +56,8 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         await hear_lent(session, conn, wanted)  # after that look: who is gone has sent all that it ever will
         unfinished = await statements.load_unfinished_runs(conn, wanted)
         for backfill in await load_backfills(conn, wanted):
-            if (owner := session.holdings.dags.get(backfill.dag_id)) is not None:
-                owner.backfills[backfill.id] = backfill
+            if backfill.dag_id in session.holdings.dags:
+                session.holdings.add_backfill(backfill)
         await ensure_versions(session, conn, {run.version_id for run in unfinished})
         running = [run for run in unfinished if run.state is RunState.RUNNING]
         for run in unfinished:

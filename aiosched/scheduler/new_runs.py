@@ -7,14 +7,13 @@ Source: the semantics reference, sections 10.1 and 13.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from aiosched.core.board import Run, new_instances
-from aiosched.core.instances import count_instances
+from aiosched.core.instances import count_instances, new_places
 from aiosched.core.run_creation import PlannedRun
 from aiosched.core.states import RunState
 from aiosched.db import runs as statements
@@ -28,8 +27,7 @@ from aiosched.scheduler.session import Session
 _INSTANCES_PER_TRANSACTION: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Creation:
+class Creation(NamedTuple):
     """A run to create now."""
 
     dag: OwnedDag
@@ -81,10 +79,10 @@ async def store(session: Session, conn: Connection, creations: Sequence[Creation
     found = await statements.insert_runs(conn, [new_run(session, c, now) for c in creations])
     keys = [found.get((c.dag.row.dag_id, c.planned.run_id)) for c in creations]
     rows = (
-        (key, instance.task, instance.map_index, instance.max_tries)
+        (key, *place)
         for c, key in zip(creations, keys, strict=True)
         if key is not None
-        for instance in new_instances(c.dag.graph, c.tasks)
+        for place in new_places(c.dag.graph, c.tasks)
     )
     await statements.copy_instances(conn, rows)
     timed = [(c, key) for c, key in zip(creations, keys, strict=True) if c.dag.version.spec.deadlines]

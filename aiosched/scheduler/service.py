@@ -237,7 +237,7 @@ class Scheduler(Actions):
             dsn = await self._embedded.start()
         direct = dsn if embedded else address_of_sessions(dsn, self.settings.database)
         if embedded or self._migrate:
-            await migrate(direct)
+            await migrate(direct, default_pool_slots=self.settings.core.default_pool_task_slot_count)
         self._db = await Database.open(dsn, settings=self.settings.database, count_statements=self._count_statements)
         async with self._db.acquire() as conn:
             version = str(await conn.fetchval("SHOW server_version")).split()[0]

@@ -8,7 +8,7 @@ who competes for slots (why_slots.py). Source: the user journey, section 5.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -58,10 +58,12 @@ async def why(
     async with db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
         reader = await _Reader.open(conn, dag_id, schedulers, now)
         if found is None:
-            return explain_dag(await reader.of_dag())
-        if reader.dag is None:
+            said = explain_dag(await reader.of_dag())
+        elif reader.dag is None:
             raise NotFound(f"DAG {dag_id!r} has no version: its file was never read.")
-        return await _explain(reader, reader.dag, found, task_id, map_index)
+        else:
+            said = await _explain(reader, reader.dag, found, task_id, map_index)
+        return replace(said, notes=tuple(reader.notes))
 
 
 async def _explain(
@@ -118,6 +120,7 @@ class _Reader:
     holdings: Holdings = field(default_factory=Holdings)
     dag: OwnedDag | None = None
     unfinished: list[Run] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # which bounds of what is read were met
 
     @classmethod
     async def open(cls, conn: Connection, dag_id: str, schedulers: list[SchedulerRow], now: datetime) -> _Reader:
@@ -137,6 +140,10 @@ class _Reader:
             await ensure_versions(reader, conn, {row.version_id})
             reader.dag = reader.holdings.put_dag(row, reader.holdings.versions[row.version_id][0])
             reader.unfinished = await statements.unfinished_runs(conn, dag_id, row.partition)
+            if len(reader.unfinished) >= statements.MOST_RUNS:
+                reader.notes.append(
+                    f"of the unfinished runs of {dag_id} the first {statements.MOST_RUNS:,} are counted"
+                )
         return reader
 
     # -- the DAG ----------------------------------------------------------------------------
@@ -263,6 +270,7 @@ class _Reader:
         candidate = candidate_of(board, instance, dag.room)
         room, used = await room_for(self.conn, candidate, self.figures)
         rivals = await competition(self, self.conn, candidate, room, instance, self.now)
+        self.notes += rivals.notes
         names = {graph.task_ids[instance.task], *(graph.task_ids[each.task] for each in looked_at(board, instance))}
         await usual.learn({(dag_id, name) for name in names} | rivals.tasks())
         return TaskFacts(

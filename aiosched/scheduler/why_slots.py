@@ -1,7 +1,8 @@
 """Who competes for the slots that a waiting task instance needs, and how long tasks usually take.
 
-The order is that of the candidates of a scheduler (core/slots.py `precedence`), over the whole fleet. Bounded: more
-waiting instances than `MOST_INSTANCES`, or more DAG versions than `_MOST_VERSIONS`, and the rank is unknown.
+The order is that of the candidates of a scheduler (core/slots.py `precedence`), over the whole fleet. Bounded:
+contenders are those of the `MOST_RUNS` oldest running runs; more waiting instances than `MOST_INSTANCES`, or more DAG
+versions than `_MOST_VERSIONS`, and the rank is unknown. Where a bound was met, a note says so.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from aiosched.db.why import Contender
 from aiosched.scheduler.versions import HoldsVersions, ensure_versions
 
 _MOST_VERSIONS: Final = 200
+_FEW_RUNS: Final = "more than {0:,} runs are running: who holds slots or goes first is known of the {0:,} oldest"
+_FEW_HOLDERS: Final = "more than {0:,} task instances hold slots: holders are named of the {0:,} oldest"
+_LONG_QUEUE: Final = "more than {0:,} task instances wait for slots: its rank is not known"
+_MANY_VERSIONS: Final = "what competes belongs to more than {0:,} DAG versions: its rank is not known"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,11 +54,15 @@ async def room_for(conn: Connection, candidate: Candidate, figures: dict[str, An
 
 @dataclass(frozen=True, slots=True)
 class Competition:
-    """Who holds slots of the pool and of the DAG, where these are full; and how many go first, with their slots."""
+    """Who holds slots of the pool and of the DAG, where these are full; and how many go first, with their slots.
+
+    `notes` say which bound was met, in words.
+    """
 
     of_pool: tuple[Holder, ...] = ()
     of_dag: tuple[Holder, ...] = ()
     ahead: tuple[int, int] | None = None
+    notes: tuple[str, ...] = ()
 
     def tasks(self) -> set[tuple[str, str]]:
         """(DAG id, task id) of the holders."""
@@ -74,11 +83,20 @@ async def competition(
         of_pool = await statements.holding_instances(conn)
     if candidate.dag.refusal(candidate.key.run, candidate.task, defers=candidate.defers):
         of_dag = await statements.holding_instances(conn, candidate.dag.dag_id)
-    waiting = await statements.waiting_instances(conn) if pool is not None and pool.total >= 0 else []
+    has_queue = pool is not None and pool.total >= 0
+    waiting = await statements.waiting_instances(conn) if has_queue else []
+    notes: list[str] = []
+    if (of_pool or of_dag or has_queue) and await statements.more_run_than_are_read(conn):
+        notes.append(_FEW_RUNS.format(statements.MOST_RUNS))
+    if max(len(of_pool), len(of_dag)) > statements.MOST_INSTANCES:
+        notes.append(_FEW_HOLDERS.format(statements.MOST_INSTANCES))
+    if waiting is None:
+        notes.append(_LONG_QUEUE.format(statements.MOST_INSTANCES))
     wanted = {each.version_id for each in (*of_pool, *of_dag, *(waiting or ()))}
     too_many = len(wanted - reader.holdings.versions.keys()) > _MOST_VERSIONS
     if too_many:
         waiting = None
+        notes.append(_MANY_VERSIONS.format(_MOST_VERSIONS))
         wanted = {each.version_id for each in (*of_pool[:MOST_HOLDERS], *of_dag[:MOST_HOLDERS])}
     await ensure_versions(reader, conn, wanted)
     deferred_too = pool is not None and pool.include_deferred
@@ -93,6 +111,7 @@ async def competition(
         tuple(_holder(reader, each, now, in_pool=True) for each in holders_of_pool[:MOST_HOLDERS]),
         tuple(_holder(reader, each, now, in_pool=False) for each in of_dag[:MOST_HOLDERS]),
         None if waiting is None else _ahead(reader, candidate, instance, waiting),
+        tuple(notes),
     )
 
 

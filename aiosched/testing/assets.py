@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -57,12 +56,17 @@ class AssetQueues:
         if creation is None:
             return None
         run_id = f"{creation.planned.run_type}__{at.isoformat()}_{number:08x}"
-        return dataclasses.replace(creation, planned=dataclasses.replace(creation.planned, run_id=run_id))
+        return creation._replace(planned=creation.planned._replace(run_id=run_id))
 
     def consume(self, dag_id: str, run: int) -> None:
         """A run has seen everything that happened for the DAG."""
         self.waiting.pop(dag_id, None)
         self.consumed[run] = self._unseen.pop(dag_id, [])
+
+    def forget(self, dag_id: str) -> None:
+        """The DAG is not scheduled on assets (any more): what waited for it is dropped (15.3)."""
+        self.waiting.pop(dag_id, None)
+        self._unseen.pop(dag_id, None)
 
 
 def touches_of(task: TaskSpec) -> tuple[AssetTouch, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aiosched.core.board import Run
 from aiosched.core.graph import Graph
@@ -16,6 +16,8 @@ from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.holdings import Holdings
 from aiosched.testing.endings import Ending, Play, Scripted, succeeds
 from aiosched.testing.rows import Rows
+
+_SUCCEEDS: Final = succeeds()
 
 Decision = tuple[datetime, str, str, str, str | None, int, int]
 """(instant, what, DAG id, run id, task id, map index, try number); of a run: None, -1, 0.
@@ -78,11 +80,9 @@ class Scripts:
 
     def ending_of(self, attempt: Attempt, now: datetime) -> Ending:
         dag_id, task_id = attempt.run.dag_id, attempt.task_id
-        if not self._plays:
-            return succeeds()
         for name in ((dag_id, task_id), (dag_id, "*"), ("*", task_id), ("*", "*")):
             if (play := self._plays.get(name)) is not None:
                 if isinstance(play, Scripted):
                     return play.ending(attempt, failed_before=self._rows.failures[attempt.key[:3]], now=now)
-                return play(attempt) or succeeds()
-        return succeeds()
+                return play(attempt) or _SUCCEEDS
+        return _SUCCEEDS

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from aiosched.clock import Clock, FakeClock
-from aiosched.core.board import Board, Instance, Run, new_instances
+from aiosched.core.board import Board, Instance, Run
 from aiosched.core.deadlines import least_runs
+from aiosched.core.instances import new_places
 from aiosched.db.deadlines import DeadlineRow
 from aiosched.db.triggers import deferral_of
 from aiosched.scheduler.backfills import over_now
@@ -62,7 +63,7 @@ class MemoryDesk:
             dag = holdings.put_dag(row, rows.versions[row.version_id])
             plan_next(self, dag, rows.last_interval(dag_id))
         for backfill in rows.backfills.unfinished():
-            holdings.dags[backfill.dag_id].backfills[backfill.id] = backfill
+            holdings.add_backfill(backfill)
         known = self.attempts.known()
         deferrals = {place: deferral_of(row) for place, row in rows.deferrals.items()}
         for run in rows.unfinished_runs():
@@ -103,8 +104,8 @@ class MemoryDesk:
         now = self.clock.now()
         keys = []
         for creation in creations:
-            instances = new_instances(creation.dag.graph, creation.tasks)
-            keys.append(key := self.rows.insert_run(new_run(self, creation, now), instances))
+            places = new_places(creation.dag.graph, creation.tasks)
+            keys.append(key := self.rows.insert_run(new_run(self, creation, now), places))
             if key is not None and creation.dag.version.spec.deadlines:
                 self._plan_deadlines(key, creation, now)
         created = hold(self, creations, keys, now)

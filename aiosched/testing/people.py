@@ -18,6 +18,7 @@ from aiosched.core.ids import partition_of
 from aiosched.core.run_creation import check_schedule
 from aiosched.core.spec import DagSpec
 from aiosched.core.states import RunState, TaskState
+from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import DataInterval
 from aiosched.db.assets import NewEvent
 from aiosched.db.journal import PoolRow
@@ -76,6 +77,8 @@ class People(View):
             is_paused = paused if paused is not None else bool(old.is_paused if old else spec.is_paused_upon_creation)
             row = DagRow(spec.dag_id, partition_of(spec.dag_id), None, number, is_paused, False, False)
             self.rows.dags[spec.dag_id] = row
+            if condition_of(spec.timetable) is None:
+                self.rows.assets.forget(spec.dag_id)
             if last is not None:
                 self.rows.assume_last(spec.dag_id, last)
             plan_next(self._desk, self._desk.holdings.put_dag(row, version), self.rows.last_interval(spec.dag_id))
@@ -236,7 +239,7 @@ class People(View):
         if dry_run:
             return {"id": None, "dates": shown(dates)}
         number = rows.backfills.insert(dag_id, wish.max_active_runs)
-        dag.backfills[number] = next(row for row in rows.backfills.unfinished() if row.id == number)
+        self._desk.holdings.add_backfill(next(row for row in rows.backfills.unfinished() if row.id == number))
         self._create([creation_of(dag, date, number, wish.conf) for date in dates if date.fate is Fate.CREATE])
         again = [(there[d.run.logical_date].key, d.order or 0) for d in dates if d.fate is Fate.RERUN]
         rows.take_runs(number, again, wish.conf)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +24,7 @@ from aiosched.core.past import Past, StoredRun, previous_types
 from aiosched.core.spec import DEFAULT_POOL
 from aiosched.core.states import HOLDING_SLOT, RUN_FINISHED, RunState, RunType, TaskState
 from aiosched.core.timetables.base import DataInterval
-from aiosched.db.journal import InstanceChange, PoolRow, RunChange
+from aiosched.db.journal import InstanceChange, PoolRow
 from aiosched.db.outbox import NewCallback
 from aiosched.db.runs import DagRow, NewRun, Version
 from aiosched.db.triggers import DeferralRow
@@ -37,8 +38,8 @@ from aiosched.testing.deadlines import Deadlines
 
 Place = tuple[int, int]  # task index and map index, within a run
 
+_NO_ROWS: Final[Mapping[Place, InstanceChange]] = MappingProxyType({})
 _AUTOMATED: Final = (RunType.SCHEDULED, RunType.BACKFILL)
-_OF_RUN: Final = tuple(name for name in RunChange._fields if name not in ("id", "old_state", "state"))
 _OF_INSTANCE: Final = tuple(
     f.name for f in dataclasses.fields(Instance) if f.name in InstanceChange._fields and f.name != "state"
 )
@@ -83,8 +84,8 @@ class Rows:
 
     # -- runs -------------------------------------------------------------------------------
 
-    def insert_run(self, new: NewRun, instances: Sequence[Instance]) -> int | None:
-        """Create a run with its task instances; None when its run id or logical date exists already."""
+    def insert_run(self, new: NewRun, places: Iterable[tuple[int, int, int]]) -> int | None:
+        """Create a run with task instances at these `new_places`; None when its run id or logical date exists."""
         name = (new.dag_id, new.run_id)
         date = None if new.logical_date is None else (new.dag_id, new.logical_date)
         if name in self.keys or date in self._dates:
@@ -111,7 +112,7 @@ class Rows:
             backfill_id=new.backfill_id,
             backfill_order=new.backfill_order,
         )
-        self.instances[key] = {(i.task, i.map_index): _new_row(key, i) for i in instances}
+        self.instances[key] = {(task, index): _new_row(key, task, index, tries) for task, index, tries in places}
         self._unfinished[key] = None
         if new.run_type in _AUTOMATED and new.logical_date is not None and new.interval_start and new.interval_end:
             last = self._last.get(new.dag_id)
@@ -151,7 +152,7 @@ class Rows:
             (to.get(task, task), index): row._replace(task_index=to.get(task, task))
             for (task, index), row in self.instances[key].items()
             if task not in gone
-        } | {(new.task, new.map_index): _new_row(key, new) for new in added}
+        } | {(new.task, new.map_index): _new_row(key, new.task, new.map_index, new.max_tries) for new in added}
         self.xcoms = {place: value for old, value in self.xcoms.items() if (place := _moved(old, key, move))}
         self.tries = {AttemptKey(*place): t for old, t in self.tries.items() if (place := _moved(old, key, move))}
         self.failures = Counter({place: n for old, n in self.failures.items() if (place := _moved(old, key, move))})
@@ -219,8 +220,7 @@ class Rows:
         for run in batch.runs:
             row = self.runs[run.id]
             row.state = RunState(run.state)
-            for name in _OF_RUN:
-                setattr(row, name, getattr(run, name))
+            row.queued_at, row.start_date, row.end_date, row.reason, row.clear_number = run[3:]
             if row.state in RUN_FINISHED:
                 self._unfinished.pop(run.id, None)
                 if not (self.keep_finished or self._is_looked_back_at(row)):
@@ -230,7 +230,7 @@ class Rows:
         for name, delta in batch.pool_deltas.items():
             pool = self.pools[name]
             if pool is not None:
-                self.pools[name] = pool._replace(used=pool.used + delta)
+                self.pools[name] = PoolRow(pool.slots, pool.used + delta, pool.include_deferred)
         for done in batch.tries:
             if done.key not in self.tries:
                 if self.keep_finished:
@@ -247,8 +247,10 @@ class Rows:
         for deferral in batch.deferrals:
             self.deferrals[deferral[:3]] = deferral
         self.callbacks += batch.callbacks
-        self.deadlines.store(batch.deadlines)
-        self.deadlines.prune(batch.kept)
+        if batch.deadlines:
+            self.deadlines.store(batch.deadlines)
+        if batch.kept:
+            self.deadlines.prune(batch.kept)
         if batch.asset_events:
             self.assets.record(batch.asset_events, self.dags.values(), self.versions)
         for dag_id, limit in batch.failing.items():
@@ -260,7 +262,7 @@ class Rows:
             unmapped = self.instances[run].pop((task, -1))
             self.instances[run][task, 0] = unmapped._replace(map_index=0)
         for run, task, map_index, max_tries in batch.created:
-            self.instances[run][task, map_index] = _new_row(run, Instance(task, map_index, max_tries=max_tries))
+            self.instances[run][task, map_index] = _new_row(run, task, map_index, max_tries)
 
     def _pause_failing(self, dag_id: str, limit: int, batch: Batch) -> None:
         """As db/deadlines.py: pause a DAG whose newest runs, as many as its limit, have all failed."""
@@ -271,18 +273,17 @@ class Rows:
             batch.paused.append(dag_id)
 
     def _check(self, batch: Batch) -> None:
-        for name in _FOREIGN:
-            if getattr(batch, name):
-                raise NotImplementedError(f"World does not store {name} yet: {getattr(batch, name)!r}")
+        if foreign := [name for name in _FOREIGN if getattr(batch, name)]:
+            raise NotImplementedError(f"World does not store {foreign[0]} yet: {getattr(batch, foreign[0])!r}")
         expanded, created = set(batch.expanded), {new[:3] for new in batch.created}
         for key, task in expanded:
             if (task, -1) not in self.instances[key]:
                 raise StaleRows(f"Task {task} of run {key} is expanded already")
         for change in batch.instances:
-            if change[:3] in created:
+            if created and change[:3] in created:
                 continue
             index = -1 if change.map_index == 0 and change[:2] in expanded else change.map_index
-            row = self.instances.get(change.run_id, {}).get((change.task_index, index))
+            row = self.instances.get(change.run_id, _NO_ROWS).get((change.task_index, index))
             if row is None or row.state != change.old_state or row.try_number != change.old_try:
                 raise StaleRows(f"A task instance is not as expected: {change} meets {row}")
         for run in batch.runs:
@@ -313,12 +314,11 @@ class Rows:
         return row
 
 
-def _new_row(run: int, new: Instance) -> InstanceChange:
-    return InstanceChange(
-        run_id=run, task_index=new.task, map_index=new.map_index, old_state=None, old_try=0, state=None, try_number=0,
-        max_tries=new.max_tries, losses=0, queued_by=None, scheduled_at=None, queued_at=None, start_date=None,
-        end_date=None, next_at=None, reason=None,
-    )  # fmt: skip
+_NOTHING_YET: Final = (None,) * 7  # from `queued_by` to `reason`
+
+
+def _new_row(run: int, task: int, map_index: int, max_tries: int) -> InstanceChange:
+    return InstanceChange(run, task, map_index, None, 0, None, 0, max_tries, 0, *_NOTHING_YET)
 
 
 def _moved(place: tuple[Any, ...], run: int, move: Move) -> Any:

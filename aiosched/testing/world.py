@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from aiosched.core.board import Board
+from aiosched.core.board import Board, Run
 from aiosched.core.ids import partition_of
 from aiosched.core.messages import Attempt, AttemptKey
 from aiosched.core.spec import TaskSpec
@@ -27,7 +27,7 @@ from aiosched.core.states import HOLDING_SLOT, TaskState
 from aiosched.errors import AioschedError, NotFound
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.claiming import claim, room_of
-from aiosched.scheduler.evaluation import evaluate
+from aiosched.scheduler.evaluation import decide
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.session import Attempts
 from aiosched.scheduler.triggers import triggers_to_run
@@ -135,12 +135,12 @@ class World(People):
     async def run_until(self, instant: datetime) -> None:
         """Let everything happen up to `instant`, inclusive; the clock stands there afterwards."""
         instant = _aware(instant)
-        await self._settle()
+        self._settle()
         while (due := self._next_instant()) is not None and due <= instant:
             self.clock.at = max(due, self.clock.at)
-            await self._settle()
+            self._settle()
         self.clock.at = max(instant, self.clock.at)
-        await self._store_starts()
+        self._store_starts()
 
     async def run_for(self, span: timedelta) -> None:
         """As `run_until`, `span` from now."""
@@ -153,17 +153,17 @@ class World(People):
         meanwhile are. Raises AioschedError when that takes longer than `within`.
         """
         latest = self.now + within
-        await self._settle()
+        self._settle()
         while self._desk.holdings.unfinished_runs() and (due := self._next_instant(idle=True)) is not None:
             if due > latest:
                 raise AioschedError(f"The world is not idle after {within}: use run_until for DAGs that never rest.")
             self.clock.at = max(due, self.clock.at)
-            await self._settle()
-        await self._store_starts()
+            self._settle()
+        self._store_starts()
 
     async def step(self) -> bool:
         """One pass of whatever has work, or else a move of the clock; False when nothing is left to happen."""
-        if await self._pass():
+        if self._pass():
             return True
         due = self._next_instant()
         if due is None:
@@ -175,31 +175,32 @@ class World(People):
         holdings = self._desk.holdings
         instants = [self._executor.earliest, holdings.timers.earliest, self.rows.deadlines.earliest]
         waiting = [i for i in instants if i is not None]
-        if waiting or not idle or any(dag.queued for dag in holdings.dags.values()):
-            instants.append(holdings.due_runs.earliest)
-        return min((i for i in instants if i is not None), default=None)
+        scheduled = holdings.due_runs.earliest
+        if scheduled is not None and (waiting or not idle or any(dag.queued for dag in holdings.dags.values())):
+            waiting.append(scheduled)
+        return min(waiting, default=None)
 
-    async def _settle(self) -> None:
+    def _settle(self) -> None:
         for _ in range(_MOST_PASSES):
-            if not await self._pass():
+            if not self._pass():
                 return
         raise AioschedError(
             f"At {self.now} the world does not come to rest: something starts and ends without taking time. "
             "Give it a `takes`."
         )
 
-    async def _pass(self) -> bool:
+    def _pass(self) -> bool:
         """The first of the passes that has work; whether one had."""
         desk = self._desk
         holdings, now = desk.holdings, self.clock.at
         if self._attempts.reports or holdings.to_evaluate or _is_due(holdings.timers.earliest, now):
-            await evaluate(desk)
+            decide(desk, now)
         elif _is_due(self._executor.earliest, now):
             self._executor.end_due(now)
         elif (
             holdings.to_start or holdings.asset_news or ((due := holdings.due_runs.earliest) is not None and due <= now)
         ):
-            await self.create_runs()
+            self._create_due()
         elif holdings.dirty or holdings.ended or holdings.room_changed:
             self._store()
         elif _is_due(self.rows.deadlines.earliest, now):
@@ -208,23 +209,26 @@ class World(People):
             return False
         return True
 
-    async def _store_starts(self) -> None:
+    def _store_starts(self) -> None:
         """A start is stored with the next commit that concerns its run, or now that somebody may look."""
         starts, self._desk.starting_late = self._desk.starting_late, {}
         for board in starts:
             if board.effects.lazy:
                 self._desk.holdings.dirty[board] = None
-        await self._settle()
+        self._settle()
 
     # -- single passes ----------------------------------------------------------------------
 
     async def create_runs(self) -> list[tuple[str, str]]:
         """One pass of run creation; returns the new runs as (DAG id, run id)."""
+        return [(run.dag_id, run.run_id) for run in self._create_due()]
+
+    def _create_due(self) -> list[Run]:
         created = self._desk.create_runs()
         if self._checked:
             check_starts(self._desk)
         self._decisions.created(created, self.now)
-        return [(run.dag_id, run.run_id) for run in created]
+        return created
 
     async def evaluate(self, dag_id: str, run_id: str) -> None:
         """Decide about one run alone; nothing is stored before the next `enqueue`."""
@@ -245,9 +249,10 @@ class World(People):
         desk, holdings = self._desk, self._desk.holdings
         holdings.room_changed = False
         left = self.parallelism - len(self._attempts.in_flight)
-        keeping = {name for name, pool in self.rows.pools.items() if pool is not None and pool.include_deferred}
+        pools = self.rows.pools
+        keeping = {name for name, pool in pools.items() if pool is not None and pool.include_deferred}
         room = room_of(
-            self.rows.pools,
+            {name: pools.get(name) for name in holdings.waiting.pools()},
             holdings.slots_given_back(keeping),
             self._executor,
             open=left if limit is None else min(left, limit),
@@ -278,7 +283,7 @@ class World(People):
         waiting, self._desk.holdings.to_evaluate = self._desk.holdings.to_evaluate, {}
         timers = self._desk.holdings.timers.earliest
         if timers is None or timers > self.now:
-            await evaluate(self._desk)
+            decide(self._desk, self.now)
         self._desk.holdings.to_evaluate = waiting | self._desk.holdings.to_evaluate
 
     # -- accidents --------------------------------------------------------------------------
@@ -321,7 +326,8 @@ class World(People):
     def _commit(self, batch: Batch) -> None:
         self.rows.commit(batch)
         self._decisions.committed(batch, self.rows, self._desk.holdings, self.clock.at)
-        self._shrunk = {n for n in self._shrunk if (p := self.rows.pools.get(n)) is not None and p.used > p.slots}
+        if self._shrunk:
+            self._shrunk = {n for n in self._shrunk if (p := self.rows.pools.get(n)) is not None and p.used > p.slots}
         if self._listener is not None:
             self._listener(batch, self.now)
 

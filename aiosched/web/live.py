@@ -1,12 +1,13 @@
 """News for open pages: one hub a process listens to the database, and tells every browser by small patches.
 
 A patch is a JSON object with `kind` and a number. Kinds: `run` (its columns that change), `task`
-(instances of a run that somebody watches), `dag`, `pool`, `asset`, `command`: something about one of these
-has changed, read it again where it is shown. The last patches are kept, so that a browser that was away
+(instances of a run that somebody watches), `dag`, `pool`, `asset`, `command`, `scheduler`: something about one of
+these has changed, read it again where it is shown. The last patches are kept, so that a browser that was away
 for a moment goes on with the number it has; when that is too long ago it is told `reset`.
 
-Schedulers tell of their runs only while somebody looks (db/changes.py). Patches are made from rows, so a
-message that is lost or doubled makes no wrong picture.
+Schedulers tell of their runs only while somebody looks (db/changes.py). Who has died cannot tell of it: the hub looks
+at the fleet every now and then, and tells when somebody came, left, drains or is dead, and when partitions moved.
+Patches are made from rows, so a message that is lost or doubled makes no wrong picture.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import contextlib
 import logging
 import math
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from aiosched.db import changes, inbox, live_queries
+from aiosched.core.states import TaskState
+from aiosched.db import changes, inbox, live_queries, ownership
 from aiosched.db.engine import Connection, Database
 from aiosched.db.failures import is_retryable
 
@@ -33,6 +35,7 @@ _KEPT: Final = 2_000  # patches that are kept for those who come back
 _QUEUED: Final = 500  # patches that a slow browser may be behind
 _FLOCK_SECONDS: Final = 0.4
 _WATCH_AGAIN: Final = 20.0
+_LOOK_AGAIN: Final = 2.0  # seconds between looks at the fleet
 _HEARTBEAT: Final = 15.0
 _AGAIN_SECONDS: Final = 2.0
 _MOST_TASKS: Final = 20_000  # instances of a watched run that are compared
@@ -80,6 +83,7 @@ class Hub:
         self._heard = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._states: dict[int, dict[tuple[int, int], live_queries.ChangedTask]] = {}
+        self._fleet: tuple[object, ...] | None = None  # as it was told last
         self._closed = asyncio.Event()
         self.listening = asyncio.Event()  # while news of the database are heard
 
@@ -150,6 +154,7 @@ class Hub:
                 await asyncio.sleep(_AGAIN_SECONDS)
                 self._tell({"kind": "reset"})
         self._states.clear()
+        self._fleet = None
 
     async def _listen_once(self) -> None:
         conn = await self._db.connect(application_name="aiosched live news")
@@ -159,7 +164,7 @@ class Hub:
             await conn.add_listener(inbox.APPLIED_CHANNEL, self._hear_answers)
             conn.add_termination_listener(lambda *_: self._heard.set())
             loop = asyncio.get_running_loop()
-            watch_at = loop.time()
+            watch_at = look_at = loop.time()
             while self._subscribers:
                 if conn.is_closed():
                     raise ConnectionResetError("the connection that listens was closed")
@@ -167,10 +172,13 @@ class Hub:
                     await changes.watch(conn)
                     watch_at = loop.time() + _WATCH_AGAIN
                     self.listening.set()
+                if loop.time() >= look_at:
+                    await self._tell_fleet(conn)
+                    look_at = loop.time() + _LOOK_AGAIN
                 self._heard.clear()
                 await self._tell_news()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_WATCH_AGAIN):
+                    async with asyncio.timeout(_LOOK_AGAIN):
                         await self._heard.wait()
                 await asyncio.sleep(_FLOCK_SECONDS)
         finally:
@@ -216,17 +224,38 @@ class Hub:
         for run_key in watched & news.runs:
             await self._tell_tasks(run_key)
 
+    async def _tell_fleet(self, conn: Connection) -> None:
+        """Tell when the fleet is not as it was at the last look."""
+        view = await ownership.look(conn)
+        before, self._fleet = self._fleet, (view.peers, view.leases)
+        if before is not None and before != self._fleet:
+            self._tell({"kind": "scheduler"})
+
     async def _tell_tasks(self, run: int) -> None:
-        """Tell those who watch a run which of its instances have changed since they were told last."""
+        """Tell those who watch a run which of its instances have changed since they were told last.
+
+        `counts` are all instances of each task that has changes, by state, as they are now: a page that shows nothing
+        finer needs to read nothing.
+        """
         rows = await live_queries.read_states(self._db, run, limit=_MOST_TASKS)
         now = {(row.task_index, row.map_index): row for row in rows}
-        before = self._states.get(run)
+        before = self._states.get(run, {})
         self._states[run] = now
-        changed = [row for key, row in now.items() if before is None or before.get(key) != row]
-        if len(changed) > _MOST_PATCHED or (before is not None and before.keys() - now.keys()):
-            self._tell({"kind": "task", "run": run, "many": True}, run=run)
-        elif changed:
-            self._tell({"kind": "task", "run": run, "tasks": msgspec.to_builtins(changed)}, run=run)
+        changed = [key for key in now | before if now.get(key) != before.get(key)]
+        if not changed:
+            return
+        patch: dict[str, Any] = {"kind": "task", "run": run}
+        if len(rows) < _MOST_TASKS:
+            counts: dict[int, Counter[str]] = {index: Counter() for index, _ in changed}
+            for row in rows:
+                if row.task_index in counts:
+                    counts[row.task_index][TaskState.of(row.state).value] += 1
+            patch["counts"] = counts
+        if len(changed) > _MOST_PATCHED or before.keys() - now.keys():
+            patch["many"] = True
+        else:
+            patch["tasks"] = [msgspec.to_builtins(now[key]) for key in changed]
+        self._tell(patch, run=run)
 
     def _tell(self, patch: dict[str, Any], *, run: int | None = None) -> None:
         self._number += 1

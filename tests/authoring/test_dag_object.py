@@ -166,6 +166,36 @@ def test_an_installations_defaults_hold_where_the_author_says_nothing() -> None:
     assert spec.start_date == datetime(2025, 12, 31, 15, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    ("setting", "own", "backoff", "stored"),
+    [
+        (86_400.0, None, True, None),  # the longest delay that there is when nobody says anything
+        (86_400.0, 60, True, 60.0),
+        (86_400.0, 200_000, True, 86_400.0),
+        (3_600.0, None, True, 3_600.0),
+        (3_600.0, 60, True, 60.0),
+        (3_600.0, 7_200, True, 3_600.0),
+        (200_000.0, None, True, 200_000.0),
+        (200_000.0, 100_000, True, 100_000.0),
+        (3_600.0, None, False, None),  # a constant delay is exact
+    ],
+)
+def test_the_longest_retry_delay_is_that_of_the_task_within_that_of_the_installation(
+    setting: float, own: float | None, backoff: bool, stored: float | None
+) -> None:
+    """The setting core.max_task_retry_delay. Source: the semantics reference, section 22.1."""
+    before = defaults()
+    use_defaults(AuthoringDefaults(max_retry_delay=setting))
+    try:
+        with DAG("d", schedule=None) as built:
+            EmptyOperator(task_id="t", max_retry_delay=own, retry_exponential_backoff=backoff)
+        spec = built.to_spec()
+    finally:
+        use_defaults(before)
+
+    assert spec.tasks[0].max_retry_delay == stored
+
+
 def test_a_continuous_schedule_allows_one_active_run() -> None:
     assert DAG("d", schedule="@continuous", start_date=START).max_active_runs == 1
     with pytest.raises(DagError) as caught:
@@ -247,6 +277,7 @@ def test_an_unknown_task_is_named_with_the_near_one() -> None:
 
 
 def test_fail_fast_allows_only_all_success_and_teardowns() -> None:
+    """Section 5.2 of the semantics reference."""
     with DAG("d", fail_fast=True) as built:
         EmptyOperator(task_id="a").as_teardown(setups=EmptyOperator(task_id="s"))
         EmptyOperator(task_id="b", trigger_rule="all_done")

@@ -59,6 +59,7 @@ def test_the_ends_of_a_group_are_its_tasks_without_neighbours_inside() -> None:
 
 
 def test_teardowns_are_no_ends_of_a_group() -> None:
+    """Section 8.6 of the semantics reference."""
     with DAG("d") as dag:
         with TaskGroup("g") as group:
             setup, work, teardown = (EmptyOperator(task_id=name) for name in ("setup", "work", "teardown"))

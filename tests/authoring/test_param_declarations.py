@@ -1,4 +1,4 @@
-"""Params as authors declare them."""
+"""Params as authors declare them. Source: the semantics reference, section 27."""
 
 from __future__ import annotations
 

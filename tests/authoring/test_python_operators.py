@@ -1,4 +1,4 @@
-"""Functions as classic operators, branches and short circuits."""
+"""Functions as classic operators, branches, short circuits. Source: the semantics reference, sections 7.2 and 7.3."""
 
 from __future__ import annotations
 
@@ -46,18 +46,22 @@ async def test_a_function_is_called(function: Any, args: dict[str, Any], is_asyn
 
 
 @pytest.mark.parametrize(
-    ("returned", "followed"),
+    ("returned", "followed", "pushed"),
     [
-        ("a", ["a"]),
-        (["b", "a"], ["a", "b"]),
-        ("g", ["g.x", "g.z"]),
-        (["g", "a"], ["a", "g.x", "g.z"]),
-        ("g.y", ["g.y"]),
-        (None, []),
-        ([], []),
+        ("a", ["a"], None),
+        (["b", "a"], ["a", "b"], ["b", "a"]),
+        ({"b", "a", "g"}, ["a", "b", "g.x", "g.z"], ...),
+        ("g", ["g.x", "g.z"], None),
+        (["g", "a"], ["a", "g.x", "g.z"], None),
+        ("g.y", ["g.y"], None),
+        (None, [], None),
+        ([], [], None),
     ],
 )
-async def test_a_branch_leaves_whom_it_follows(returned: Any, followed: list[str]) -> None:
+async def test_a_branch_leaves_whom_it_follows_and_pushes_it_if_nothing_is_skipped(
+    returned: Any, followed: list[str], pushed: Any
+) -> None:
+    """Source: the semantics reference, sections 7.2, 7.4 and 34 (decision 7). A set has no order: `...`."""
     with DAG("d") as dag:
         branch = BranchPythonOperator(task_id="branch", python_callable=lambda: returned)
         branch >> [EmptyOperator(task_id="a"), EmptyOperator(task_id="b")]
@@ -66,7 +70,7 @@ async def test_a_branch_leaves_whom_it_follows(returned: Any, followed: list[str
             EmptyOperator(task_id="z")
     result, ti = await run_task(branch)
 
-    assert result is None
+    assert set(result) == returned if pushed is ... else result == pushed
     assert ti.skip_decision == SkipDecision(followed=tuple(followed))
     assert dag.to_spec().tasks[0].can_skip_downstream
 

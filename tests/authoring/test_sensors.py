@@ -1,4 +1,4 @@
-"""Sensors: how long they wait, and how they fail. Source: the semantics reference, section 24."""
+"""Sensors: how long they wait, and how they fail. Source: the semantics reference, sections 24.1 to 24.4."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -177,6 +178,38 @@ async def test_a_rescheduling_sensors_interval_grows_with_the_time_that_passed(k
         pause.clock.at = caught.value.at
 
     assert all(base <= wait < 2 * base for base, wait in zip([5, 10, 20, 40, 80], waits, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("spent", "base"),
+    [
+        pytest.param(0.0, 5, id="at once"),
+        pytest.param(0.02, 5, id="a moment after the try began"),
+        pytest.param(4.9, 5, id="within the first interval"),
+        pytest.param(10.0, 10, id="after the first"),
+        pytest.param(30.0, 20, id="after the second"),
+    ],
+)
+async def test_the_interval_of_a_rescheduled_poke_is_the_first_that_exceeds_the_time_that_passed(
+    kind: Any, pause: Pause, monkeypatch: pytest.MonkeyPatch, spent: float, base: int
+) -> None:
+    """Section 24.4: n is how many intervals, added up from the first, exceed it. The jitter is at most the base."""
+    monkeypatch.setattr("hashlib.sha1", lambda *args, **options: SimpleNamespace(hexdigest=lambda: "0"))  # none here
+    sensor = kind(results=[False], mode="reschedule", poke_interval=10, exponential_backoff=True)
+    pause.clock.at = START + timedelta(seconds=spent)
+
+    with pytest.raises(RescheduleTask) as caught:
+        await sense(sensor, first_started=START)
+
+    assert (caught.value.at - pause.clock.now()).total_seconds() == base
+
+
+async def test_a_growing_interval_ends_at_the_timeout(kind: Any, pause: Pause) -> None:
+    """Section 24.4: limited to the time that is left."""
+    with pytest.raises(SensorTimeout):
+        await sense(kind(results=[False], poke_interval=64, timeout=400, exponential_backoff=True))
+
+    assert 400 < sum(pause.seconds) <= 401
 
 
 async def test_a_stopped_sensor_ends_its_pause(pause: Pause) -> None:

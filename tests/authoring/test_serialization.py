@@ -1,4 +1,7 @@
-"""DAGs become specs: equal DAGs are equal bytes, whatever their shape and whenever they are built."""
+"""DAGs become specs: equal DAGs are equal bytes, whatever their shape and whenever they are built.
+
+Source: the semantics reference, sections 31.1 and 31.2.
+"""
 
 from __future__ import annotations
 
@@ -101,6 +104,7 @@ def build(blueprint: dict[str, Any]) -> DAG:
 
 @given(blueprints())
 def test_any_dag_survives_the_way_through_json(blueprint: dict[str, Any]) -> None:
+    """Source: the semantics reference, sections 31.1 and 35 (15)."""
     dag = build(blueprint)
     document = encode_spec(dag.to_spec())
     loaded = decode_spec(document)
@@ -112,9 +116,21 @@ def test_any_dag_survives_the_way_through_json(blueprint: dict[str, Any]) -> Non
 
 @given(blueprints())
 def test_building_the_same_dag_twice_gives_the_same_hash(blueprint: dict[str, Any]) -> None:
+    """Source: the semantics reference, sections 31.2 and 35 (15)."""
     one, other = (content_hash(encode_spec(build(blueprint).to_spec())) for _ in range(2))
 
     assert one == other
+
+
+def test_params_keep_their_authors_order_and_another_order_is_a_change() -> None:
+    one, other = (
+        encode_spec(DAG("d", default_args={"params": {"unit": "m"}}, params=params).to_spec())
+        for params in ({"until": 1, "days": 2}, {"days": 2, "until": 1})
+    )
+
+    assert list(decode_spec(one).params) == ["unit", "until", "days"]
+    assert list(decode_spec(other).params) == ["unit", "days", "until"]
+    assert content_hash(one) != content_hash(other)
 
 
 def test_the_bytes_do_not_depend_on_the_process() -> None:

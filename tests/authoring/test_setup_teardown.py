@@ -1,6 +1,6 @@
 """Setups and teardowns: how they are marked, what a scope connects, what is refused.
 
-Source: the semantics reference, sections 5.2 and 8.
+Source: the semantics reference, sections 5.2 (restrictions), 8.1 and 8.6.
 """
 
 from __future__ import annotations

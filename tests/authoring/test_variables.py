@@ -1,4 +1,7 @@
-"""Variables and connections in DAG code: where they are looked for, and what is said when they are not there."""
+"""Variables and connections in DAG code: where they are looked for, and what is said when they are not there.
+
+Source: the semantics reference, section 27.
+"""
 
 from __future__ import annotations
 

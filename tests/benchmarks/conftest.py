@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from benchmarks import fleet, footprint, idle, materialise, parsing, run, sustained, takeover
+from benchmarks import fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover
 from benchmarks.stage import Stage, temporary_folders
 from tests.conftest import TEMPLATE, Server
 
-STAGED = (fleet, footprint, idle, materialise, parsing, run, sustained, takeover)
+STAGED = (fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from benchmarks.fleet import fleet
 from benchmarks.footprint import memory, ready
 from benchmarks.history import history
 from benchmarks.idle import idle
+from benchmarks.mapped import mapped
 from benchmarks.materialise import materialise
 from benchmarks.parsing import parse
 from benchmarks.report import figures_of
@@ -54,6 +55,13 @@ async def test_a_backfill_of_many_instances_is_materialised() -> None:
     assert finding.about.startswith("3,000 task instances in 3 runs")
     assert figure(finding, "time for a million").most == 20.0
     assert figure(finding, "memory grew by").verdict == "reached"
+
+
+async def test_a_mapped_task_expands_and_each_instance_runs_once() -> None:
+    finding = await mapped(30, 60.0)
+
+    assert figure(finding, "from the request to the end of the run").most == 20.0
+    assert figure(finding, "memory of the process, at most").most == 500.0
 
 
 async def test_files_are_parsed_cold_and_looked_at_again() -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ import asyncpg
 import httpx2
 import pytest
 import pytest_asyncio
+import uvicorn
+from fastapi import FastAPI
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
 from aiosched.db.keyring import new_key
@@ -177,6 +180,17 @@ async def browser() -> AsyncIterator[Browser]:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         await browser.close()
+
+
+@contextlib.asynccontextmanager
+async def serving(app: FastAPI) -> AsyncIterator[str]:
+    """The address of an application that is served meanwhile."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=1))
+        task = asyncio.create_task(server._serve([sock]))
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+        server.should_exit = True
+        await task
 
 
 class Tab:

@@ -38,7 +38,10 @@ async def test_home_shows_health_figures_what_needs_attention_and_the_timeline(s
             await expect(page.get_by_label("Health").get_by_text(part, exact=False).first).to_be_visible()
         await expect(page.get_by_label("Now").get_by_text("runs failed")).to_be_visible()
         await expect(page.get_by_text("the last run of stages failed")).to_be_visible()
+        for words in ("tasks running", "tasks queued", "scheduled or deferred", "DAGs are late"):
+            await expect(page.get_by_label("Now").get_by_text(words, exact=True)).to_be_visible()
         await expect(page.locator(".timeline .run").first).to_be_visible()
+        await expect(page.locator(".timeline .coming").first).to_have_attribute("title", re.compile("hourly: to come"))
         await tab.check_access()
         await tab.picture(f"home-{theme}")
     await page.get_by_role("listitem").filter(has_text="stages failed").get_by_role("link").click()
@@ -76,6 +79,40 @@ async def test_the_list_of_dags_shows_the_last_runs_as_bars_that_lead_to_them(ta
     await expect(page).to_have_url(re.compile("/dags/wide/runs/day-100$"))
 
 
+async def test_the_list_of_dags_counts_down_to_the_next_run_and_triggers(service: Service, tab: Tab) -> None:
+    page = await tab.open("/dags?q=hourly")
+    row = page.get_by_role("row").filter(has_text="hourly")
+    await expect(row).to_contain_text("every hour")
+    await expect(row).to_contain_text("0 * * * *")
+    countdown = row.get_by_text(re.compile(r"^in \d"))
+    before = await countdown.inner_text()
+    await expect(countdown).not_to_have_text(before)
+
+    await row.get_by_role("button", name="Trigger hourly").click()
+    form = page.get_by_role("dialog", name="Trigger hourly")
+    await form.get_by_label("Run id").fill("from-the-list")
+    await form.get_by_role("button", name="Trigger", exact=True).click()
+    await expect(row.get_by_role("link", name=re.compile("^success")).first).to_be_visible()
+    await expect(row).to_contain_text(re.compile(r"\d m?s / \d"))  # p50 and p95
+
+
+async def test_the_calendar_leads_to_the_runs_of_a_day_and_the_grid_is_filtered(tab: Tab) -> None:
+    page = await tab.open("/dags/wide?tab=calendar")
+    await page.get_by_role("link", name=re.compile("1 failed")).first.click()
+    await expect(page).to_have_url(re.compile("tab=runs&since=.*&until="))
+    await expect(page.get_by_role("row").filter(has_text="failed")).to_have_count(1)
+
+    await page.goto(f"{tab.url}/dags/wide")
+    await expect(page.get_by_role("grid")).to_have_attribute("aria-colcount", "30")
+    await page.get_by_label("State").select_option(label="failed")
+    await expect(page.get_by_role("grid")).to_have_attribute("aria-colcount", "11")
+    await page.get_by_label("State").select_option(label="any")
+    await page.get_by_role("button", name="Older").click()
+    await expect(page).to_have_url(re.compile("before="))
+    await page.get_by_role("button", name="Newest").click()
+    await expect(page).not_to_have_url(re.compile("before="))
+
+
 async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_fields(
     service: Service, tab: Tab
 ) -> None:
@@ -85,6 +122,8 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     form = page.get_by_role("dialog", name="Trigger choices")
     await expect(form.get_by_label("city")).to_have_value("Amsterdam")
     await expect(form.get_by_label("until")).to_have_attribute("type", "date")
+    names = ["city", "days", "unit", "loud", "names", "more", "until", "Logical date (UTC)", "Run id"]
+    await expect(form.locator(".field > label")).to_have_text(names)  # in the order of the file
     await tab.check_access()
     await tab.picture("trigger")
 
@@ -95,7 +134,7 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     await form.get_by_label("unit").select_option(label="fahrenheit")
     await form.get_by_label("names").fill("ada\ngrace")
     await expect(form.locator(".cli code")).to_have_text(
-        """aiosched dags trigger choices -p days=400 -p 'names=["ada","grace"]' -p unit=fahrenheit"""
+        """aiosched dags trigger choices -p days=400 -p unit=fahrenheit -p 'names=["ada","grace"]'"""
     )
     await form.get_by_role("button", name="Trigger", exact=True).click()
     await expect(form.locator(".field").filter(has_text="days").locator(".wrong")).to_contain_text("400")
@@ -136,6 +175,22 @@ async def test_the_grid_follows_a_running_run_by_news_alone(service: Service, ta
     page.on("request", lambda request: asked.append(request.url))
     gate.touch()
     await expect(cell).to_contain_text("wait, success")
+    await page.get_by_role("grid").press("ArrowUp")
+    await expect(cell).to_contain_text("manual run, success")
+    assert not [url for url in asked if "/grid" in url]
+
+
+async def test_the_grid_follows_mapped_instances_by_news_alone(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "pools/gate", json={"slots": 0})
+    await service.run("fanned", "running", "follow-many")
+    asked: list[str] = []
+    async with tab.page.expect_response(re.compile("stream.*topic=run")):
+        page = await tab.open("/dags/fanned?run=follow-many&task=each")
+    cell = page.get_by_role("gridcell")
+    await expect(cell).to_contain_text("each, 4 scheduled")
+    page.on("request", lambda request: asked.append(request.url))
+    await service.api("PUT", "pools/gate", json={"slots": 4})
+    await expect(cell).to_contain_text("each, 4 success")
     await page.get_by_role("grid").press("ArrowUp")
     await expect(cell).to_contain_text("manual run, success")
     assert not [url for url in asked if "/grid" in url]

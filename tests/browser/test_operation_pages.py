@@ -1,25 +1,18 @@
-"""The pages of operations in Chromium, on the real service: pools, backfills, assets, secrets, people."""
+"""The pages of operations in Chromium, on the real service: pools, backfills, assets, secrets, audit, files."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import asyncpg
 import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, Page, Request, expect
+from playwright.async_api import Request, expect
 
 from tests.browser.conftest import Service, Tab
 from tests.browser.test_run_pages import SIDEWAYS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-PASSWORD = "correct horse battery"
 
 
 async def test_runs_are_filtered_by_the_address(service: Service, tab: Tab) -> None:
@@ -50,6 +43,99 @@ async def test_a_pool_is_changed_in_place_after_a_look(service: Service, tab: Ta
 
     await expect(card.get_by_text("of 5 used, 5 open")).to_be_visible()
     assert (await service.api("GET", "pools/narrow"))["slots"] == 5
+
+
+async def test_a_pool_is_made_described_and_deleted(service: Service, tab: Tab) -> None:
+    page = await tab.open("/pools")
+    await page.get_by_role("button", name="New pool …").click()
+    dialog = page.get_by_role("dialog", name="New pool")
+    await dialog.get_by_label("Name").fill("made here")
+    await dialog.get_by_role("spinbutton", name="Slots").fill("0")
+    await expect(dialog.locator("code")).to_have_text("aiosched pools set 'made here' 0")
+    await dialog.get_by_role("button", name="Save").click()
+    card = page.get_by_role("region", name="Pool made here")
+    await expect(card.get_by_text("closed")).to_be_visible()
+
+    await card.get_by_role("button", name="Edit …").click()
+    dialog = page.get_by_role("dialog", name="Pool made here")
+    await dialog.get_by_label("Description").fill("for a while")
+    await dialog.get_by_label("Deferred tasks keep their slots").check()
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(card.get_by_text("for a while")).to_be_visible()
+    await expect(card.get_by_text("deferred tasks keep their slots")).to_be_visible()
+
+    await card.get_by_role("button", name="Delete …").click()
+    dialog = page.get_by_role("dialog", name="Delete pool made here")
+    await expect(dialog.locator("code")).to_have_text("aiosched pools delete 'made here' --yes")
+    await dialog.get_by_role("button", name="Delete").click()
+    await expect(card).to_have_count(0)
+
+
+async def test_a_backfill_is_cancelled_and_a_paused_dag_says_that_it_holds_it(service: Service, tab: Tab) -> None:
+    await service.api("PATCH", "dags/nightly", json={"is_paused": True})
+    wish = {"dag_id": "nightly", "from_date": "2026-03-01T00:00:00Z", "to_date": "2026-03-02T00:00:00Z"}
+    await service.api("POST", "backfills", json=wish)
+    page = await tab.open("/backfills?dag_id=nightly")
+    row = page.get_by_role("row").filter(has_text="nightly")
+
+    await expect(row.get_by_role("link", name="the DAG is paused")).to_be_visible()
+    await row.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog", name=re.compile("Cancel backfill .* of nightly"))
+    await expect(dialog).to_contain_text("This cannot be undone.")
+    await expect(dialog.locator("code")).to_have_text(re.compile(r"aiosched backfill cancel \d+"))
+    await dialog.get_by_role("button", name="Cancel", exact=True).last.click()
+
+    await expect(row).to_contain_text("cancelled")
+    await expect(row.get_by_role("button")).to_have_count(0)
+
+
+async def test_a_dag_is_deleted_with_its_history(service: Service, tab: Tab) -> None:
+    (service.dags / "short_lived.py").write_text(
+        "from aiosched import DAG, EmptyOperator\n"
+        "with DAG('short_lived', schedule=None):\n    EmptyOperator(task_id='x')\n"
+    )
+    page = await tab.open("/dags?q=short_lived")
+    await expect(page.get_by_role("link", name="short_lived")).to_be_visible(timeout=30_000)
+    await service.run("short_lived", "success", "to-lose")
+    await page.goto(service.url + "/dags/short_lived?tab=details")
+
+    await page.get_by_role("button", name="Delete …").click()
+    dialog = page.get_by_role("dialog", name="Delete short_lived")
+    await expect(dialog).to_contain_text("All its runs, task instances, versions and values go")
+    await expect(dialog.locator("code")).to_have_text("aiosched dags delete short_lived --yes")
+    await tab.check_access()
+    await dialog.get_by_role("button", name="Delete").click()
+
+    await expect(page).to_have_url(re.compile("/dags$"))
+    assert (await service.api("GET", "runs", params={"dag_id": "short_lived"}))["items"] == []
+
+
+async def test_the_audit_tells_who_asked_for_what_and_is_filtered(service: Service, tab: Tab) -> None:
+    await service.run("making", "success", "to-audit")
+    page = await tab.open("/audit?dag_id=making&verb=trigger")
+
+    row = page.get_by_role("row").filter(has_text="making").first
+    await expect(row).to_contain_text("applied")
+    await row.get_by_text("with").click()
+    await expect(row).to_contain_text('"run_id": "')
+    await page.get_by_role("button", name="refused").click()
+    await expect(page.get_by_text("No request is like this")).to_be_visible()
+
+
+async def test_every_file_tells_how_its_parsing_went(service: Service, tab: Tab) -> None:
+    page = await tab.open("/import-errors")
+    await page.get_by_role("link", name="Files").click()
+
+    row = page.get_by_role("row").filter(has_text="stages.py")
+    await expect(row).to_contain_text("read")
+    await expect(row).to_contain_text(re.compile(r"\d m?s"))
+    await tab.check_access()
+    await tab.picture("files")
+    await page.get_by_role("button", name="with errors").click()
+    await expect(page.get_by_text("No file is like this")).to_be_visible()
+    await page.get_by_role("button", name="with errors").click()
+    await row.get_by_role("link", name="yearly").click()
+    await expect(page).to_have_url(re.compile("/dags/yearly$"))
 
 
 async def test_a_backfill_is_looked_at_made_paused_and_ends(service: Service, tab: Tab) -> None:
@@ -131,6 +217,23 @@ async def _body(request: Request) -> str:
     return "" if response is None or response.status == 204 else await response.text()
 
 
+async def test_a_scheduler_that_died_is_told_beside_the_living(service: Service, tab: Tab) -> None:
+    page = await tab.open("/schedulers")
+    await expect(page.get_by_text("64 of 64 owned")).to_be_visible()
+    await expect(page.get_by_text("ended/s").first).to_be_visible(timeout=20_000)  # the charts have begun
+    await service.execute(
+        "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)"
+        " VALUES ('lost', 'elsewhere', 7, '0', 'inline', 1, now() - interval '1 minute')"
+    )
+
+    card = page.locator("section").filter(has_text="elsewhere, process 7")
+    await expect(card).to_contain_text("dead", timeout=20_000)
+    await tab.check_access()
+    await tab.picture("schedulers")
+    await service.execute("DELETE FROM scheduler WHERE name = 'lost'")
+    await expect(card).to_have_count(0, timeout=20_000)
+
+
 async def test_import_errors_point_at_the_line(service: Service, tab: Tab) -> None:
     frame = "broken.py:2:1\n  1 | import this\n> 2 | import that\n    | ^^^^^^^^^^^\n  3 |"
     conn = await asyncpg.connect(service.dsn)
@@ -145,6 +248,7 @@ async def test_import_errors_point_at_the_line(service: Service, tab: Tab) -> No
             await expect(page.locator(".frame .at")).to_have_text(re.compile("> 2 | import that"))
             await expect(page.get_by_text("Traceback …")).to_be_hidden()
             await tab.check_access()
+            await tab.picture(f"import-errors-{theme}")
         await page.get_by_text("Traceback", exact=True).click()
         await expect(page.get_by_text("Traceback …")).to_be_visible()
     finally:
@@ -166,6 +270,7 @@ async def test_every_page_is_accessible_and_narrow_enough(service: Service, tab:
         ("/secrets", "never shown"),
         ("/settings?search=parallelism", "core.parallelism"),
         ("/users", "needs no login"),
+        ("/import-errors?tab=files", "stages.py"),
     ):
         page = await tab.open(address, theme)
         await expect(page.get_by_text(shown).first).to_be_visible()
@@ -173,82 +278,3 @@ async def test_every_page_is_accessible_and_narrow_enough(service: Service, tab:
         await tab.picture(f"{re.sub('[^a-z]+', '-', address).strip('-')}-{theme}")
         await page.set_viewport_size({"width": 420, "height": 900})
         assert not await page.evaluate(SIDEWAYS), f"{address} is wider than a phone"
-
-
-# ---- people ----
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def guarded(service: Service, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """The address of a second web server on the same database that wants a login."""
-    home: Path = tmp_path_factory.mktemp("guarded")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "aiosched", "serve", "--role", "web", "--dsn", service.dsn),
-        *("--dags", str(service.dags), "--home", str(home), "--port", "0"),
-        cwd=home,
-        env=os.environ | {"AIOSCHED__WEB__AUTH": "password", "AIOSCHED__WEB__ADMIN_PASSWORD": PASSWORD},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    assert process.stdout is not None
-    told = ""
-    try:
-        async with asyncio.timeout(60):
-            while not (found := re.search(r"http://127\.0\.0\.1:\d+", told)):
-                line = await process.stdout.readline()
-                assert line, told
-                told += line.decode()
-        yield found.group()
-    finally:
-        process.terminate()
-        await process.communicate()
-
-
-async def log_in(page: Page, name: str, password: str) -> None:
-    await page.get_by_label("Name").fill(name)
-    await page.get_by_label("Password").fill(password)
-    await page.get_by_role("button", name="Log in").click()
-
-
-async def test_login_and_what_each_role_may(service: Service, browser: Browser, guarded: str) -> None:
-    await service.run("troubled", "failed", "to-guard")
-    admin = await (await browser.new_context()).new_page()
-    door = Tab(admin, guarded)
-    for theme in ("dark", "light"):
-        await door.open("/users", theme)
-        await expect(admin.get_by_role("button", name="Log in")).to_be_visible()
-        await door.check_access()
-        await door.picture(f"login-{theme}")
-
-    await log_in(admin, "admin", "wrong password")
-    await expect(admin.get_by_role("alert")).to_be_visible()
-    await log_in(admin, "admin", PASSWORD)
-    await admin.get_by_role("button", name="New user …").click()
-    dialog = admin.get_by_role("dialog")
-    await dialog.get_by_label("Name").fill("vera")
-    await dialog.get_by_label("Password").fill(PASSWORD)
-    await dialog.get_by_role("button", name="Add").click()
-    await expect(admin.get_by_role("row").filter(has_text="vera")).to_contain_text("viewer")
-    await admin.goto(guarded + "/users?tab=tokens")
-    await admin.get_by_role("button", name="New token …").click()
-    await admin.get_by_label("What it is for").fill("a script")
-    await admin.get_by_role("button", name="Make").click()
-    await expect(admin.get_by_text("it is shown this once")).to_be_visible()
-    await admin.context.close()
-
-    viewer = await (await browser.new_context()).new_page()
-    await viewer.goto(guarded + "/dags/troubled/runs/to-guard")
-    await log_in(viewer, "vera", PASSWORD)
-    await expect(viewer.get_by_role("heading", level=1)).to_have_text("to-guard")
-    await expect(viewer.get_by_text("Read only: acting needs the role operator")).to_be_visible()
-    for words in ("Clear …", "Mark …", "Write a note"):
-        await expect(viewer.get_by_role("button", name=words)).to_have_count(0)
-    for address, told in (
-        ("/pools", "Read only"),
-        ("/backfills", "Read only"),
-        ("/secrets", "Read only"),
-        ("/settings", "Only for administrators"),
-    ):
-        await viewer.goto(guarded + address)
-        await expect(viewer.get_by_text(told).first).to_be_visible()
-    await viewer.context.close()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, Response, expect
 
 from aiosched.executors.log_files import log_folder
 from tests.browser.conftest import Service, Tab
@@ -57,35 +58,69 @@ async def test_colours_in_the_log_and_what_a_task_pushed(service: Service, tab: 
     await expect(page.get_by_text("all_success")).to_be_visible()
 
 
-async def test_a_log_of_50_mb_scrolls_finds_the_error_and_is_searched(service: Service, tab: Tab) -> None:
+LINES, LINE = 2_000_000, 100  # 200 MB
+BURNING, NEEDLE = 1_600_000, 1_234_567  # lines that are not like the others
+
+
+def write_long_log(path: Path) -> None:
+    """A log of 200 MB in large pieces: every line has its number, one an error, one words to search for."""
+    special = {BURNING: "ERROR it is on fire", NEEDLE: "a Needle in it"}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        for first in range(1, LINES, 20_000):
+            lines = (f"line {n:07d} {special.get(n, 'x'):x<{LINE - 14}}\n" for n in range(first, first + 20_000))
+            file.write("".join(lines).encode())
+    assert path.stat().st_size == LINES * LINE
+
+
+class Traffic:
+    """How many bytes of answers a page got."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.answers = page, list[Response]()
+        page.on("response", lambda answer: self.answers.append(answer))
+
+    async def bytes(self) -> int:
+        sizes = [await answer.request.sizes() for answer in self.answers if "/logs/" in answer.url]
+        return sum(size["responseBodySize"] for size in sizes)
+
+
+async def test_a_log_of_200_mb_is_scrolled_searched_and_its_error_found_by_its_parts(
+    service: Service, tab: Tab
+) -> None:
     await service.run("troubled", "failed", "to-scroll")
     folder = log_folder(service.dags.parent / "logs", dag_id="troubled", run_id="to-scroll", task_id="talk")
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "attempt=1.log").open("w") as file:
-        for number in range(1, 500_001):
-            file.write(f"line {number:06d} " + ("ERROR it is on fire" if number == 400_000 else "x" * 90) + "\n")
+    write_long_log(folder / "attempt=1.log")
+    traffic = Traffic(tab.page)
     page = await tab.open(RUN + "to-scroll/tasks/talk")
     log = page.get_by_role("region", name="Log")
-    await expect(page.get_by_text("500,000 lines")).to_be_visible()
+    await expect(page.get_by_text("2,000,000 lines · 200.0 MB")).to_be_visible(timeout=20_000)
 
     await page.get_by_role("button", name="1 error").click()
     await expect(log.get_by_text("it is on fire")).to_be_visible()
-    await expect(page).to_have_url(re.compile("line=400000"))
+    await expect(page).to_have_url(re.compile(f"line={BURNING}"))
 
     await log.focus()
     await page.keyboard.press("End")
-    await expect(log.locator("[data-line='500000']")).to_contain_text("line 500000")
+    await expect(log.locator(f"[data-line='{LINES}']")).to_contain_text("line 2000000")
     await page.keyboard.press("Home")
-    await expect(log.locator("[data-line='1']")).to_contain_text("line 000001")
-    await log.evaluate("box => { box.scrollTop = box.scrollHeight / 2 }")
-    await expect(log.get_by_text("line 250010")).to_be_visible()
+    await expect(log.locator("[data-line='1']")).to_contain_text("line 0000001")
+    await log.evaluate("box => { box.scrollTop = (box.scrollHeight - box.clientHeight) / 2 }")
+    await expect(log.get_by_text(re.compile(r"^line 10000\d\d")).first).to_be_visible()
     await expect(log.locator(".line")).to_have_count(await log.evaluate("box => Math.ceil(box.clientHeight / 18) + 2"))
 
-    await page.get_by_role("searchbox", name="Search the log").fill("LINE 123456")
+    await page.get_by_role("searchbox", name="Search the log").fill("needle IN it")
     await page.keyboard.press("Enter")
-    await expect(log.locator("mark")).to_have_text("line 123456")
+    await expect(log.locator("mark")).to_have_text("Needle in it", timeout=20_000)
+    await expect(page).to_have_url(re.compile(f"line={NEEDLE}"))
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("from the top")).to_be_visible(timeout=20_000)
+    await tab.picture("log-200-mb")
     await page.reload()
-    await expect(log.locator(".chosen")).to_contain_text("line 123456")
+    await expect(log.locator(".chosen")).to_contain_text(f"line {NEEDLE}")
+
+    assert await traffic.bytes() < 3_000_000  # the index twice, and a few blocks of 128 kB
+    (folder / "attempt=1.log").unlink()
 
 
 async def test_a_log_is_followed_while_its_task_runs(service: Service, tab: Tab, tmp_path: Path) -> None:
@@ -171,6 +206,58 @@ async def test_cancelling_a_run_says_what_becomes_of_its_tasks(service: Service,
 
     await expect(page.locator("header .state").first).to_contain_text("failed")
     await expect(page.get_by_role("button", name="Cancel …")).to_have_count(0)
+
+
+async def test_marking_says_what_it_does_before(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "to-mark")
+    page = await tab.open(RUN + "to-mark/tasks/divide")
+
+    await page.get_by_role("button", name="Mark …").click()
+    dialog = page.get_by_role("dialog", name="Mark divide")
+    await expect(dialog).to_contain_text("What failed behind it for this reason runs again.")
+    await expect(dialog.locator("code").last).to_have_text("aiosched tasks mark troubled to-mark divide success")
+    await tab.check_access()
+    await tab.picture("mark")
+    await dialog.get_by_role("button", name="Mark success").click()
+    await expect(page.locator("header .state")).to_contain_text("success")
+
+    await page.goto(service.url + RUN + "to-mark")
+    await expect(page.locator("header .state").first).to_contain_text("success")  # what was behind it has run
+    await page.get_by_role("button", name="Mark …").click()
+    dialog = page.get_by_role("dialog", name="Mark the run")
+    await dialog.get_by_label("State").select_option(label="failed")
+    await expect(dialog.locator("code").last).to_have_text("aiosched runs mark troubled to-mark failed")
+    await dialog.get_by_role("button", name="Mark failed").click()
+    await expect(page.locator("header .state").first).to_contain_text("failed")
+
+
+async def test_what_a_run_did_is_told_as_events_and_the_log_can_be_had(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "to-tell")
+    page = await tab.open(RUN + "to-tell/tasks/divide?tab=events")
+    await expect(page.get_by_role("row").filter(has_text="failed")).not_to_have_count(0)
+
+    await page.get_by_role("link", name="Log", exact=True).click()
+    async with page.expect_download() as waiting:
+        await page.get_by_role("link", name="Download").click()
+    download = await waiting.value
+
+    assert download.suggested_filename == "divide.try-1.log"
+    kept = await download.path()
+    assert "ZeroDivisionError" in await asyncio.to_thread(kept.read_text)
+
+
+async def test_the_run_in_time_is_walked_by_keys_and_leads_to_its_tasks(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "to-time")
+    page = await tab.open(RUN + "to-time?tab=time")
+    chart = page.get_by_role("listbox", name="Tasks of the run in time")
+
+    await chart.focus()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await expect(page.get_by_label("Selected")).to_contain_text("try 1: failed")
+    await page.keyboard.press("Enter")
+
+    await expect(page).to_have_url(re.compile("/to-time/tasks/divide$"))
 
 
 async def test_a_note_is_written_and_shown(service: Service, tab: Tab) -> None:

@@ -91,6 +91,10 @@ async def test_what_is_typed_becomes_the_value_or_says_what_is_wrong(tab: Tab) -
     asked: dict[str, tuple[list[Any], Any]] = {
         "a whole number": (["number", " 7", whole], 7),
         "a part": (["number", "7.5", whole], "is no whole number: 7.5"),
+        "too many digits": (
+            ["number", "9007199254740993", whole],
+            "is more than a browser can count: trigger it on the command line",
+        ),
         "no number": (["number", "seven", {"type": "number"}], "is no number: seven"),
         "nothing": (["number", "", whole], "give it a value"),
         "null": (["number", "", {"type": ["null", "integer"]}], None),
@@ -125,19 +129,89 @@ async def test_news_of_instances_change_cells_and_their_groups(tab: Tab) -> None
         "runs": [{"key": 7, "version": 2}, {"key": 8, "version": 1}],
         "cells": [[{"running": 1}, "running", {"queued": 3}], [None, None, None]],
     }
-    done = {"task_index": 0, "map_index": -1, "state": "success"}
     told = await ask(
         tab,
         "gridmodel.js",
         "patchTasks",
         [
-            [grid, {"run": 7, "tasks": [done]}],
-            [grid, {"run": 7, "tasks": [{"task_index": 1, "map_index": 0, "state": "success"}]}],
+            [grid, {"run": 7, "counts": {"0": {"success": 1}}}],
+            [grid, {"run": 7, "counts": {"1": {"success": 1, "queued": 2}}}],
+            [grid, {"run": 7, "counts": {"0": {}}}],
             [grid, {"run": 7, "many": True}],
-            [grid, {"run": 8, "tasks": [done]}],
-            [grid, {"run": 9, "tasks": [done]}],
+            [grid, {"run": 8, "counts": {"0": {"success": 1}}}],
+            [grid, {"run": 9, "counts": {"0": {"success": 1}}}],
         ],
     )
     assert told[0]["cells"] == [[{"success": 1}, "success", {"queued": 3}], [None, None, None]]
-    assert told[1:4] == [None, None, None], "mapped counts, many changes and old versions are read again"
-    assert told[4] == grid
+    assert told[1]["cells"][0] == [{"running": 1}, "running", {"success": 1, "queued": 2}]
+    assert told[2]["cells"][0] == [None, None, {"queued": 3}]
+    assert told[3:5] == [None, None], "what has no counts and old versions are read again"
+    assert told[5] == grid
+
+
+NOON = 1795176000  # 2026-11-20 12:00 UTC
+
+
+def at(second: int) -> str:
+    return f"2026-11-20T12:00:{second:02}Z"
+
+
+def a_try(state: str, *times: int | None, deferred: tuple[tuple[int, int | None], ...] = ()) -> dict[str, Any]:
+    names = ("scheduled_at", "queued_at", "start_date", "end_date")
+    known = {name: None if time is None else at(time) for name, time in zip(names, times, strict=True)}
+    stretches = [{"since": at(since), "until": until and at(until)} for since, until in deferred]
+    return {"state": state, "deferred": stretches, **known}
+
+
+TRIES: dict[str, tuple[dict[str, Any], list[tuple[str, int, int]]]] = {
+    "waits for a slot": (a_try("queued", 0, 2, None, None), [("scheduled", 0, 2), ("queued", 2, 30)]),
+    "is over": (
+        a_try("success", 0, 2, 3, 9),
+        [("scheduled", 0, 2), ("queued", 2, 3), ("success", 3, 9)],
+    ),
+    "runs": (a_try("running", None, 2, 3, None), [("queued", 2, 3), ("running", 3, 30)]),
+    "is deferred": (
+        a_try("deferred", None, 2, 3, None, deferred=((5, None),)),
+        [("queued", 2, 3), ("running", 3, 5), ("deferred", 5, 30)],
+    ),
+    "was deferred twice": (
+        a_try("failed", None, 2, 3, 20, deferred=((5, 8), (10, 19))),
+        [("queued", 2, 3), ("running", 3, 5), ("deferred", 5, 8), ("running", 8, 10), ("deferred", 10, 19),
+         ("failed", 19, 20)],
+    ),
+}  # fmt: skip
+
+
+async def test_a_try_in_time_is_what_it_waited_for_and_how_it_ran(tab: Tab) -> None:
+    now = (NOON + 30) * 1000
+    told = await ask(tab, "../parts/gantt.js", "segmentsOf", [[one, now] for one, _ in TRIES.values()])
+    for name, segments in zip(TRIES, told, strict=True):
+        found = [(kind, begin // 1000 - NOON, end // 1000 - NOON) for kind, begin, end in segments]
+        assert found == TRIES[name][1], name
+
+
+COLOURS: dict[str, list[tuple[str, str, dict[str, str] | None]]] = {
+    "no colour": [("no colour", "", None)],
+    "a\x1b[1;31mb\x1b[22mc\x1b[0md": [
+        ("a", "", None),
+        ("b", "bold fore-1", None),
+        ("c", "fore-1", None),
+        ("d", "", None),
+    ],
+    "\x1b[38;5;196mcube": [("cube", "fore-any", {"--fore": "rgb(255 0 0)"})],
+    "\x1b[38;5;244mgrey": [("grey", "fore-any", {"--fore": "rgb(128 128 128)"})],
+    "\x1b[38;5;9mnamed": [("named", "fore-9", None)],
+    "\x1b[38;2;1;2;3;1mtrue": [("true", "bold fore-any", {"--fore": "rgb(1 2 3)"})],
+    "\x1b[48:2::255:255:0mcolons": [("colons", "back-any ink-dark", {"--back": "rgb(255 255 0)"})],
+    "\x1b[48;5;17mdark": [("dark", "back-any ink-light", {"--back": "rgb(0 0 95)"})],
+    "\x1b[31;42;7mturned\x1b[27mback": [("turned", "fore-2 back-1", None), ("back", "fore-1 back-2", None)],
+    "\x1b[7mturned": [("turned", "fore-surface back-text", None)],
+    "\x1b[38;5;999mtoo much\x1b[4mline": [("too much", "", None), ("line", "underline", None)],
+    "\x1b[2K\x1b]8;;http://x\x07link\x1b]8;;\x07": [("link", "", None)],
+}
+
+
+async def test_terminal_colours_become_classes_or_properties_and_lose_no_text(tab: Tab) -> None:
+    told = await ask(tab, "ansi.js", "pieces", [[line] for line in COLOURS])
+    found = [[(one["text"], one["look"], one["style"]) for one in pieces] for pieces in told]
+    assert dict(zip(COLOURS, found, strict=True)) == COLOURS

@@ -98,6 +98,18 @@ def test_a_full_pool_is_explained_as_the_journey_shows_it(on_db: Cli) -> None:
     ]
 
 
+def test_what_was_not_looked_at_is_noted(on_db: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_db.work(busy_pool)
+    monkeypatch.setattr("aiosched.db.why.MOST_RUNS", 2)
+    note = "more than 2 runs are running: who holds slots or goes first is known of the 2 oldest"
+
+    table = on_db("why", "sales", "latest", "load", "-o", "table").stdout.splitlines()
+
+    assert f"note: {note}" in table
+    assert ["note", note] in on_db.lines("why", "sales", "latest", "load")
+    assert note in on_db.json("why", "sales", "latest", "load")["notes"]
+
+
 def test_the_gates_are_data(on_db: Cli) -> None:
     on_db.work(busy_pool)
 

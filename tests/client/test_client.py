@@ -80,7 +80,7 @@ async def test_pools_health_and_schedulers(client: Client) -> None:
     assert (await client.health()).status == "healthy"
     assert [one.status for one in await client.schedulers()] == ["alive"]
     assert [one async for one in client.import_errors()] == []
-    assert await client.assets() == []
+    assert [one async for one in client.assets()] == []
 
 
 async def test_problems_are_errors(client: Client) -> None:

@@ -1,4 +1,7 @@
-"""What a board decides on a run's way through its tasks and tries. All rules together: test_board_properties.py."""
+"""What a board decides on a run's way through its tasks and tries. All rules together: test_board_properties.py.
+
+Source: the semantics reference, sections 2.5, 4, 9.2 to 9.4, 22.2 and 22.3.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ STOP = SkipDecision(skipped=("a", "b", "join"))
 
 
 class TestBranches:
-    """Section 7."""
+    """Sections 7.2 to 7.4."""
 
     TASKS = (task("branch"), task("a", "branch"), task("b", "branch"), task("join", "a", "b"))
 

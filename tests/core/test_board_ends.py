@@ -1,4 +1,7 @@
-"""Setups and teardowns, and runs that end from outside: fail-fast, cancelled, timed out."""
+"""Setups and teardowns, and runs that end from outside: fail-fast, cancelled, timed out.
+
+Source: the semantics reference, sections 8.4, 8.5, 21.1, 22.5 and 28.5.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from aiosched.core.states import RunState, TaskState
 
 
 class TestTeardowns:
-    """Section 8."""
+    """Sections 8.3 to 8.5."""
 
     TASKS = (setup("s"), task("work", "s"), teardown("t", "s", "work"))
 

@@ -3,7 +3,8 @@
 Each example is watched at every step by `board_player`: only legal transitions, one try per
 scheduling, no start and no settling that the oracle would not allow, nothing left undecided,
 evaluating twice is evaluating once, memory equals rows, a finished run is finished, late
-reports are stale. Source: the semantics reference, section 35.
+reports are stale. Source: the semantics reference, section 35: 7, 8, 9, 10 (also: whatever can be
+settled is settled at the first look), 11 and 12 (no success is run again).
 
 With AIOSCHED_NIGHTLY=1 each property tries 20,000 examples.
 """

@@ -1,4 +1,4 @@
-"""What a branch and a short circuit skip."""
+"""What a branch and a short circuit skip. Source: the semantics reference, sections 7.2 and 7.3."""
 
 from __future__ import annotations
 

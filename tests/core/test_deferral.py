@@ -1,4 +1,7 @@
-"""Deferral on a board: the semantics reference, section 25, and who may end it (2.3, 28.2, 28.4)."""
+"""Deferral on a board.
+
+Source: the semantics reference, sections 25.1, 25.2, 25.4 and 25.5; who may end it: 2.3, 28.2 and 28.4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How mapped tasks get their instances, and how these depend on each other. Source: the semantics reference, 26."""
+"""How mapped tasks get their instances, and how these depend on each other.
+
+Source: the semantics reference, sections 26.2 and 26.4 to 26.7.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ FAILED, SKIPPED = Outcome.FAILED, Outcome.SKIPPED
 
 
 class TestExpanding:
+    """Sections 26.2 and 26.4."""
+
     def test_literal_values_are_expanded_when_the_run_is_made(self) -> None:
         board = begun(mapped("m", inputs=over(2)), task("c", "m"))
 
@@ -108,6 +113,8 @@ class TestExpanding:
 
 
 class TestLaterChanges:
+    """Section 26.5."""
+
     @pytest.mark.parametrize(
         ("length", "states"),
         [
@@ -163,6 +170,8 @@ class TestLaterChanges:
 
 
 class TestProducers:
+    """Section 26.6."""
+
     @pytest.mark.parametrize(
         ("endings", "expected"),
         [
@@ -215,6 +224,8 @@ class TestProducers:
 
 
 class TestGroups:
+    """Section 26.7."""
+
     def test_inside_a_group_an_index_depends_on_its_own_index_only(self) -> None:
         board = begin(in_a_mapped_group(2, task("a"), task("b", "a"), outside=(task("c", "b"),)))
 

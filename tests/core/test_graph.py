@@ -113,7 +113,7 @@ class TestLeaves:
 
 
 class TestSetups:
-    """Sections 8.2 to 8.4."""
+    """Sections 8.2 and 8.4."""
 
     def test_direct_setups_are_counted(self) -> None:
         compiled = graph(setup("s1"), setup("s2"), task("a", "s1", "s2"), task("b", "a", "s1"), task("c"))

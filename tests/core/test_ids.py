@@ -1,4 +1,4 @@
-"""Partitions and run ids."""
+"""Partitions and run ids. Source: the semantics reference, section 11.6 and decision 5."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ def test_a_thousand_dags_reach_every_partition() -> None:
     ],
 )
 def test_a_run_id_names_its_type_and_instant(run_type: RunType, run_id: str) -> None:
+    """Section 34, decision 5."""
     assert make_run_id(run_type, logical_date=LOGICAL, run_after=AFTER) == run_id
 
 
 @pytest.mark.parametrize("run_type", [RunType.MANUAL, RunType.ASSET_TRIGGERED])
 def test_without_a_logical_date_a_run_id_names_the_run_after_and_a_suffix(run_type: RunType) -> None:
+    """Section 34, decision 5."""
     ids = {make_run_id(run_type, logical_date=None, run_after=AFTER) for _ in range(5)}
 
     assert len(ids) == 5, "two runs of one instant have two ids"

@@ -36,6 +36,7 @@ S = TaskState
     ],
 )
 def test_the_size_is_the_product_of_the_lengths(mapping: MappingSpec, size: int | None) -> None:
+    """Section 26.2."""
     assert size_of(mapping, KNOWN.get) == size
 
 
@@ -85,4 +86,5 @@ def test_lists_and_dicts_have_a_length(value: str, length: int | None) -> None:
     ],
 )
 def test_finished_producers_decide_before_the_trigger_rule(states: list[TaskState], verdict: Verdict) -> None:
+    """The table of section 26.6; a producer that is not finished is not among them."""
     assert check_producers(states) is verdict

@@ -1,4 +1,4 @@
-"""Clearing, marking and stopping. Source: the semantics reference, sections 2.3, 2.5, 28 and 35 (16)."""
+"""Clearing, marking and stopping. Source: the semantics reference, sections 2.3, 2.5, 28.1 to 28.5 and 35 (16)."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ def over_with(rows: Mapping[str, TaskState], *tasks: TaskSpec, run_state: RunSta
 
 
 class TestSelecting:
+    """Section 28.1."""
+
     SALES = (task("extract"), task("load_a", "extract"), task("load_b", "extract"), task("report", "load_a", "load_b"))
 
     @pytest.mark.parametrize(
@@ -103,6 +105,8 @@ class TestSelecting:
 
 
 class TestClearing:
+    """Section 28.2, and 28.3 for the run."""
+
     @pytest.mark.parametrize(
         ("state", "history"),
         [
@@ -194,6 +198,8 @@ class TestClearing:
 
 
 class TestMarking:
+    """Section 28.4, with its example."""
+
     FIVE = (task("t1"), *(task(f"t{n}", "t1") for n in (2, 3, 4, 5)))
     ROWS: Mapping[str, TaskState] = {
         "t1": S.FAILED, "t2": S.SUCCESS, "t3": S.UPSTREAM_FAILED, "t4": S.FAILED, "t5": S.SKIPPED
@@ -249,6 +255,8 @@ class TestMarking:
 
 
 class TestMarkingARun:
+    """Section 28.5."""
+
     BUSY = (S.RUNNING, S.DEFERRED, S.UP_FOR_RESCHEDULE)
 
     @pytest.mark.parametrize("mark", [RunState.SUCCESS, RunState.FAILED])

@@ -1,4 +1,8 @@
-"""Waiting for the run before. Source: the semantics reference, section 6, and section 34 decisions 9 and 12."""
+"""Waiting for the run before.
+
+Source: the semantics reference, sections 6.2 to 6.5, and section 34 decisions 9 and 12. Which run is the one
+before (6.1): tests/semantics/test_section_6_1.py.
+"""
 
 from __future__ import annotations
 
@@ -61,12 +65,14 @@ def test_the_previous_run_may_be_manual_without_catchup_only() -> None:
 def test_a_task_passes_when_the_run_before_is_no_obstacle(
     past: Past, options: dict[str, Any], catchup: bool, passes: bool
 ) -> None:
+    """Section 6.2, by its numbers; number 1 is for tasks that are run by hand, which look at no run at all."""
     reason = waits_for_past(patient("a", **options), ["down"], past, catchup=catchup)
 
     assert (reason is None) is passes
 
 
 def test_waiting_for_downstream_is_waiting_for_the_past() -> None:
+    """Section 6.3."""
     one = task("a", wait_for_downstream=True)
 
     assert waits_for_past(one, [], before(("a", S.FAILED)), catchup=False) is not None
@@ -142,6 +148,7 @@ class TestOnABoard:
     def test_a_skip_waits_for_the_past_where_the_task_says_so(
         self, ending: Outcome | SkipDecision, waits: bool, then: list[str]
     ) -> None:
+        """Section 6.4."""
         board = begun(task("up"), patient("a", "up", wait_for_past_depends_before_skipping=waits))
         board.look_back(before(("a", S.RUNNING)))
         found = []

@@ -1,4 +1,4 @@
-"""Who may be tried again, and after how long."""
+"""Who may be tried again, and after how long. Source: the semantics reference, sections 2.5 and 22.1."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ DAY = 86_400.0
 def test_a_try_may_be_repeated_while_its_number_is_within_the_retries(
     try_number: int, max_tries: int, allowed: bool
 ) -> None:
+    """Section 2.5."""
     assert may_retry(try_number, max_tries) is allowed
 
 
@@ -37,6 +38,7 @@ def test_a_task_that_was_cleared_while_it_ran_may_always_be_repeated() -> None:
 @pytest.mark.parametrize("multiplier", [0.0, 1.0])
 @pytest.mark.parametrize("base", [0.0, 0.5, 300.0, 200_000.0])
 def test_a_constant_delay_is_exactly_the_base(base: float, multiplier: float) -> None:
+    """Source: the semantics reference, section 22.1."""
     assert retry_delay(base, failed_try=7, multiplier=multiplier, maximum=10) == base
 
 
@@ -59,6 +61,7 @@ def test_a_constant_delay_is_exactly_the_base(base: float, multiplier: float) ->
 def test_the_table_of_exponential_delays_holds(
     base: float, failed_try: int, maximum: float | None, least: float, below: float
 ) -> None:
+    """Source: the semantics reference, section 22.1."""
     delays = {
         retry_delay(base, failed_try=failed_try, multiplier=2, seed=f"task {n}", maximum=maximum) for n in range(50)
     }
@@ -71,6 +74,7 @@ def test_the_table_of_exponential_delays_holds(
 def test_a_delay_is_repeatable_whole_and_within_its_caps(
     base: float, failed_try: int, multiplier: float, seed: str
 ) -> None:
+    """Source: the semantics reference, sections 22.1 and 35 (13)."""
     ask = [retry_delay(base, failed_try=failed_try, multiplier=multiplier, seed=seed) for _ in range(2)]
 
     assert ask[0] == ask[1]
@@ -79,8 +83,10 @@ def test_a_delay_is_repeatable_whole_and_within_its_caps(
         assert ask[0] == int(ask[0])
 
 
-def test_the_setting_for_the_longest_delay_is_obeyed() -> None:
-    assert retry_delay(1000, failed_try=3, multiplier=2, limit=60) == 60
+@pytest.mark.parametrize(("maximum", "delay"), [(None, DAY), (60, 60), (3 * DAY, 3 * DAY)])
+def test_a_growing_delay_ends_at_a_day_or_where_the_task_says(maximum: float | None, delay: float) -> None:
+    """Section 22.1. What a task says is within core.max_task_retry_delay since it was serialized."""
+    assert retry_delay(30, failed_try=30, multiplier=2, maximum=maximum) == delay
 
 
 def test_tries_of_one_task_have_jitters_of_their_own() -> None:

@@ -1,6 +1,7 @@
 """Which runs should exist, which may start, which tasks they have.
 
-The rules are those of the semantics reference, sections 10.1, 11.1, 13, 14 and 29.1.
+The rules are those of the semantics reference, sections 10.1, 11.1 (dates, refusals), 13.1, 13.2 (which DAGs are
+due), 13.4, 14.1 to 14.3 (which runs start) and 29.1.
 """
 
 from __future__ import annotations

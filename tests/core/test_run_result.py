@@ -1,4 +1,4 @@
-"""How a run ends: the four rules in their order, and decision 13."""
+"""How a run ends: the four rules in their order (the semantics reference, section 9.3), and decision 13."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Who gets a slot: the examples of section 17.6, every limit, and every reason for a refusal."""
+"""Who gets a slot: examples, every limit, and every reason for a refusal.
+
+Source: the semantics reference, sections 17.2 (order), 17.3 (the walk), 17.6 (examples) and 18.3 (limits).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The lives of task instances and runs, held against the tables of the semantics reference."""
+"""The lives of task instances and runs, as tables.
+
+Source: the semantics reference, sections 2.1 (groups), 2.3 and 25.6 (task instances), 3.1 and 3.2 (runs).
+"""
 
 from __future__ import annotations
 
@@ -101,6 +104,7 @@ def table(text: str) -> dict[tuple[TaskState, TaskEvent], TaskState]:
 
 
 def test_the_transitions_are_those_of_the_reference_and_a_few_of_ours() -> None:
+    """Section 2.3."""
     assert dict(TRANSITIONS) == table(LEGAL) | table(OURS)
 
 
@@ -130,6 +134,10 @@ def test_only_a_scheduled_instance_becomes_queued() -> None:
     ("group", "members"),
     [
         (FINISHED, "success failed skipped upstream_failed removed"),
+        (
+            UNFINISHED,
+            "none scheduled queued running restarting shutdown up_for_retry up_for_reschedule deferred",
+        ),
         (SCHEDULABLE, "none up_for_retry up_for_reschedule"),
         (SUCCEEDED, "success skipped"),
         (FAILURES, "failed upstream_failed"),
@@ -139,6 +147,7 @@ def test_only_a_scheduled_instance_becomes_queued() -> None:
     ],
 )
 def test_the_groups_of_states_are_those_of_the_reference(group: frozenset[str], members: str) -> None:
+    """Section 2.1. Adoptable is what holds a slot; `awaiting_input` is out of scope, and `removed` in neither group."""
     assert group == set(members.split())
 
 
@@ -152,7 +161,7 @@ def test_a_state_is_stored_and_read_again(state: TaskState) -> None:
     assert (state.stored is None) == (state is TaskState.NONE)
 
 
-# Section 3.1.
+# Section 3.1, one line a row, and what a request makes of it: see Board.mark_run.
 RUNS = """
 queued                        ; running ; STARTED
 running                       ; success ; SUCCEEDED
@@ -167,6 +176,7 @@ queued running success failed ; queued  ; MARKED_QUEUED
 
 
 def test_the_transitions_of_runs_are_those_of_the_reference() -> None:
+    """Section 3.1."""
     expected = {}
     for line in RUNS.strip().splitlines():
         sources, target, events = (part.split() for part in line.split(";"))
@@ -190,16 +200,22 @@ QUEUED, STARTED, ENDED, NOW = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour i
     ("old", "new", "before", "after"),
     [
         ("queued", "running", RunTimes(QUEUED), RunTimes(QUEUED, NOW)),
+        ("queued", "running", RunTimes(QUEUED, STARTED), RunTimes(QUEUED, NOW)),  # a start always sets it
         ("running", "running", RunTimes(QUEUED, STARTED), RunTimes(QUEUED, STARTED)),
         ("running", "success", RunTimes(QUEUED, STARTED), RunTimes(QUEUED, STARTED, NOW)),
         ("queued", "failed", RunTimes(QUEUED), RunTimes(QUEUED, None, NOW)),
         ("queued", "queued", RunTimes(QUEUED), RunTimes(NOW)),
+        ("running", "queued", RunTimes(QUEUED, STARTED), RunTimes(NOW)),
         ("success", "queued", RunTimes(QUEUED, STARTED, ENDED), RunTimes(NOW)),
+        ("running", "failed", RunTimes(QUEUED, STARTED), RunTimes(QUEUED, STARTED, NOW)),
+        ("failed", "queued", RunTimes(QUEUED, STARTED, ENDED), RunTimes(NOW)),
+        ("success", "running", RunTimes(QUEUED, STARTED, ENDED), RunTimes(QUEUED, NOW)),
         ("failed", "running", RunTimes(QUEUED, STARTED, ENDED), RunTimes(QUEUED, NOW)),
         ("success", "failed", RunTimes(QUEUED, STARTED, ENDED), RunTimes(QUEUED, STARTED, ENDED)),
     ],
 )
 def test_a_change_of_a_runs_state_sets_its_times(old: str, new: str, before: RunTimes, after: RunTimes) -> None:
+    """Section 3.2."""
     assert run_times_after(RunState(old), RunState(new), before, NOW) == after
 
 

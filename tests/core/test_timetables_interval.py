@@ -1,6 +1,7 @@
 """Interval timetables: runs cover a period and start at its end.
 
-The tables are those of the semantics reference, sections 11.3 and 12, with decision 10 for deltas.
+The tables are those of the semantics reference, sections 11.3, 12.1, 12.2 and 12.3, with decision 10 for deltas;
+the algorithm is that of section 11.2.
 """
 
 from __future__ import annotations
@@ -143,6 +144,13 @@ CASES = [
         "last day of the month", CronDataIntervalTimetable("0 0 L * *", "UTC"), "01-31T00:00 02-28T00:00", catchup=True
     ),
     case(
+        "last day of the month, then the next one",
+        CronDataIntervalTimetable("0 0 L * *", "UTC"),
+        "02-28T00:00 03-31T00:00",
+        catchup=True,
+        last=interval("01-31T00:00", "02-28T00:00"),
+    ),
+    case(
         "day of month or weekday",
         CronDataIntervalTimetable("0 0 13 * FRI", "UTC"),
         "01-13T00:00 01-16T00:00",
@@ -223,6 +231,7 @@ CLOCKS = [
     ("Europe/Amsterdam", "*/30 * * * *", ["10-25T00:00", "10-25T00:30", "10-25T01:00", "10-25T01:30", "10-25T02:00"]),
     ("Europe/Amsterdam", "0 */2 * * *", ["10-24T20:00", "10-24T22:00", "10-25T01:00", "10-25T03:00"]),
     ("Europe/Amsterdam", "0 */2 * * *", ["03-28T21:00", "03-28T23:00", "03-29T01:00", "03-29T02:00", "03-29T04:00"]),
+    ("Europe/Amsterdam", "0 */2 * * *", ["03-28T23:00", "03-29T01:00"]),  # a start at the last tick before is a tick
     ("America/New_York", "30 2 * * *", ["03-07T07:30", "03-08T07:30", "03-09T06:30"]),
     ("America/New_York", "30 1 * * *", ["10-31T05:30", "11-01T06:30", "11-02T06:30"]),
     ("America/New_York", "0 0 * * *", ["10-31T04:00", "11-01T04:00", "11-02T05:00"]),
@@ -285,6 +294,14 @@ def test_a_delta_keeps_absolute_time_over_a_clock_change() -> None:
     assert second is not None
     assert second.interval == interval("03-28T23:00", "03-29T23:00")
     assert latest == second
+
+
+def test_a_delta_of_a_day_over_the_autumn_change_ends_an_hour_earlier_on_the_clock() -> None:
+    """24 October 00:00 in Amsterdam; the second interval ends on 25 October at 23:00."""
+    assert caught_up(every_day, "10-23T22:00", 2) == [
+        interval("10-23T22:00", "10-24T22:00"),
+        interval("10-24T22:00", "10-25T22:00"),
+    ]
 
 
 zones = st.sampled_from(
@@ -352,6 +369,7 @@ def test_a_delta_stays_on_the_grid_of_its_start_date(seconds: int, start: int, l
 
 
 def test_cron_strings_presets_and_deltas_are_interval_timetables() -> None:
+    """Section 34, decision 1."""
     assert parse_schedule("@daily") == CronDataIntervalTimetable("@daily", "UTC")
     assert parse_schedule("0 6 * * *", timezone="Asia/Tokyo") == CronDataIntervalTimetable("0 6 * * *", "Asia/Tokyo")
     assert parse_schedule(HOUR) == DeltaDataIntervalTimetable(HOUR)

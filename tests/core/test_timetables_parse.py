@@ -1,4 +1,7 @@
-"""From `schedule=` to a timetable and from there to JSON and back; and what wrong schedules are told."""
+"""From `schedule=` to a timetable and from there to JSON and back; and what wrong schedules are told.
+
+Source: the semantics reference, section 11.1 (what a schedule argument means, presets, cron fields, time zones).
+"""
 
 from __future__ import annotations
 

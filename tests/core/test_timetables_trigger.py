@@ -49,6 +49,7 @@ hourly = CronTriggerTimetable("0 * * * *", "UTC")
 six_hours = DeltaTriggerTimetable(timedelta(hours=6))
 twice = MultipleCronTriggerTimetable(["0 10 * * *", "0 12 * * *"], "UTC")
 immediately = CronTriggerTimetable("0 0 * * *", "UTC", run_immediately=True)
+not_immediately = CronTriggerTimetable("0 0 * * *", "UTC", run_immediately=False)
 within_an_hour = CronTriggerTimetable("0 0 * * *", "UTC", run_immediately=HOUR)
 every_ten_minutes = CronTriggerTimetable("*/10 * * * *", "UTC")
 
@@ -70,6 +71,7 @@ CASES = [
     case("latest tick has run, no catchup", hourly, "07-27T01:00", last="07-27T00:00", now="07-27T00:30"),
     case("delta, catchup, first", six_hours, "01-01T10:30", start="01-01T10:30", catchup=True),
     case("delta, catchup", six_hours, "01-01T16:30", start="01-01T10:30", catchup=True, last="01-01T10:30"),
+    case("delta, catchup, third", six_hours, "01-01T22:30", start="01-01T10:30", catchup=True, last="01-01T16:30"),
     case("delta, no catchup: start's grid", six_hours, "01-10T10:30", start="01-01T10:30", now="01-10T12:47"),
     case(
         "delta, no catchup, has run",
@@ -89,6 +91,8 @@ CASES = [
     case("no start, over a tenth of the distance", daily, "01-11T00:00", start=None, now="01-10T02:24:01"),
     case("no start, five minutes at least", every_ten_minutes, "01-10T00:00", start=None, now="01-10T00:05"),
     case("no start, over five minutes", every_ten_minutes, "01-10T00:10", start=None, now="01-10T00:05:01"),
+    case("no start, not immediately: as if unset", not_immediately, "01-11T00:00", start=None),
+    case("no start, not immediately, just passed", not_immediately, "01-10T00:00", start=None, now="01-10T02:24"),
     case("no start, immediately", immediately, "01-10T00:00", start=None),
     case("no start, within the grace time", within_an_hour, "01-10T00:00", start=None, now="01-10T01:00"),
     case("no start, past the grace time", within_an_hour, "01-11T00:00", start=None, now="01-10T01:00:01"),

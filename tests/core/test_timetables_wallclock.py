@@ -1,4 +1,4 @@
-"""Cron ticks on the line of real time, above all where clocks change."""
+"""Cron ticks on the line of real time, above all where clocks change. Source: the semantics reference, section 12.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The truth table of trigger rules: its worked examples, an oracle, and its finer points."""
+"""The truth table of trigger rules: its worked examples, an oracle, and its finer points.
+
+Source: the semantics reference, sections 5.2 (rules, aliases) and 5.3 (worked examples), 8.3 and 8.4 for setups.
+Their counts: tests/semantics/test_section_5_1.py.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +61,7 @@ def worked_examples() -> Iterator[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("states", "rule", "cell"), list(worked_examples()))
 def test_the_worked_examples_of_the_reference_hold(states: str, rule: str, cell: str) -> None:
+    """Section 5.3."""
     names = {"S": "success", "K": "skipped", "F": "failed", "UF": "upstream_failed", "-": "waiting"}
     words = {"skip": "skipped", "ufail": "upstream_failed"}
     upstreams = [names[letter] for letter in states.split()]
@@ -71,6 +76,7 @@ def test_the_worked_examples_of_the_reference_hold(states: str, rule: str, cell:
 
 @pytest.mark.parametrize("rule", list(R))
 def test_every_combination_of_up_to_four_upstreams_agrees_with_the_oracle(rule: TriggerRule) -> None:
+    """Section 5.2, every row: the oracle is the table in words."""
     for size in range(5):
         for upstreams in itertools.combinations_with_replacement(PLAIN, size):
             for map_index in (-1, 0, 1, 2, 3):

@@ -1,4 +1,7 @@
-"""The waiting queue: takes what a sorted walk would take, and looks at little else."""
+"""The waiting queue: takes what a sorted walk would take, and looks at little else.
+
+Source: the semantics reference, sections 17.3 and 17.4.
+"""
 
 from __future__ import annotations
 

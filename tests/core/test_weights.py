@@ -1,4 +1,4 @@
-"""Effective priority weights: the examples of the reference, and a slow count as judge."""
+"""Effective priority weights: the table of the semantics reference, section 18.2, and a slow count as judge."""
 
 from __future__ import annotations
 

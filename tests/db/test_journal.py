@@ -194,6 +194,21 @@ async def test_locked_pools_wait_for_each_other(conn: Connection, db: Database) 
         assert seen["etl"][:2] == (3, 3)
 
 
+async def test_locked_pools_say_what_time_it_is_when_they_are_locked(conn: Connection, db: Database) -> None:
+    await journal.begin(conn, 1)
+    await journal.read_pools(conn, ["etl"], lock=True)
+    async with db.transaction() as other:
+        waiting = asyncio.create_task(journal.read_pools(other, ["default_pool", "etl"], lock=True))
+        await until_somebody_is_blocked(conn)
+        let_go = await conn.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+
+        await conn.execute("COMMIT")
+
+        seen = await waiting
+        assert seen["default_pool"].read_at >= let_go
+        assert seen["etl"].read_at >= let_go
+
+
 # -- tries and values -------------------------------------------------------------------------
 
 

@@ -77,6 +77,20 @@ async def test_migrating_tells_what_it_found(empty_dsn: str) -> None:
     assert await migrate(empty_dsn) == HEAD
 
 
+async def test_a_new_database_has_a_default_pool_of_the_size_asked_for_and_an_older_one_keeps_its_own(
+    empty_dsn: str,
+) -> None:
+    """The setting core.default_pool_task_slot_count, and decision 19 of section 34."""
+    for slots in (7, 9):
+        await migrate(empty_dsn, default_pool_slots=slots)
+
+    conn = await asyncpg.connect(empty_dsn)
+    try:
+        assert await conn.fetchval("SELECT slots FROM pool WHERE name = 'default_pool'") == 7
+    finally:
+        await conn.close()
+
+
 async def test_several_migrators_at_once_do_the_work_once(empty_dsn: str) -> None:
     found = await asyncio.gather(*(migrate(empty_dsn) for _ in range(5)))
 

@@ -1,4 +1,7 @@
-"""Pools: set twice is set once, deleting is guarded, every change is in the audit log."""
+"""Pools: set twice is set once, deleting is guarded, every change is in the audit log.
+
+Source: the semantics reference, section 18.1.
+"""
 
 from __future__ import annotations
 

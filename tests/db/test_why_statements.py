@@ -36,6 +36,7 @@ STATEMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "waiting": (why.CONTENDERS, (ALL, True, 2000, 2001, None, ["scheduled"])),
     "holding": (why.CONTENDERS, (ALL, False, 2000, 2001, None, ["running", "queued", "deferred"])),
     "of a DAG": (why.CONTENDERS, (ALL, False, 2000, 2001, "sales", ["running", "queued", "deferred"])),
+    "running": (why.RUNNING_RUNS, (ALL, 2001)),
     "latest runs": (why.LATEST_RUNS, (["sales"], 10)),
     "medians": (why.MEDIANS, ([0] * 10, list(range(1, 11)), [0] * 10)),
     "newest run": (why.LATEST_RUN, ("sales",)),
@@ -71,7 +72,12 @@ async def test_the_limits_say_so_where_they_cut(history: Database, monkeypatch: 
         monkeypatch.setattr(why, "MOST_INSTANCES", 9)
 
         assert await why.waiting_instances(conn) is None
+        assert len(await why.holding_instances(conn)) == 10, "one more than the limit says that there are others"
         assert len(await why.holding_instances(conn, "sales")) == 5
+        assert not await why.more_run_than_are_read(conn)
+        monkeypatch.setattr(why, "MOST_RUNS", 9)
+        assert await why.more_run_than_are_read(conn)
+        monkeypatch.setattr(why, "MOST_RUNS", 10)
         await conn.execute("UPDATE dag SET is_paused = true WHERE dag_id = 'other'")
         assert len(await why.waiting_instances(conn) or ()) == 5
 

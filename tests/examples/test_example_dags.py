@@ -71,6 +71,7 @@ def test_every_example_is_known_here() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.stem))
 def test_an_example_says_what_it_shows_and_whether_it_catches_up(file: Path) -> None:
+    """Section 34, decision 2."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     given = {keyword.arg for node in ast.walk(tree) if isinstance(node, ast.Call) for keyword in node.keywords}
 

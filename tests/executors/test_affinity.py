@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import pytest
+
 from aiosched.core.messages import Attempt, AttemptKey, RunInfo
-from aiosched.executors.affinity import LOOK_AHEAD, FileKey, match
+from aiosched.executors.affinity import LONGEST_LINE, LOOK_AHEAD, PATIENCE, FileKey, FileTimes, behind, match
+
+NOW = 1000.0
+FILE: FileKey = ("a", None)
 
 
 @dataclass
 class Worker:
     files: set[FileKey] = field(default_factory=set)
+    attempts: Sequence[None] = ()
+    head_since: float = NOW
 
 
 def attempt(file: str) -> Attempt:
@@ -21,8 +29,15 @@ def attempt(file: str) -> Attempt:
     return Attempt(key=AttemptKey(1, 0, -1, 1), run=run, task_id="t", is_async=False, max_tries=0)
 
 
-def knows(*files: str) -> Worker:
-    return Worker({(file, None) for file in files})
+def knows(*files: str, line: int = 0, since: float = NOW) -> Worker:
+    """A worker that has loaded these files and has so many attempts, the first since then."""
+    return Worker({(file, None) for file in files}, [None] * line, since)
+
+
+def times(run: float, imported: float, file: FileKey = FILE) -> FileTimes:
+    known = FileTimes()
+    known.saw(file, run, imported)
+    return known
 
 
 def test_an_attempt_goes_to_a_worker_that_has_loaded_its_file() -> None:
@@ -52,3 +67,71 @@ def test_the_first_in_line_is_not_passed_over_for_ever() -> None:
 
     assert match([knows("b")], backlog, LOOK_AHEAD - 1) == (0, 1)
     assert match([knows("b")], backlog, LOOK_AHEAD) == (0, 0)
+
+
+def test_an_attempt_waits_in_the_shortest_line_of_those_that_know_its_file() -> None:
+    long, short, stranger = knows("a", line=5), knows("a", "b", line=2), knows("b", line=1)
+
+    assert behind([long, short, stranger], attempt("a"), times(0.001, 0.1), free=True, now=NOW) is short
+    assert behind([long, short, stranger], attempt("a"), times(0.001, 0.1), free=False, now=NOW) is short
+
+
+def test_nobody_waits_where_an_idle_worker_knows_the_file() -> None:
+    assert behind([knows("a", line=1), knows("a")], attempt("a"), times(0.001, 0.1), free=True, now=NOW) is None
+
+
+@pytest.mark.parametrize(("free", "waits"), [(True, False), (False, True)])
+def test_only_while_no_worker_is_free_an_attempt_waits_where_its_file_is_unknown(free: bool, waits: bool) -> None:
+    busy = knows("b", line=1)
+
+    assert (behind([busy], attempt("a"), times(0.001, 0.1), free=free, now=NOW) is busy) is waits
+
+
+@pytest.mark.parametrize(
+    ("run", "imported", "line", "waits"),
+    [
+        (0.001, 0.01, 20, True),  # twenty attempts take as long as two imports
+        (0.001, 0.01, 21, False),
+        (10.0, 0.01, 1, False),
+        (0.9, 1.0, 2, True),
+        (0.0, 1.0, LONGEST_LINE - 1, True),
+        (0.0, 1.0, LONGEST_LINE, False),
+    ],
+)
+def test_a_line_is_worth_waiting_in_for_as_long_as_two_imports(
+    run: float, imported: float, line: int, waits: bool
+) -> None:
+    worker = knows("a", line=line)
+
+    assert (behind([worker], attempt("a"), times(run, imported), free=True, now=NOW) is worker) is waits
+
+
+def test_nobody_waits_behind_what_has_run_for_long() -> None:
+    worker = knows("a", line=1, since=NOW - 2 * PATIENCE)
+
+    assert behind([worker], attempt("a"), times(0.001, 0.01), free=True, now=NOW) is None
+    assert behind([worker], attempt("a"), times(0.001, 0.11), free=True, now=NOW) is worker  # it may be importing
+
+
+def test_as_long_as_nothing_is_known_nobody_waits_in_lines() -> None:
+    assert behind([knows("a", line=1)], attempt("a"), FileTimes(), free=True, now=NOW) is None
+
+
+def test_of_an_unknown_file_is_expected_what_others_take() -> None:
+    known = times(0.001, 0.03, ("other", None))
+
+    assert (known.run(FILE), known.imports(FILE), known.patience(FILE)) == (0.001, 0.06, 0.06)
+
+
+def test_times_follow_what_is_seen_and_one_long_attempt_does_not_count_for_ever() -> None:
+    known = times(0.0, 0.01)
+    for _ in range(40):
+        known.saw(FILE, 0.02, 0.0)
+    assert 0.019 < known.run(FILE) < 0.021
+
+    known.saw(FILE, 36_000.0, 0.0)
+    for _ in range(40):
+        known.saw(FILE, 0.02, 0.0)
+
+    assert known.run(FILE) < 0.03
+    assert known.imports(FILE) == 0.02

@@ -1,4 +1,4 @@
-"""`dag.test()`: one run without a database and without waiting."""
+"""`dag.test()`: one run without a database and without waiting. Source: the semantics reference, section 33.3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Going to deferred and coming back, as workers see it. Source: the semantics reference, section 25."""
+"""Going to deferred and coming back, as workers see it.
+
+Source: the semantics reference, sections 25.1, 25.2, 25.4 and 25.5.
+"""
 
 from __future__ import annotations
 

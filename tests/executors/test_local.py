@@ -1,4 +1,7 @@
-"""The local executor: who gets which attempt, and what attempts see."""
+"""The local executor: who gets which attempt, and what attempts see.
+
+Source: the semantics reference, sections 19.1 and 19.6 (local).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The local executor: what the end of a process means, and stopping."""
+"""The local executor: what the end of a process means, and stopping.
+
+Source: the semantics reference, sections 19.2 and 19.6 (local).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What becomes of attempts that misbehave in a worker process. Real processes, small limits."""
+"""What becomes of attempts that misbehave in a worker process. Real processes, small limits.
+
+Source: the semantics reference, sections 21.2 and 21.3.
+"""
 
 from __future__ import annotations
 

@@ -286,6 +286,25 @@ async def test_only_an_attempt_that_is_not_over_in_a_blink_is_reported_as_starte
     notices.close()
 
 
+async def test_an_attempt_that_begins_again_elsewhere_is_reported_as_started_once() -> None:
+    reports = Reports()
+    notices = StartNotices(asyncio.get_running_loop(), reports, hostname="h", delay=0)
+    early, told, last = attempt("t", number=1), attempt("t", number=2), attempt("t", number=3)
+
+    notices.began(early.key, Here())
+    notices.withdrawn(early.key)
+    notices.began(told.key, Here())
+    await reports.of(told, outcome=Outcome.STARTED)
+    notices.withdrawn(told.key)
+    notices.began(told.key, Here())
+    notices.began(early.key, Here())
+    notices.began(last.key, Here())
+    await reports.of(last, outcome=Outcome.STARTED)
+
+    assert [report.key for report in reports.all] == [told.key, early.key, last.key]
+    notices.close()
+
+
 @pytest.mark.parametrize(
     ("code", "text"),
     [

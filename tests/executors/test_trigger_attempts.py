@@ -1,4 +1,7 @@
-"""Triggers, as executors run them: no slot, one report, and an end on request."""
+"""Triggers, as executors run them: no slot, one report, and an end on request.
+
+Source: the semantics reference, sections 25.3, 25.4 and 25.6.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Worker processes end when their scheduler has been silent for so long that others may take it for dead."""
+"""Worker processes end when their scheduler has been silent for so long that others may take it for dead.
+
+In place of the semantics reference, section 20.2.
+"""
 
 from __future__ import annotations
 

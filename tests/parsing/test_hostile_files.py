@@ -1,6 +1,7 @@
 """Files that do their worst at import. Each concerns itself alone. Source: the design, section 8.
 
 All of them are parsed once, together, by the real processes; the tests look at the outcomes.
+Source: the semantics reference, section 30.4.
 """
 
 from __future__ import annotations
@@ -145,6 +146,7 @@ def error_of(outcome: ParsedFile) -> FileError:
 def test_a_hostile_file_gets_an_error_that_says_what_happened(
     outcomes: dict[str, ParsedFile], name: str, kind: str, message: str, line: int | None
 ) -> None:
+    """Section 30.4, the rows on files that raise and on parsers that take too long."""
     error = error_of(outcomes[name])
 
     assert error.type == kind

@@ -1,4 +1,7 @@
-"""The parser of one scheduler, with real files, processes and a database. Nothing here sleeps: changes are awaited."""
+"""The parser of one scheduler, with real files, processes and a database. Nothing here sleeps: changes are awaited.
+
+Source: the semantics reference, sections 30.1 to 30.4.
+"""
 
 from __future__ import annotations
 
@@ -350,6 +353,30 @@ async def test_unchanged_files_are_parsed_again_after_the_interval_and_rows_that
 
         assert await bench.heard.next() == ["a"]
         assert (await bench.dags())["a"] == ("a.py", False, False, 1)
+
+
+async def test_a_warning_of_a_pool_goes_when_the_file_is_parsed_again_and_the_pool_is_there(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Section 18.1 of the semantics reference."""
+    stored, remember = asyncio.Event(), Parser._remember
+    monkeypatch.setattr(Parser, "_remember", lambda *told: (remember(*told), stored.set()))
+    bench.write("a.py", dag_source("a", extra=", default_args={'pool': 'etl'}"))
+    settings = bench.settings
+    settings.parsing.reparse_interval = 0.05
+
+    async def warnings() -> list[str]:
+        stored.clear()
+        async with bench.db.acquire() as conn:
+            return list(await conn.fetchval("SELECT warnings FROM dag_file"))
+
+    async with bench.running(settings=settings), asyncio.timeout(30):
+        assert "'etl'" in str(await warnings())
+
+        await bench.execute("INSERT INTO pool (name, slots) VALUES ('etl', 1)")
+
+        while await warnings():
+            await stored.wait()
 
 
 async def test_trouble_with_the_database_delays_and_does_not_end_parsing(

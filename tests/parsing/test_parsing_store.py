@@ -135,6 +135,7 @@ async def test_later_parses_never_touch_the_pause(shelf: Shelf) -> None:
 
 
 async def test_an_unchanged_meaning_writes_no_version_and_is_no_news(shelf: Shelf, clock: FakeClock) -> None:
+    """Source: the semantics reference, sections 31.2 and 35 (15)."""
     await shelf.store(a_result("a.py", "x"))
     before = await shelf.versions("x")
     clock.advance(60)

@@ -1,6 +1,6 @@
 """Runs by asset events, on a real database: stored with the success, coalesced, consumed once.
 
-Source: the semantics reference, sections 14.3 and 15; section 35, rule 17.
+Source: the semantics reference, sections 14.3 and 15.1 to 15.5; section 35, rule 17.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ async def test_events_before_the_scheduler_looks_coalesce(dsn: str, clock: FakeC
 
 
 async def test_an_asset_run_has_no_logical_date_and_starts_at_its_newest_event(dsn: str, clock: FakeClock) -> None:
+    """Sections 15.4 and 34 (decisions 4 and 5)."""
     async with running(dsn, clock, producer("a", "b"), consumer([A, B])) as it:
         await make(it, "a", "b")
 

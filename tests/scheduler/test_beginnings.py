@@ -1,4 +1,7 @@
-"""Attempts that do not begin: stuck in an executor's queue (20.4), or without their DAG (22.6)."""
+"""Attempts that do not begin: stuck in an executor's queue (20.4), or without their DAG (22.6).
+
+Source: the semantics reference, sections 20.4 and 22.6.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs come into being and when they start: the semantics reference, sections 13 and 14."""
+"""Which runs come to be and when they start: the semantics reference, sections 9.5, 13.1 to 13.4, 14.1 and 14.2."""
 
 from __future__ import annotations
 
@@ -137,6 +137,7 @@ async def test_a_dag_that_comes_while_the_scheduler_lives_is_scheduled(dsn: str,
 
 
 async def test_a_new_version_leaves_live_runs_as_they_are_and_is_used_by_new_runs(dsn: str, clock: FakeClock) -> None:
+    """Sections 31.3 and 34 (decision 18)."""
     async with running(dsn, clock, chain("d", 2)) as it:
         await it.trigger("d", "old")
         await it.register(dag("d", task("other")))
@@ -155,6 +156,7 @@ async def test_a_new_version_leaves_live_runs_as_they_are_and_is_used_by_new_run
 
 
 async def test_a_pinned_run_goes_on_after_a_restart_with_a_newer_version(dsn: str, clock: FakeClock) -> None:
+    """Sections 31.3 and 34 (decision 18)."""
     async with running(dsn, clock, chain("d", 3)) as it:
         await it.trigger("d", "old")
         await it.finish("t0")
@@ -289,6 +291,7 @@ async def test_a_manual_run_has_the_conf_run_id_and_date_that_were_given(dsn: st
 
 
 async def test_a_manual_run_without_a_date_has_none_and_a_run_id_of_its_own(dsn: str, clock: FakeClock) -> None:
+    """Section 34, decisions 5 and 8."""
     async with running(dsn, clock, dag("d")) as it:
         first, second = await it.trigger("d"), await it.trigger("d")
 
@@ -401,6 +404,7 @@ async def test_a_dag_that_does_not_exist_cannot_be_triggered(dsn: str, clock: Fa
 
 
 async def test_a_stale_dag_takes_no_runs_but_its_live_ones_go_on(dsn: str, clock: FakeClock) -> None:
+    """Section 34, decision 20, in place of 30.4 on stale DAGs."""
     async with running(dsn, clock, chain("d", 2, schedule=HOUR, start_date=NEW_YEAR, catchup=True)) as it:
         await it.trigger("d", "r")
         await it.execute("UPDATE dag SET is_stale = true")

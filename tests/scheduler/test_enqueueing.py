@@ -1,4 +1,4 @@
-"""Who gets a slot, and what is stored about those who wait: the semantics reference, sections 17 and 18."""
+"""Who gets a slot, and what is stored of those who wait: the semantics reference, sections 17.2 to 17.5, 18.1, 18.3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from reports and from the clock: the semantics reference, sections 9, 21.1 and 22."""
+"""What follows from reports and from the clock: the semantics reference, sections 9.2 to 9.4, 21.1 and 22.2."""
 
 from __future__ import annotations
 
@@ -146,6 +146,7 @@ async def test_a_run_without_tasks_succeeds_at_once(dsn: str, clock: FakeClock) 
 
 
 async def test_a_retry_starts_strictly_later_than_its_delay(dsn: str, clock: FakeClock) -> None:
+    """Section 22.1."""
     async with running(dsn, clock, dag("d", task("a", retries=1, retry_delay=60.0))) as it:
         await it.trigger("d", "r")
         it.executor.fail(await it.attempt("a"))
@@ -245,6 +246,7 @@ async def test_a_rescheduled_task_gives_its_slot_back_and_is_called_again_with_t
 
 
 async def test_a_run_that_exceeds_its_timeout_fails_and_its_tasks_are_stopped(dsn: str, clock: FakeClock) -> None:
+    """Section 21.1."""
     spec = chain("slow", 2, dagrun_timeout=60.0)
     async with running(dsn, clock, spec) as it:
         await it.trigger("slow", "r")

@@ -85,6 +85,7 @@ async def test_busy_partitions_are_shared_out_while_their_tasks_run_on(dsn: str,
 
 
 async def test_every_kind_of_end_reaches_the_new_owner(dsn: str, clock: FakeClock) -> None:
+    """Also decision 11 of section 34: the report is about a row that another scheduler owns now."""
     ends = ("success", "failed", "skipped", "up_for_reschedule", "up_for_retry", "deferred")
     names = [dag_in(partition) for partition in range(len(ends))]
     specs = [dag(name, task("a", retries=int(end == "up_for_retry"))) for name, end in zip(names, ends, strict=True)]

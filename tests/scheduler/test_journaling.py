@@ -1,4 +1,7 @@
-"""Commit, then act; and what happens when a commit cannot be had: the design, sections 6 and 7."""
+"""Commit, then act; and what happens when a commit cannot be had: the design, sections 6 and 7.
+
+Guarantees 1, 2, 4 and 5 of the semantics reference, section 16.2.
+"""
 
 from __future__ import annotations
 
@@ -102,6 +105,7 @@ async def test_what_somebody_decided_in_the_rows_is_accepted(dsn: str, clock: Fa
 
 
 async def test_reports_that_were_not_stored_are_applied_again(dsn: str, clock: FakeClock) -> None:
+    """Source: the semantics reference, sections 19.3 and 34 (decision 11)."""
     async with running(dsn, clock, dag("d", *(task(f"t{i}") for i in range(6)))) as it:
         await it.trigger("d", "r")
         await it.execute("UPDATE task_instance SET try_number = 1, state = 'running' WHERE task_index = 3")
@@ -117,6 +121,7 @@ async def test_reports_that_were_not_stored_are_applied_again(dsn: str, clock: F
 
 
 async def test_failures_that_were_not_stored_are_applied_again_and_count_once(dsn: str, clock: FakeClock) -> None:
+    """Source: the semantics reference, sections 19.3 and 34 (decision 11)."""
     async with running(dsn, clock, dag("d", task("a", retries=1, retry_delay=1.0))) as it:
         await it.trigger("d", "r")
         await it.execute("UPDATE task_instance SET state = 'running'")

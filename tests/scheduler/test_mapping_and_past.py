@@ -1,4 +1,4 @@
-"""Mapped tasks and waiting for the run before, stored and read back: sections 6, 7.4 and 26."""
+"""Mapped tasks and waiting for the run before, stored and read back: sections 6.1, 6.2, 7.4 and 26."""
 
 from __future__ import annotations
 

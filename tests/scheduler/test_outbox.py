@@ -138,6 +138,7 @@ async def test_the_request_is_stored_in_the_commit_that_ends_the_run(dsn: str, c
 async def test_a_task_that_is_lost_three_times_asks_for_its_failure_callback_once(
     dsn: str, clock: FakeClock, retries: int
 ) -> None:
+    """Section 34, decisions 14 and 17."""
     spec = dag("d", task("a", retries=retries, has_failure_callback=True, has_retry_callback=True))
     async with running(dsn, clock, spec) as it:
         await it.trigger("d", "r")
@@ -207,6 +208,7 @@ async def test_a_callback_that_raises_has_run(dsn: str, clock: FakeClock) -> Non
 
 
 async def test_a_lost_callback_is_delivered_three_times_in_all_and_its_row_stays(dsn: str, clock: FakeClock) -> None:
+    """Section 34, decision 14."""
     async with running(dsn, clock, dag("d", **CALLBACKS)) as it:
         await it.trigger("d", "r")
         await it.finish("a")
@@ -223,6 +225,7 @@ async def test_a_lost_callback_is_delivered_three_times_in_all_and_its_row_stays
 
 
 async def test_a_callback_that_ran_when_its_scheduler_stopped_is_delivered_again(dsn: str, clock: FakeClock) -> None:
+    """Section 34, decision 14."""
     async with running(dsn, clock, dag("d", **CALLBACKS)) as it:
         await it.trigger("d", "r")
         await it.finish("a")
@@ -247,6 +250,7 @@ async def test_a_callback_that_takes_its_scheduler_down_is_given_up(dsn: str, cl
 
 
 async def test_a_crash_between_the_request_and_its_delivery_loses_nothing(dsn: str, clock: FakeClock) -> None:
+    """Section 34, decision 14."""
     async with running(dsn, clock, dag("d", **CALLBACKS)) as it:
         it.session.draining = True  # nothing is handed out any more
         it.session.draining = False

@@ -1,4 +1,7 @@
-"""The queued runs of a DAG: in the order in which they may start, however many there are."""
+"""The queued runs of a DAG: in the order in which they may start, however many there are.
+
+Source: the semantics reference, section 14.1.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durable deferral: the semantics reference, section 25; limits from 18.1 and 18.3."""
+"""Durable deferral. Source: the semantics reference, sections 25.1 to 25.5; limits from 18.1 and 18.3."""
 
 from __future__ import annotations
 
@@ -72,6 +72,19 @@ async def test_a_task_may_defer_many_times_in_one_try(dsn: str, clock: FakeClock
         await it.finish("a")
 
         assert [attempt.key.try_number for attempt in it.executor.submitted] == [1, 1, 1, 1]
+        assert await it.fetch("SELECT try_number, until > since FROM deferral") == [(1, True)] * 3
+        await it.assert_consistent()
+
+
+async def test_when_a_try_was_deferred_is_kept_also_where_its_end_came_first(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        await deferred(it)
+        await it.ask("mark_tasks", "d", run_ids=["r"], task_ids=["a"], state="success")
+        await it.settled()
+
+        assert await deferrals(it) == 0
+        assert await it.fetch("SELECT try_number, until FROM deferral") == [(1, None)]
         await it.assert_consistent()
 
 

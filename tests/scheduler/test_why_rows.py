@@ -43,6 +43,26 @@ async def test_the_rank_counts_the_whole_queue_of_the_pool_by_weight_date_and_in
         assert last.commands == ("aiosched pools set etl 6",)
 
 
+async def test_a_bound_that_was_met_is_said(dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(dsn, clock, dag("d", task("a", pool="etl"))) as it:
+        await set_pool(it.db, "etl", 2, requested_by="test")
+        for number in range(4):
+            await it.trigger("d", f"r{number}")
+        assert (await it.scheduler.why("d", "r3", "a")).notes == ()
+        monkeypatch.setattr("aiosched.db.why.MOST_RUNS", 3)
+        monkeypatch.setattr("aiosched.db.why.MOST_INSTANCES", 1)
+
+        of_dag, of_task = await it.scheduler.why("d"), await it.scheduler.why("d", "r2", "a")
+
+        assert of_dag.notes == ("of the unfinished runs of d the first 3 are counted",)
+        assert of_task.notes == (
+            *of_dag.notes,
+            "more than 3 runs are running: who holds slots or goes first is known of the 3 oldest",
+            "more than 1 task instances hold slots: holders are named of the 1 oldest",
+        )
+        assert of_task.rank == 1
+
+
 async def test_how_long_it_usually_takes_is_the_median_of_the_latest_successes(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", task("a"), max_active_tasks=1)) as it:
         for number, seconds in enumerate((10, 20, 600)):

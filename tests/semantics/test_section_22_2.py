@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from aiosched import DAG, PythonOperator
 from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.errors import FailTask, RescheduleTask, SensorTimeout, SkipTask, TaskTimeout
+from aiosched.executors.dag_test import run_dag_test
 from aiosched.testing import Ending, World, dies, fails, never_ends, reschedules, skips
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,6 +42,49 @@ async def test_what_becomes_of_a_try(ending: Ending, state: str, tries: int) -> 
 
         row = world.task("d", run, "a")
         assert (row.state, row.try_number) == (state, tries)
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "tries"),
+    [
+        (ValueError("ordinary"), "failed", 2),
+        (TaskTimeout("its time is up"), "failed", 2),
+        (SystemExit(0), "failed", 2),
+        (SystemExit(3), "failed", 2),
+        (FailTask("now"), "failed", 1),
+        (SensorTimeout("waited for too long"), "failed", 1),
+        (SkipTask("nothing to do"), "skipped", 1),
+    ],
+    ids=repr,
+)
+async def test_what_becomes_of_a_function_that_raises(error: BaseException, state: str, tries: int) -> None:
+    """With one retry; a task that asks to be called again is below."""
+
+    def function() -> None:
+        raise error
+
+    with DAG("d", schedule=None) as dag:
+        PythonOperator(task_id="t", python_callable=function, retries=1, retry_delay=timedelta(0))
+
+    run = await run_dag_test(dag)
+
+    assert (run.task("t").state, run.task("t").try_number) == (state, tries)
+
+
+async def test_a_function_that_asks_for_it_is_called_again_in_the_same_try() -> None:
+    calls: list[int] = []
+
+    def function() -> None:
+        calls.append(1)
+        if len(calls) < 3:
+            raise RescheduleTask(START)
+
+    with DAG("d", schedule=None) as dag:
+        PythonOperator(task_id="t", python_callable=function)
+
+    run = await run_dag_test(dag, pause=0)
+
+    assert (run.task("t").state, run.task("t").try_number, len(calls)) == ("success", 1, 3)
 
 
 async def test_a_task_timeout_is_an_ordinary_failure() -> None:

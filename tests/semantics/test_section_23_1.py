@@ -1,4 +1,7 @@
-"""Which callbacks of a task run, for everything that may become of it. Source: the semantics reference, 23.1."""
+"""Which callbacks of a task run, for everything that may become of it. Source: the semantics reference, section 23.1.
+
+Failures that the scheduler decides, and where callbacks run: tests/scheduler/test_outbox.py.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from typing import Any
 
 import pytest
 
-from aiosched import DAG, BranchPythonOperator, EmptyOperator, PythonOperator, PythonSensor
+from aiosched import DAG, BaseOperator, BranchPythonOperator, EmptyOperator, PythonOperator, PythonSensor
+from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.errors import FailTask, RescheduleTask, SkipTask
 from aiosched.executors.dag_test import run_dag_test
+from aiosched.testing import World, never_ends
+from aiosched.triggers import TimeDeltaTrigger
 
 NAMES = ("execute", "success", "failure", "retry", "skipped")
 
@@ -106,3 +112,58 @@ async def test_the_soft_fail_of_a_sensor_is_a_skip_of_its_own() -> None:
     await run_dag_test(dag)
 
     assert seen == ["execute", "skipped"]
+
+
+async def test_a_task_that_goes_on_after_a_deferral_is_executed_again() -> None:
+    seen: list[str] = []
+
+    class Waits(BaseOperator):
+        def execute(self, context: Any) -> None:
+            self.defer(trigger=TimeDeltaTrigger(timedelta(0)), method_name="go_on")
+
+        def go_on(self, context: Any, event: Any) -> None: ...
+
+    with DAG("d", schedule=None) as dag:
+        Waits(task_id="t", **watched(seen))
+
+    await run_dag_test(dag)
+
+    assert seen == ["execute", "execute", "success"]
+
+
+def marked(state: str) -> Callable[[World, str], None]:
+    return lambda world, run: world.mark_task("d", run, "t", state)
+
+
+@pytest.mark.parametrize(
+    ("interrupt", "state"),
+    [
+        pytest.param(lambda world, run: None, "skipped", id="the run times out"),
+        pytest.param(lambda world, run: world.cancel("d", run), "failed", id="the run is cancelled"),
+        pytest.param(lambda world, run: world.mark_run("d", run, "success"), "success", id="the run is marked"),
+        pytest.param(lambda world, run: world.clear("d", [run]), "skipped", id="cleared, and then times out"),
+        *(pytest.param(marked(state), state, id=f"marked {state}") for state in ("success", "failed", "skipped")),
+    ],
+)
+async def test_what_ends_a_task_from_outside_runs_none_of_its_callbacks(
+    interrupt: Callable[[World, str], None], state: str
+) -> None:
+    async with World(now=LATER) as world:
+        every = TaskSpec(
+            task_id="t",
+            operator="X",
+            has_retry_callback=True,
+            has_failure_callback=True,
+            has_success_callback=True,
+            has_skipped_callback=True,
+        )
+        tasks = (every, TaskSpec(task_id="other", operator="X"))
+        world.add(DagSpec(dag_id="d", tasks=tasks, dagrun_timeout=3600.0))
+        world.script("d", "*", lambda attempt: never_ends())
+        run = world.trigger("d")
+        await world.run_for(timedelta(minutes=1))
+
+        interrupt(world, run)
+        await world.run_for(timedelta(hours=2))
+
+        assert (world.states("d", run)["t"], world.callbacks) == (state, [])

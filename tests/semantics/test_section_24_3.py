@@ -46,7 +46,7 @@ class Poking(BaseSensorOperator):
 
 
 class AsyncPoking(Poking):
-    async def poke(self, context: Any) -> bool:
+    async def poke(self, context: Any) -> bool:  # type: ignore[override]
         await asyncio.sleep(0)
         return super().poke(context)
 

@@ -1,4 +1,7 @@
-"""Mapping from the author's words to the states and values of a run. Source: the semantics reference, 26, 27 and 36."""
+"""Mapping from the author's words to the states and values of a run.
+
+Source: the semantics reference, sections 26.1 to 26.4, 26.6, 27 and 36.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,10 @@ from aiosched.executors.dag_test import TestRun, run_dag_test
 @task
 def same(x: Any) -> Any:
     return x
+
+
+@task
+def pair_of(a: int, b: int) -> None: ...
 
 
 def returns(value: Any, **options: Any) -> Any:
@@ -137,6 +144,29 @@ async def test_a_producer_that_returns_nothing_to_map_over_says_what_to_do() -> 
     assert "returned None. Return a list or a dict" in str(run.task("producer").reason)
 
 
+@pytest.mark.parametrize(
+    ("build", "lengths"),
+    [
+        pytest.param(lambda: same.expand(x=returns(list(range(1024)))), 1024, id="as many as are allowed"),
+        pytest.param(lambda: same.expand(x=returns(list(range(1025)))), None, id="one more"),
+        pytest.param(lambda: same.expand(x=list(range(1025))), 1025, id="literals are not limited"),
+        pytest.param(
+            lambda: pair_of.expand(a=returns(list(range(33))), b=returns(list(range(33)), task_id="other")),
+            33 * 33,
+            id="products are not limited",
+        ),
+    ],
+)
+async def test_the_task_that_pushes_too_long_a_value_fails(build: Callable[[], object], lengths: int | None) -> None:
+    """Section 26.3. What was to be mapped over it has no length then."""
+    run = await ran(build)
+
+    mapped = [one.state for one in run.tasks if one.task_id in ("same", "pair_of")]
+    assert mapped == (["upstream_failed"] if lengths is None else ["success"] * lengths)
+    if lengths is None:
+        assert run.task("producer").state == "failed"
+
+
 async def test_in_a_mapped_group_a_failure_concerns_its_own_index_alone() -> None:
     @task
     def one(x: int) -> int:
@@ -164,10 +194,6 @@ async def test_in_a_mapped_group_a_failure_concerns_its_own_index_alone() -> Non
     assert shown(run, "needs_all") == [(-1, "upstream_failed")]
     assert shown(run, "needs_one") == [(-1, "success")]
     assert run.xcoms["over"]["return_value"] == [10, 30]
-
-
-@task
-def pair_of(a: int, b: int) -> None: ...
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,9 @@
-"""The defaults that keep Airflow's names: the table of section 32, with the decisions of section 34."""
+"""The defaults that keep Airflow's names, with the decisions. Source: the semantics reference, sections 32 and 34.
+
+Options about what is not there (heartbeats, polling, sweeps, row locks, triggerers, Celery) have no counterpart. These
+have one value: catchup is off, a run's conf goes over params, ignore files have glob syntax, every change of a DAG is
+stored. Those of sensors and other timeouts are in test_section_21.py.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,7 @@ from aiosched.config import Settings
         ("core.default_task_retry_delay", 300.0),
         ("core.max_task_retry_delay", 86400.0),
         ("core.default_pool_task_slot_count", 128),  # decision 19
+        ("core.default_task_weight_rule", "downstream"),
         ("core.max_map_length", 1024),
         ("core.default_timezone", "UTC"),
         ("core.dagbag_import_timeout", 30.0),
@@ -31,9 +37,11 @@ from aiosched.config import Settings
         ("scheduler.task_queued_timeout", 600.0),
         ("scheduler.num_stuck_in_queued_retries", 2),
         ("scheduler.allowed_run_id_pattern", r"^[A-Za-z0-9_.~:+-]+$"),
+        ("scheduler.max_dagruns_to_create_per_loop", 100),  # Airflow: 10; here one transaction, whatever the number
+        ("scheduler.max_triggers", 10_000),  # a triggerer's capacity: 1000
+        ("executor.kind", "local"),
         ("parsing.min_file_process_interval", 30.0),
         ("parsing.refresh_interval", 300.0),
-        ("parsing.stale_dag_threshold", 50.0),
         ("parsing.file_timeout", 50.0),
         ("parsing.cleanup_interval", 60.0),
         ("executor.missing_dag_retries", 3),

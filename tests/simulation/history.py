@@ -100,7 +100,7 @@ class History:
 def _line(event: Event) -> str:
     at = f"{event.at:10.6f}"
     if isinstance(event, Commit):
-        what = "; ".join(_change(change) for change in event.changes if change.table not in ("uq_run", "uq_date"))
+        what = "; ".join(_change(change) for change in event.changes if not change.table.startswith("uq_"))
         return f"{at} n{event.node} commit of {event.fence}: {what}"
     return f"{at} {' '.join(f'{name}={value}' for name, value in event._asdict().items() if name != 'at')}".replace(
         " node=", f" {type(event).__name__.lower()} n"

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 from aiosched.config import DatabaseSettings
 from tests.simulation.answers import Answer
 from tests.simulation.loop import NODE, WORLD, VirtualLoop
-from tests.simulation.run_statements import copy
 from tests.simulation.statements import carry_out
 from tests.simulation.store import Backend, Store
 
@@ -102,12 +101,12 @@ class ModelledConnection:
 
     # -- statements
 
-    async def _send(self, text: str, carry: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+    async def _send(self, text: str, *args: Any) -> Answer:
         if self.lost or self.network.closed:
             raise ConnectionResetError("connection is closed")
         answer: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[answer] = None
-        self.network.run_at_server(self._carry_out(text, carry, answer))
+        self.network.run_at_server(self._carry_out(text, args, answer))
         try:
             return await answer
         except asyncio.CancelledError:
@@ -116,9 +115,7 @@ class ModelledConnection:
         finally:
             self._waiting.pop(answer, None)
 
-    async def _carry_out(
-        self, text: str, carry: Callable[[], Coroutine[Any, Any, Answer]], answer: asyncio.Future[Answer]
-    ) -> None:
+    async def _carry_out(self, text: str, args: Sequence[Any], answer: asyncio.Future[Answer]) -> None:
         network, backend, weather = self.network, self.backend, self.network.weather
         await self._travel()
         cut = weather.cuts(self.node, text)
@@ -127,23 +124,24 @@ class ModelledConnection:
         if cut == "late":  # its sender knows of the break before it arrives
             self.break_()
             await self._travel()
+        await network.store.catch_up()
         if cut == "before" or not backend.alive or backend.ending:
             self.break_()
             return
         assert not backend.busy, "one statement at a time"
-        network.store.resumed(backend)
-        result: Answer | BaseException
+        network.store.resumed(backend, text, args)
+        result: Answer | Exception
         try:
-            result = await carry()
+            result = await carry_out(backend, network.store, text, args)
         except Exception as error:
             result = error
-        network.store.finished(backend)
+        network.store.finished(backend, result)
         if cut == "after" or not backend.alive:
             self.break_()
             return
         await self._travel()
         if not answer.done():
-            if isinstance(result, BaseException):
+            if isinstance(result, Exception):
                 answer.set_exception(result)
             else:
                 answer.set_result(result)
@@ -154,34 +152,23 @@ class ModelledConnection:
         await asyncio.sleep(self.network.weather.delay(self.node))
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:
-        return (await self._ask(query, args)).tag
+        return (await self._send(query, *args)).tag
 
     async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Any]:
-        return list((await self._ask(query, args)).rows)
+        return list((await self._send(query, *args)).rows)
 
     async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Any:
-        rows = (await self._ask(query, args)).rows
+        rows = (await self._send(query, *args)).rows
         return rows[0] if rows else None
 
     async def fetchval(self, query: str, *args: Any, column: int = 0, timeout: float | None = None) -> Any:
         row = await self.fetchrow(query, *args)
         return None if row is None else row[column]
 
-    async def _ask(self, query: str, args: Sequence[Any]) -> Answer:
-        return await self._send(query, lambda: carry_out(self.backend, self.network.store, query, args))
-
     async def copy_records_to_table(
         self, table_name: str, *, records: Any, columns: Iterable[str] | None = None, **options: Any
     ) -> str:
-        rows, names = list(records), list(columns or ())
-
-        async def carry() -> Answer:
-            transaction = self.backend.transaction
-            assert transaction is not None, "COPY stands in a transaction"
-            copy(transaction, table_name, rows, names)
-            return Answer([], f"COPY {len(rows)}")
-
-        return (await self._send(f"COPY {table_name}", carry)).tag
+        return (await self._send(f"COPY {table_name}", list(records), list(columns or ()))).tag
 
     @contextlib.asynccontextmanager
     async def transaction(self, **options: Any) -> AsyncIterator[None]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
+import msgspec
 
 from aiosched.db import clearing, inbox, outbox, recollections, reports, runs
 from tests.simulation.answers import Answer, answer, changed, handles, pick
@@ -87,28 +88,25 @@ async def _latest_automated(t: Transaction, dag_ids: list[str]) -> Answer:
 async def insert_runs(t: Transaction, *columns: Any) -> Answer:
     created = []
     for values in zip(*columns, strict=True):
-        new = runs.NewRun(*values)
+        new, number = runs.NewRun(*values), t.store.number("dag_run")  # drawn for those that exist already, too
         row = new._asdict()
         row |= {"data_interval_start": row.pop("interval_start"), "data_interval_end": row.pop("interval_end")}
         row |= {"end_date": None, "reason": None, "clear_number": 0}
         unique = [("uq_run", (new.dag_id, new.run_id))]
         if new.logical_date is not None:
             unique.append(("uq_date", (new.dag_id, new.logical_date)))
-        for table, key in unique:
-            await t.lock(table, key, UPDATE)
-        if any(t.get(table, key) is not None for table, key in unique):
+        if not all([await t.reserve(table, key) for table, key in unique]):
             continue
-        number = t.store.number("dag_run")
         for table, key in unique:
-            t.put(table, key, {"run": number})
+            t.put(table, key, {"of": ("dag_run", number)})
         t.put("dag_run", number, {"id": number, **row})
         created.append([number, new.dag_id, new.run_id])
     return answer("id dag_id run_id", created, "INSERT 0")
 
 
-def copy(t: Transaction, table: str, records: Iterable[Sequence[Any]], columns: Sequence[str]) -> None:
-    """COPY into task_instance, the only table that is written so."""
-    assert table == "task_instance"
+@handles("COPY task_instance")
+async def _copy_instances(t: Transaction, records: Sequence[Sequence[Any]], columns: Sequence[str]) -> Answer:
+    """The only table that is written so."""
     empty = dict.fromkeys(_INSTANCE.split()) | {"try_number": 0, "losses": 0}
     for values in records:
         row = empty | dict(zip(columns, values, strict=True))
@@ -116,6 +114,7 @@ def copy(t: Transaction, table: str, records: Iterable[Sequence[Any]], columns: 
         if t.get("task_instance", key) is not None:
             raise asyncpg.UniqueViolationError("pk_task_instance")
         t.put("task_instance", key, row)
+    return changed("COPY", len(records))
 
 
 @handles(runs.SET_NEXT_RUNS)
@@ -134,15 +133,19 @@ async def _set_paused(t: Transaction, dag_id: str, is_paused: bool) -> Answer:
     return changed("UPDATE", await t.update("dag", dag_id, is_paused=is_paused) is not None)
 
 
+def _is_untouched(row: Row) -> bool:
+    return row["state"] is None
+
+
 @handles(runs.FAIL_QUEUED_RUN)
 async def _fail_queued_run(t: Transaction, key: int, now: datetime, reason: str) -> Answer:
-    row = await t.lock("dag_run", key, NO_KEY_UPDATE)
-    if row is None or row["state"] != "queued":
+    row = await t.lock("dag_run", key, NO_KEY_UPDATE, lambda row: row["state"] == "queued")
+    if row is None:
         return changed("UPDATE", 0)
     t.put("dag_run", key, {**row, "state": "failed", "end_date": now, "reason": reason})
     count = 0
     for place, instance in list(t.rows("task_instance")):
-        if instance["run_id"] == key and instance["state"] is None:
+        if instance["run_id"] == key and await t.lock("task_instance", place, NO_KEY_UPDATE, _is_untouched):
             skipped = {"state": "skipped", "start_date": now, "end_date": now, "reason": "the run was cancelled"}
             t.put("task_instance", place, {**instance, **skipped})
             count += 1
@@ -160,6 +163,17 @@ async def _load_decisions(t: Transaction, keys: list[int], tasks: list[int], key
     wanted = set(zip(keys, tasks, strict=True))
     found = [[*k[:3], row["value"]] for k, row in t.rows("xcom") if k[:2] in wanted and k[3] == key]
     return answer("run_id task_index map_index value", found)
+
+
+@handles(recollections.LOAD_MAP_LENGTHS)
+async def _load_map_lengths(t: Transaction, keys: list[int], tasks: list[int]) -> Answer:
+    wanted = set(zip(keys, tasks, strict=True))
+    found = []
+    for key, row in t.rows("xcom"):
+        if key[:2] in wanted and key[3] == "return_value":
+            value = msgspec.json.decode(row["value"])
+            found.append([*key[:3], len(value) if isinstance(value, list | dict) else None])
+    return answer("run_id task_index map_index length", found)
 
 
 # -- requests and callbacks -------------------------------------------------------------------
@@ -186,8 +200,8 @@ async def _waiting_commands(t: Transaction, partitions: list[int], limit: int) -
 async def _answer_commands(t: Transaction, ids: Any, states: Any, results: Any, incarnation: int) -> Answer:
     count = 0
     for number, state, result in zip(ids, states, results, strict=True):
-        row = await t.lock("command", number, NO_KEY_UPDATE)
-        if row is not None and row["state"] == "waiting":
+        row = await t.lock("command", number, NO_KEY_UPDATE, lambda row: row["state"] == "waiting")
+        if row is not None:
             t.put("command", number, {**row, "state": state, "result": result, "applied_by": incarnation})
             count += 1
     return changed("UPDATE", count)
@@ -196,7 +210,7 @@ async def _answer_commands(t: Transaction, ids: Any, states: Any, results: Any, 
 @handles("SELECT pg_notify($1, $2)")
 async def _notify(t: Transaction, channel: str, payload: str) -> Answer:
     t.notices.append((channel, payload))
-    return answer("pg_notify", [[""]])
+    return answer("pg_notify", [[None]])
 
 
 @handles(outbox.INSERT_CALLBACKS)
@@ -221,11 +235,13 @@ async def _waiting_callbacks(t: Transaction, partitions: list[int]) -> Answer:
 async def _begin_deliveries(t: Transaction, ids: list[int], most: int) -> Answer:
     found = []
     for number in sorted(ids):
-        row = await t.lock("callback_outbox", number, NO_KEY_UPDATE)
-        if row is None or row["given_up_at"] is not None:
+        row = await t.lock("callback_outbox", number, NO_KEY_UPDATE, lambda row: row["given_up_at"] is None)
+        if row is None:
             continue
         given_up = row["attempts"] >= most
-        row = {**row, "attempts": min(row["attempts"] + 1, most), "given_up_at": t.now if given_up else None}
+        error = (row["error"] or "its scheduler ended while it ran") if given_up else row["error"]
+        row = {**row, "attempts": min(row["attempts"] + 1, most), "error": error}
+        row["given_up_at"] = t.now if given_up else None
         t.put("callback_outbox", number, row)
         details = [row[name] for name in ("kind", "dag_id", "run_id", "task_id")]
         numbers = [-1 if row["map_index"] is None else row["map_index"], row["try_number"] or 0]
@@ -263,13 +279,14 @@ async def _give_up_callbacks(t: Transaction, ids: list[int], errors: list[str], 
 async def _insert_reports(t: Transaction, *columns: Any) -> Answer:
     *columns_, incarnation = columns
     names = ["partition", "run_id", "task_index", "map_index", "try_number", "outcome", "body"]
-    waiting = {row["key"] for _, row in t.rows("task_report") if row["outcome"] == "started"}
     count = 0
     for values in zip(*columns_, strict=True):
-        row = dict(zip(names, values, strict=True)) | {"queued_by": incarnation, "key": values[1:5]}
-        if row["outcome"] == "started" and row["key"] in waiting:
-            continue
+        row = dict(zip(names, values, strict=True)) | {"queued_by": incarnation}
         number = t.store.number("task_report")
+        if row["outcome"] == "started":
+            if not await t.reserve("uq_started", values[1:5]):
+                continue
+            t.put("uq_started", values[1:5], {"of": ("task_report", number)})
         t.put("task_report", number, {"id": number, **row})
         count += 1
     return changed("INSERT 0", count)
@@ -285,8 +302,11 @@ async def _read_reports(t: Transaction, partitions: list[int], known: list[int])
 async def _delete_reports(t: Transaction, ids: list[int]) -> Answer:
     count = 0
     for number in ids:
-        if await t.lock("task_report", number, UPDATE) is not None:
+        row = await t.lock("task_report", number, UPDATE)
+        if row is not None:
             t.delete("task_report", number)
+            if row["outcome"] == "started":
+                t.delete("uq_started", tuple(row[name] for name in ("run_id", "task_index", "map_index", "try_number")))
             count += 1
     return changed("DELETE", count)
 

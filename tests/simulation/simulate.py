@@ -8,15 +8,14 @@ import gc
 import logging
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any
+from typing import Any, cast
 
-from aiosched.core.ids import partition_of
 from aiosched.db import inbox
-from tests.simulation import statements
+from aiosched.db.engine import Connection
 from tests.simulation.fleet import Machine, VirtualClock, VirtualExecutor, make_scheduler, virtual_time
 from tests.simulation.history import Buried, Commit, Fault, History, RowChange
-from tests.simulation.loop import NothingHappens, VirtualLoop, run
-from tests.simulation.network import Network
+from tests.simulation.loop import WORLD, NothingHappens, VirtualLoop, run
+from tests.simulation.network import ModelledConnection, Network
 from tests.simulation.store import Change, Store, Transaction
 from tests.simulation.workload import FAULTS_END, Blow, Plan, Request, make_plan, rows_of
 
@@ -34,7 +33,7 @@ class Weather:
         return not self.calm and self._random.random() < share * self._rough
 
     def delay(self, node: int) -> float:
-        if self._bad(0.01):
+        if node and self._bad(0.01):
             return self._random.choice((0.05, 0.3, 2.0)) * self._random.random()
         return 0.0002 + self._latency * self._random.random()
 
@@ -191,20 +190,15 @@ class Simulation:
 
     # -- people
 
-    def _ask(self, request: Request) -> None:
-        backend = self.store.connect(0, "people")
-        transaction = self.store.begin(backend, explicit=False)
-        partition = partition_of(request.dag_id)
-        number = self.store.number("command")
-        row = {
-            "id": number, "partition": partition, "dag_id": request.dag_id, "verb": request.verb,
-            "args": statements.document(request.args), "requested_by": "people", "state": "waiting", "result": None,
-            "applied_by": None,
-        }  # fmt: skip
-        transaction.put("command", number, row)
-        transaction.notices.append((inbox.NEWS_CHANNEL, f"commands {partition}"))
-        self.store.commit(transaction)
-        self.store.end(backend)
+    async def _ask(self, request: Request) -> None:
+        conn = ModelledConnection(self.network, WORLD, "people")
+        await inbox.add_command(
+            cast("Connection", conn), verb=request.verb, dag_id=request.dag_id, args=request.args, requested_by="people"
+        )
+        await conn.close()
+
+    def _asked(self, request: Request) -> None:
+        self.network.run_at_server(self._ask(request))
 
     # -- from beginning to end
 
@@ -213,7 +207,7 @@ class Simulation:
         for _ in range(plan.machines):
             self.add_machine()
         for request in plan.requests:
-            self.loop.call_at(request.at, self._ask, request)
+            self.loop.call_at(request.at, self._asked, request)
         for blow in plan.blows:
             self.loop.call_at(blow.at, self._strike, blow)
         await asyncio.sleep(FAULTS_END)
@@ -254,7 +248,7 @@ class Simulation:
     def finish(self) -> History:
         """Note down how it ended."""
         history = self.history
-        history.tables = self.store.tables
+        history.tables = {table: dict(rows) for table, rows in self.store.tables.items()}
         up = [m for m in self.machines if m.state == "up"]
         history.living = {m.incarnation for m in up}
         history.deadlocks = self.store.deadlocks
@@ -319,6 +313,7 @@ def simulate(seed: int, plan: Plan | None = None, *, meddle: Callable[[Simulatio
                 simulation.history.troubles.append("nothing happens any more")
             history = simulation.finish()
             simulation.history = History(seed)  # what follows is of no interest
+            simulation.store.on_traffic = lambda traffic: None
             with contextlib.suppress(NothingHappens):
                 run(loop, simulation.tear_down())
         loop.close()

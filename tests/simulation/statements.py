@@ -1,22 +1,22 @@
 """What the scheduler's named statements do, on the modelled rows.
 
 One function for each statement, found by the statement's text: a statement that the model does not know
-is an error, so that a new one is noticed. `test_model` plays the same scenario on PostgreSQL and
+is an error, so that a new one is noticed. `test_model_agrees.py` says the same to PostgreSQL and
 compares every answer.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, get_type_hints
 
 import asyncpg
 import msgspec
 
-from aiosched.db import demands, journal, ownership, recollections
+from aiosched.db import demands, journal, ownership
 from tests.simulation import run_statements
 from tests.simulation.answers import (
     HANDLERS,
@@ -50,6 +50,7 @@ async def carry_out(backend: Backend, store: Any, text: str, args: Sequence[Any]
         if transaction is not None:
             good = plain == "COMMIT" and not transaction.failed
             store.commit(transaction) if good else store.roll_back(transaction)
+            return Answer([], "COMMIT" if good else "ROLLBACK")
         return Answer([], plain)
     if plain.startswith("BEGIN"):
         transaction = store.begin(backend, explicit=True)
@@ -97,19 +98,8 @@ async def _register(
 
 @handles("SELECT pg_advisory_lock($1::int, $2::int)")
 async def _advisory_lock(t: Transaction, space: int, number: int) -> Answer:
-    holder = t.store.advisory.get(number)
-    while holder is not None and holder is not t.backend and holder.alive:
-        await _a_moment(t)
-        holder = t.store.advisory.get(number)
-    t.store.advisory[number] = t.backend
-    return answer("pg_advisory_lock", [[""]])
-
-
-async def _a_moment(t: Transaction) -> None:
-    """Wait for a session to end, unless this one is to end itself."""
-    if t.backend.ending:
-        raise asyncpg.AdminShutdownError("terminating connection")
-    await asyncio.sleep(0.05)
+    await t.store.lock_advisory(t.backend, number)
+    return answer("pg_advisory_lock", [[None]])
 
 
 @handles(ownership.RENEW)
@@ -134,9 +124,8 @@ async def _look(t: Transaction, space: int) -> Answer:
 
 @handles(ownership.FENCE)
 async def lock_dead(t: Transaction, incarnation: int, gone: bool) -> Answer:
-    row = await t.lock("scheduler", incarnation, UPDATE)
-    dead = row is not None and (row["lease_expires_at"] < t.now or gone)
-    return answer("one", [[1]] if dead else [])
+    row = await t.lock("scheduler", incarnation, UPDATE, lambda row: gone or row["lease_expires_at"] < t.now)
+    return answer("one", [[1]] if row is not None else [])
 
 
 @handles("SELECT 1 FROM scheduler WHERE incarnation = $1 FOR UPDATE")
@@ -164,11 +153,8 @@ async def _release(t: Transaction, incarnation: int, partitions: list[int]) -> A
 async def _give_up(t: Transaction, incarnation: int, partitions: Iterable[int]) -> int:
     count = 0
     for partition in partitions:
-        row = t.get("partition_lease", partition)
-        if row is None or row["incarnation"] != incarnation:
-            continue
-        row = await t.lock("partition_lease", partition, NO_KEY_UPDATE)
-        if row is not None and row["incarnation"] == incarnation:
+        mine = await t.lock("partition_lease", partition, NO_KEY_UPDATE, lambda row: row["incarnation"] == incarnation)
+        if mine is not None:
             t.put("partition_lease", partition, {"incarnation": None})
             count += 1
     return count
@@ -221,8 +207,7 @@ async def _read_pools(t: Transaction, names: list[str]) -> Answer:
 @handles(journal.LOCK_POOLS)
 async def lock_pools(t: Transaction, names: list[str]) -> Answer:
     for name in sorted(names):
-        if t.get("pool", name) is not None:
-            await t.lock("pool", name, UPDATE)
+        await t.lock("pool", name, UPDATE)
     return locked_pools(t, names)
 
 
@@ -236,20 +221,22 @@ def locked_pools(t: Transaction, names: list[str]) -> Answer:
 
 @handles(demands.STORE_DEMANDS)
 async def _store_demands(t: Transaction, incarnation: str, names: list[str], wanted: list[str | None]) -> Answer:
+    count = 0
     for name, demand in zip(names, wanted, strict=True):
         row = await t.lock("pool", name, NO_KEY_UPDATE)
         if row is not None:
+            count += 1
             others = {key: value for key, value in row["demands"].items() if key != incarnation}
             own = {} if demand is None else {incarnation: msgspec.json.decode(demand)}
             t.put("pool", name, {**row, "demands": others | own})
-    return changed("UPDATE", len(names))
+    return changed("UPDATE", count)
 
 
 @handles(demands.WITHDRAW_DEMANDS)
 async def _withdraw_demands(t: Transaction, incarnation: str) -> Answer:
     count = 0
     for name in [name for name, row in t.rows("pool") if incarnation in row["demands"]]:
-        row = await t.lock("pool", name, UPDATE)
+        row = await t.lock("pool", name, UPDATE, lambda row: incarnation in row["demands"])
         if row is not None:
             others = {key: value for key, value in row["demands"].items() if key != incarnation}
             t.put("pool", name, {**row, "demands": others})
@@ -280,18 +267,16 @@ async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
     moved = []
     written = ended = 0
     if held:
+        for name, delta in zip(names, deltas, strict=True):
+            row = await t.lock("pool", name, NO_KEY_UPDATE, partial(_moves, delta=delta))
+            if row is not None:
+                row = {**row, "used": row["used"] + delta}
+                t.put("pool", name, row)
+                moved.append(pick(row, _POOL))
         for values in zip(*instances, strict=True):
             written += await change_instance(t, dict(zip(_CHANGE, values, strict=True)))
         for values in zip(*runs_, strict=True):
             ended += await change_run(t, dict(zip(_RUN_CHANGE, values, strict=True)))
-        for name, delta in zip(names, deltas, strict=True):
-            row = await t.lock("pool", name, NO_KEY_UPDATE)
-            if row is not None and fits(row, delta):
-                row = {**row, "used": row["used"] + delta}
-                if row["used"] < 0:
-                    raise asyncpg.CheckViolationError("ck_pool_used")
-                t.put("pool", name, row)
-                moved.append(pick(row, _POOL))
     if not held or [written, ended, len(moved)] != expected:
         raise asyncpg.DivisionByZeroError("division by zero")
     return answer(_POOL, [*moved, [None, None, 1, None]])
@@ -307,10 +292,19 @@ def fits(pool: Row, delta: int) -> bool:
     return delta <= 0 or pool["slots"] == -1 or pool["used"] + delta <= pool["slots"]
 
 
+def _moves(pool: Row, delta: int) -> bool:
+    """Whether the use of a pool changes by `delta`. The table's check is made before a wait for the lock, too."""
+    if not fits(pool, delta):
+        return False
+    if pool["used"] + delta < 0:
+        raise asyncpg.CheckViolationError("ck_pool_used")
+    return True
+
+
 async def change_instance(t: Transaction, change: dict[str, Any]) -> bool:
     key = (change.pop("run_id"), change.pop("task_index"), change.pop("map_index"))
-    row = await t.lock("task_instance", key, NO_KEY_UPDATE)
-    if row is None or not guarded(row, change):
+    row = await t.lock("task_instance", key, NO_KEY_UPDATE, lambda row: guarded(row, change))
+    if row is None:
         return False
     del change["old_state"], change["old_try"]
     t.put("task_instance", key, {**row, **change})
@@ -319,8 +313,8 @@ async def change_instance(t: Transaction, change: dict[str, Any]) -> bool:
 
 async def change_run(t: Transaction, change: dict[str, Any]) -> bool:
     key, expected = change.pop("id"), change.pop("old_state")
-    row = await t.lock("dag_run", key, NO_KEY_UPDATE)
-    if row is None or row["state"] != expected:
+    row = await t.lock("dag_run", key, NO_KEY_UPDATE, lambda row: row["state"] == expected)
+    if row is None:
         return False
     t.put("dag_run", key, {**row, **change})
     return True
@@ -331,7 +325,7 @@ async def _insert_tries(t: Transaction, *columns: Any) -> Answer:
     count = 0
     for values in zip(*columns, strict=True):
         row = dict(zip(_TRY.split(), values, strict=False))
-        if t.get("task_try", values[:4]) is None:
+        if await t.reserve("task_try", values[:4]):
             t.put("task_try", values[:4], row)
             count += 1
     return changed("INSERT 0", count)
@@ -340,16 +334,19 @@ async def _insert_tries(t: Transaction, *columns: Any) -> Answer:
 @handles(journal.DELETE_XCOMS)
 async def _delete_xcoms(t: Transaction, *columns: Any) -> Answer:
     wanted = set(zip(*columns, strict=True))
-    gone = [key for key, _ in t.rows("xcom") if key[:3] in wanted]
-    for key in gone:
-        t.delete("xcom", key)
-    return changed("DELETE", len(gone))
+    count = 0
+    for key in [key for key, _ in t.rows("xcom") if key[:3] in wanted]:
+        if await t.lock("xcom", key, UPDATE) is not None:
+            t.delete("xcom", key)
+            count += 1
+    return changed("DELETE", count)
 
 
 @handles(journal.UPSERT_XCOMS)
 async def _upsert_xcoms(t: Transaction, *columns: Any) -> Answer:
     for *key, value in zip(*columns, strict=True):
-        await t.lock("xcom", tuple(key), NO_KEY_UPDATE)
+        if not await t.reserve("xcom", tuple(key)):
+            await t.lock("xcom", tuple(key), NO_KEY_UPDATE)
         t.put("xcom", tuple(key), {"value": value})
     return changed("INSERT 0", len(columns[0]))
 
@@ -383,8 +380,19 @@ _EMPTY_TABLES: Final = {
 }  # fmt: skip
 
 
-async def _nothing(t: Transaction, *args: Any) -> Answer:
-    return Answer([], "SELECT 0")
+async def nothing(t: Transaction, *args: Any) -> Answer:
+    return changed("SELECT", 0)
+
+
+async def _nothing_deleted(t: Transaction, *args: Any) -> Answer:
+    return changed("DELETE", 0)
+
+
+async def _nothing_updated(t: Transaction, *args: Any) -> Answer:
+    return changed("UPDATE", 0)
+
+
+_NOTHING: Final = {"DELETE": _nothing_deleted, "UPDATE": _nothing_updated}
 
 
 def _find(plain: str) -> Handler:
@@ -394,10 +402,5 @@ def _find(plain: str) -> Handler:
         table = _ABSENT.search(plain)
         if table is None or table[1] not in _EMPTY_TABLES:
             raise UnknownStatement(f"the model of the database does not know: {plain}")
-        handler = HANDLERS[plain] = _nothing
+        handler = HANDLERS[plain] = _NOTHING.get(plain.partition(" ")[0], nothing)
     return handler
-
-
-@handles(recollections.LOAD_MAP_LENGTHS)
-async def _load_map_lengths(t: Transaction, *args: Any) -> Answer:
-    return await _nothing(t)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -51,6 +52,32 @@ class Change(NamedTuple):
     new: Row | None
 
 
+class Asked(NamedTuple):
+    """A statement arrived at the server."""
+
+    at: float
+    session: int
+    text: str
+    args: tuple[Any, ...]
+
+
+class Answered(NamedTuple):
+    """It is carried out: its answer, or the error."""
+
+    session: int
+    said: object
+
+
+class Ended(NamedTuple):
+    """A session is over."""
+
+    at: float
+    session: int
+
+
+Traffic = Asked | Answered | Ended
+
+
 @dataclass(eq=False)
 class Transaction:
     """One transaction of one session. `fence` is the incarnation that it was begun for, if any."""
@@ -90,10 +117,38 @@ class Transaction:
     def delete(self, table: str, key: Any) -> None:
         self.written[table, key] = None
 
-    async def lock(self, table: str, key: Any, strength: Strength) -> Row | None:
-        """Lock a row, waiting for others; returns it as it is then."""
-        await self.store.lock(self, (table, key), strength)
-        return self.get(table, key)
+    async def lock(
+        self, table: str, key: Any, strength: Strength, wanted: Callable[[Row], bool] = lambda row: True
+    ) -> Row | None:
+        """Lock a row that is `wanted`, waiting for others; returns it as it is then.
+
+        None for one that is not there or not wanted: before, then it is not waited for, or when others are done.
+        """
+        row = self.get(table, key)
+        if row is None or not wanted(row):
+            return None
+        place = (table, key)
+        await self.store.lock(self, place, strength)
+        row = self.get(table, key)
+        if row is None:  # deleted meanwhile: nothing is left to be locked
+            self.store.unlock(self, place)
+        return row if row is not None and wanted(row) else None
+
+    async def reserve(self, table: str, key: Any) -> bool:
+        """Make sure that nobody else inserts this key; False when it is there.
+
+        It waits for one who is about to insert it, and for one who changes or deletes the row that has it.
+        """
+        while True:
+            found, place, strength = self.get(table, key), (table, key), Strength.UPDATE
+            if found is not None:
+                place, strength = found.get("of", place), Strength.NO_KEY_UPDATE
+                if self.store.free(self, place, strength):
+                    return False
+            await self.store.lock(self, place, strength)
+            if found is None and self.get(table, key) is None:
+                return True
+            self.store.unlock(self, place)
 
     async def update(self, table: str, key: Any, **values: Any) -> Row | None:
         """Lock and change a row; None when it is not there (any more)."""
@@ -122,7 +177,7 @@ class Backend:
 
 
 class Store:
-    """See the module docstring. `on_commit` hears of each commit that changed something."""
+    """See the module docstring. `on_commit` hears of commits that changed something, `on_traffic` of all statements."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
@@ -130,17 +185,20 @@ class Store:
             name: {}
             for name in (
                 "scheduler", "partition_lease", "dag", "dag_version", "dag_run", "task_instance", "task_try", "xcom",
-                "pool", "command", "callback_outbox", "task_report", "uq_run", "uq_date",
+                "pool", "command", "callback_outbox", "task_report", "uq_run", "uq_date", "uq_started",
             )
         }  # fmt: skip
         self.backends: dict[int, Backend] = {}
         self.advisory: dict[int, Backend] = {}
         self.deadlocks: list[str] = []  # who waited for what
         self.on_commit: Callable[[Transaction, list[Change]], None] = lambda transaction, changes: None
+        self.on_traffic: Callable[[Traffic], None] = lambda traffic: None
         self.on_notice: Callable[[Backend, str, str], None] = lambda backend, channel, payload: None
+        self._loosened = 0  # statements that waited for a lock, and have it
         self._numbers: dict[str, Iterator[int]] = {}
         self._holders: dict[Place, dict[Transaction, Strength]] = {}
         self._queues: dict[Place, list[tuple[Transaction, Strength, asyncio.Future[None]]]] = {}
+        self._advisory_queues: dict[int, deque[tuple[Backend, asyncio.Future[None]]]] = {}
 
     def number(self, sequence: str) -> int:
         """The next number of a sequence; numbers of transactions that roll back are lost."""
@@ -161,6 +219,9 @@ class Store:
             waiting = backend.transaction
             if waiting is not None and waiting.waits_for is not None:
                 self._stop_waiting(waiting)
+            for queue in self._advisory_queues.values():
+                for _, granted in [entry for entry in queue if entry[0] is backend]:
+                    _refuse(granted)
             return
         self._bury(backend)
 
@@ -174,17 +235,21 @@ class Store:
             self.roll_back(backend.transaction)
         for number in [n for n, holder in self.advisory.items() if holder is backend]:
             del self.advisory[number]
+            self._grant_advisory(number)
         del self.backends[backend.pid]
+        self.on_traffic(Ended(self.loop.time(), backend.pid))
 
-    def resumed(self, backend: Backend) -> None:
+    def resumed(self, backend: Backend, text: str, args: Sequence[Any]) -> None:
         """A statement is carried out from now on."""
+        self.on_traffic(Asked(self.loop.time(), backend.pid, text, tuple(args)))
         backend.busy = True
         if backend.idle is not None:
             backend.idle.cancel()
             backend.idle = None
 
-    def finished(self, backend: Backend) -> None:
-        """The statement under way is done."""
+    def finished(self, backend: Backend, said: object) -> None:
+        """The statement under way is done; `said` is its answer or an error."""
+        self.on_traffic(Answered(backend.pid, said))
         backend.busy = False
         if backend.ending:
             self._bury(backend)
@@ -220,15 +285,52 @@ class Store:
 
     def _release(self, transaction: Transaction) -> None:
         transaction.backend.transaction = None
-        for place in transaction.held:
-            holders = self._holders[place]
-            del holders[transaction]
-            if not holders:
-                del self._holders[place]
-            self._grant(place)
-        transaction.held.clear()
+        for place in list(transaction.held):
+            self.unlock(transaction, place)
 
     # -- locks ------------------------------------------------------------------------------
+
+    def unlock(self, transaction: Transaction, place: Place) -> None:
+        """Let go of a lock, for the next one that waits for it."""
+        del transaction.held[place]
+        holders = self._holders[place]
+        del holders[transaction]
+        if not holders:
+            del self._holders[place]
+        self._grant(place)
+
+    async def lock_advisory(self, backend: Backend, number: int) -> None:
+        """Take the lock of a number for a session, waiting for the one that has it."""
+        if self.advisory.get(number, backend) is backend:
+            self.advisory[number] = backend
+            return
+        granted: asyncio.Future[None] = self.loop.create_future()
+        self._advisory_queues.setdefault(number, deque()).append((backend, granted))
+        await self._wait(granted)
+
+    def _grant_advisory(self, number: int) -> None:
+        queue = self._advisory_queues.get(number, deque())
+        while queue and number not in self.advisory:
+            backend, granted = queue.popleft()
+            if not granted.done():
+                self.advisory[number] = backend
+                self._loosen(granted)
+
+    async def catch_up(self) -> None:
+        """Let every statement that was given its lock go on, before another one begins."""
+        while self._loosened:  # noqa: ASYNC110  # they are next
+            await asyncio.sleep(0)
+
+    def _loosen(self, granted: asyncio.Future[None]) -> None:
+        granted.set_result(None)
+        self._loosened += 1
+
+    async def _wait(self, granted: asyncio.Future[None]) -> None:
+        try:
+            await granted
+        finally:
+            if granted.done() and not granted.cancelled() and granted.exception() is None:
+                self._loosened -= 1
 
     def free(self, transaction: Transaction, place: Place, strength: Strength) -> bool:
         """Whether the lock can be had now."""
@@ -242,7 +344,7 @@ class Store:
         held = transaction.held.get(place)
         if held is not None and held.value >= strength.value:
             return
-        if self._against(transaction, place, strength) or self._queues.get(place):
+        if self._against(transaction, place, strength):
             if self._circle(transaction, place, strength):
                 waits = [f"{t.backend.name} of machine {t.backend.node} has {list(t.held)}, wants {t.waits_for}"
                          for t in {transaction, *self._against(transaction, place, strength)}]  # fmt: skip
@@ -252,7 +354,7 @@ class Store:
             self._queues.setdefault(place, []).append((transaction, strength, granted))
             transaction.waits_for = place
             try:
-                await granted
+                await self._wait(granted)
             finally:
                 transaction.waits_for = None
             return
@@ -271,7 +373,7 @@ class Store:
             queue.pop(0)
             self._take(transaction, place, strength)
             if not granted.done():
-                granted.set_result(None)
+                self._loosen(granted)
         self._queues.pop(place, None)
 
     def _stop_waiting(self, transaction: Transaction) -> None:
@@ -280,8 +382,7 @@ class Store:
         queue = self._queues.get(place, [])
         for entry in [entry for entry in queue if entry[0] is transaction]:
             queue.remove(entry)
-            if not entry[2].done():
-                entry[2].set_exception(asyncpg.AdminShutdownError("terminating connection"))
+            _refuse(entry[2])
         self._grant(place)
 
     def _circle(self, transaction: Transaction, place: Place, strength: Strength) -> bool:
@@ -299,3 +400,9 @@ class Store:
             mode = next(s for t, s, _ in self._queues[other.waits_for] if t is other)
             left.extend(self._against(other, other.waits_for, mode))
         return False
+
+
+def _refuse(granted: asyncio.Future[None]) -> None:
+    """Whoever waits is to end."""
+    if not granted.done():
+        granted.set_exception(asyncpg.AdminShutdownError("terminating connection"))

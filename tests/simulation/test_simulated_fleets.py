@@ -1,5 +1,6 @@
 """Fleets of real schedulers on a modelled database: whatever happens to machines and messages, the promises hold.
 
+Source: the semantics reference, section 35: 1, 2, 3, 4 (with any number of schedulers), 6, 7, 8, 12 and 18.
 `python -m tests.simulation --seeds 20000` plays more seeds, `--seed N --trace` shows one.
 """
 

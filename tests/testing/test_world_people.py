@@ -1,4 +1,7 @@
-"""What people do in a world: the same as in the real scheduler, at once and on a virtual clock."""
+"""What people do in a world: the same as in the real scheduler, at once and on a virtual clock.
+
+Source: the semantics reference, sections 15.5, 23.4, 28 and 29.1.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What holds in every world, whatever its DAGs do and however often its scheduler dies.
 
 The world itself compares memory with rows and counts every limit after each commit
-(`aiosched.testing.checks`). Source: the semantics reference, section 35. With
+(`aiosched.testing.checks`). Source: the semantics reference, section 35: 1, 2 and 3 (pools, limits
+of tasks and runs), 6 and 7 (who is queued, tries), 8, 10 and 12 (every run ends as it should). With
 AIOSCHED_NIGHTLY=1 each property tries 20,000 examples.
 """
 

@@ -13,7 +13,7 @@ from aiosched.db import changes, inbox
 from aiosched.db.engine import Database
 from aiosched.web import live
 from aiosched.web.live import Hub
-from tests.cli.records import add_dag, add_run, add_task
+from tests.cli.records import add_dag, add_run, add_scheduler, add_task
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,27 @@ async def test_instances_are_told_to_those_who_watch_their_run_and_only_what_cha
 
     assert [task["state"] for task in first["tasks"]] == ["success", "running"]
     assert [(task["task_index"], task["state"]) for task in second["tasks"]] == [(1, "failed")]
+    assert first["counts"] == {"0": {"success": 1}, "1": {"running": 1}}
+    assert second["counts"] == {"1": {"failed": 1}}
     assert heard == ["run", "run", "pool"]
+
+
+async def test_the_fleet_is_told_when_a_scheduler_comes_and_when_it_is_dead(
+    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_LOOK_AGAIN", 0.01)
+    page = await opened(hub)
+    async with db.acquire() as conn:
+        await inbox.notify(conn, "pools", ())
+    await page.until("pool")  # the first look is over
+
+    incarnation = await add_scheduler(db, "one")
+    came = await page.until("scheduler")
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE scheduler SET lease_expires_at = now() WHERE incarnation = $1", incarnation)
+    died = await page.until("scheduler")
+
+    assert came == died == {"kind": "scheduler"}
 
 
 async def test_more_changes_than_a_patch_should_hold_are_told_as_many(
@@ -106,7 +126,44 @@ async def test_more_changes_than_a_patch_should_hold_are_told_as_many(
 
     await changed(db, run)
 
-    assert await page.until("task") == {"kind": "task", "run": run, "many": True}
+    counts = {"0": {"success": 1}, "1": {"running": 1}}
+    assert await page.until("task") == {"kind": "task", "run": run, "many": True, "counts": counts}
+
+
+async def test_instances_of_a_mapped_task_are_told_with_all_of_their_counts(db: Database, hub: Hub) -> None:
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "r1")
+    for map_index in range(3):
+        await add_task(db, run, 1, "queued", map_index=map_index)
+    page = await opened(hub, run)
+    await changed(db, run)
+    await page.until("task")
+
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE task_instance SET state = 'success' WHERE run_id = $1 AND map_index = 0", run)
+    await changed(db, run)
+    one_ended = await page.until("task")
+    async with db.acquire() as conn:
+        await conn.execute("DELETE FROM task_instance WHERE run_id = $1", run)
+    await changed(db, run)
+    all_gone = await page.until("task")
+
+    assert [task["map_index"] for task in one_ended["tasks"]] == [0]
+    assert one_ended["counts"] == {"1": {"success": 1, "queued": 2}}
+    assert all_gone == {"kind": "task", "run": run, "many": True, "counts": {"1": {}}}
+
+
+async def test_counts_are_not_told_where_not_all_instances_are_read(
+    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_MOST_TASKS", 1)
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "r1")
+    await add_task(db, run, 0, "success")
+    await add_task(db, run, 1, "running")
+    page = await opened(hub, run)
+
+    await changed(db, run)
+
+    assert "counts" not in await page.until("task")
 
 
 @pytest.mark.parametrize(("news", "kind"), [("dags", "dag"), ("pools", "pool"), ("assets", "asset")])

@@ -1,4 +1,4 @@
-"""Where the lines of a log are, in blocks: whole lines, every byte once, and on from where an index ended."""
+"""What is where in a log: lines in blocks, every byte once, on from where an index ended; errors; words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.web import log_index
-from aiosched.web.log_index import Block, index_log
+from aiosched.web.log_index import Block, find_errors, find_text, index_log
 
 LINES = st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=40)
 
@@ -74,3 +74,48 @@ def test_no_more_blocks_than_asked_for(path: Path) -> None:
     path.write_bytes(b"line\n" * 100)
 
     assert len(index_log(path, limit=3)) == 3
+
+
+WORDS = st.lists(st.sampled_from(["a", "B", "needle", "x" * 30, "Née", "\x1b[31mnee\x1b[0mdle"]), max_size=4).map(
+    " ".join
+)
+
+
+@given(lines=st.lists(WORDS, max_size=30), words=st.sampled_from(["needle", "NÉE", "b a"]), data=st.data())
+def test_words_are_found_in_the_next_line_behind_or_the_last_before(
+    path: Path, lines: list[str], words: str, data: st.DataObject
+) -> None:
+    short = [line for line in lines if len(line.encode()) < 60]  # longer ones are cut, see above
+    path.write_text("".join(line + "\n" for line in short))
+    at = data.draw(st.integers(-1, len(short)))
+    plain = [line.replace("\x1b[31m", "").replace("\x1b[0m", "").lower() for line in short]
+    hits = [number for number, line in enumerate(plain) if words.lower() in line]
+
+    assert find_text(path, words, after=at) == min((n for n in hits if n > at), default=None)
+    assert find_text(path, words, before=max(at, 0)) == max((n for n in hits if n < at), default=None)
+
+
+def test_a_line_is_searched_as_a_terminal_would_show_it(path: Path) -> None:
+    path.write_bytes(b"first needle\rwritten over\r\nseen\rneedle\r\n")
+
+    assert find_text(path, "needle") == 1
+    assert find_text(path, "seen") is None
+
+
+def test_errors_are_found_across_blocks_with_their_lines(path: Path) -> None:
+    filler = [b"nothing to see here, move on please" for _ in range(10)]
+    error = [b"[09:00] ERROR it broke", b"Traceback (most recent call last):", b"  File ...", b"ValueError: no"]
+    lines = [*filler, *error, *filler, b"KeyError: 'x'", *filler, b"[10:00] CRITICAL again"]
+    log = b"\r\n".join(lines) + b"\n"
+    path.write_bytes(log)
+
+    found = find_errors(path, limit=10)
+
+    assert [log[offset:].split(b"\r\n")[0] for offset, _ in found] == [error[0], b"KeyError: 'x'", lines[-1] + b"\n"]
+    assert [line for _, line in found] == [10, 24, 35]
+    assert find_errors(path, limit=1) == found[:1]
+
+
+def test_a_log_that_does_not_exist_has_no_errors_and_no_words(tmp_path: Path) -> None:
+    assert find_errors(tmp_path / "none.log", limit=10) == []
+    assert find_text(tmp_path / "none.log", "x") is None

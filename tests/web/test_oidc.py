@@ -264,6 +264,19 @@ async def test_what_the_provider_refuses_is_told(browser: httpx2.AsyncClient) ->
     assert (answer.status_code, answer.json()["detail"]) == (403, "The provider of logins says 'access_denied'.")
 
 
+async def test_a_browser_that_is_refused_comes_to_the_login_page(
+    browser: httpx2.AsyncClient, fake: FakeProvider
+) -> None:
+    page = {"accept": "text/html,*/*"}
+    late = await browser.get("login/callback", params={"state": "x", "code": "y"}, headers=page)
+    fake.down = True
+    away = await browser.get("login/oidc", headers=page)
+
+    assert [answer.status_code for answer in (late, away)] == [303, 303]
+    assert late.headers["location"] == "/flows/?refused=login-expired"
+    assert away.headers["location"] == "/flows/?refused=provider"
+
+
 async def test_a_provider_that_is_away_is_told(browser: httpx2.AsyncClient, fake: FakeProvider) -> None:
     fake.down = True
 

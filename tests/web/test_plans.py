@@ -19,7 +19,7 @@ from aiosched.web.gateway import Gateway
 from tests.cli.records import add_dag, insert
 
 RUNS: Final = 12_000
-GROWING: Final = frozenset({"asset_event", "command", "dag_run", "task_instance", "task_try", "xcom"})
+GROWING: Final = frozenset({"asset_event", "command", "dag_run", "deferral", "task_instance", "task_try", "xcom"})
 
 _HISTORY: Final = (
     """
@@ -40,6 +40,10 @@ _HISTORY: Final = (
     """
     INSERT INTO task_try (run_id, task_index, map_index, try_number, state)
     SELECT run_id, task_index, map_index, 1, 'failed' FROM task_instance WHERE task_index = 0
+    """,
+    """
+    INSERT INTO deferral (run_id, task_index, map_index, try_number, since, until)
+    SELECT run_id, task_index, map_index, 1, now(), now() FROM task_instance
     """,
     """
     INSERT INTO xcom (run_id, task_index, map_index, key, value)
@@ -91,6 +95,7 @@ PATHS: Final = (
     "dags/sales/runs/r77/tasks/load/logs/1",
     "dags/sales/runs/r77/tasks/load/logs/1/blocks",
     "dags/sales/runs/r77/tasks/load/logs/1/errors",
+    "dags/sales/runs/r77/tasks/load/logs/1/search?words=x",
     "pools",
     "pools/etl",
     "pools/etl/queue",

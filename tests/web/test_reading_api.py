@@ -12,7 +12,8 @@ import pytest
 from aiosched.config import Settings
 from aiosched.core.spec import DagSpec, GroupSpec, MappingSpec, TaskSpec
 from aiosched.db.engine import Database
-from aiosched.web.api.views import critical_path, grid_rows
+from aiosched.web.api.graph import critical_path
+from aiosched.web.api.grid import grid_rows
 from aiosched.web.gateway import Gateway
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
 
@@ -212,6 +213,25 @@ async def test_the_graph_in_a_run_has_states_and_the_critical_path(db: Database,
     assert {node["id"]: node["counts"] for node in graph["nodes"]} == {"extract": {"success": 1}, "load": {"failed": 1}}
     assert [(edge["source"], edge["target"]) for edge in graph["edges"]] == [("extract", "load")]
     assert graph["critical_path"] == ["extract", "load"]
+
+
+async def test_the_gantt_tells_when_tries_were_deferred(db: Database, api: httpx2.AsyncClient) -> None:
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "one")
+    await add_task(db, run, 0, "deferred", try_number=2, start_date=minutes(4))
+    async with db.acquire() as conn:
+        extract = {"run_id": run, "task_index": 0, "map_index": -1}
+        await insert(conn, "task_try", extract | {"try_number": 1, "state": "failed", "end_date": minutes(3)})
+        for number, since, until in ((1, 0, minutes(1)), (1, 2, None), (2, 5, None)):
+            row = extract | {"try_number": number, "since": minutes(since), "until": until}
+            await insert(conn, "deferral", row)
+
+    (bar,) = (await api.get("dags/sales/runs/one/gantt")).json()["items"]
+
+    ended = "2026-11-20T12:03:00Z"  # an open stretch of a try that is over ended with it
+    assert [[(one["since"], one["until"]) for one in each["deferred"]] for each in bar["tries"]] == [
+        [("2026-11-20T12:00:00Z", "2026-11-20T12:01:00Z"), ("2026-11-20T12:02:00Z", ended)],
+        [("2026-11-20T12:05:00Z", None)],
+    ]
 
 
 def test_a_run_without_ends_has_no_critical_path() -> None:

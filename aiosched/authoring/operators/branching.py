@@ -11,7 +11,7 @@ from datetime import datetime, time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.operator import BaseOperator
-from aiosched.authoring.operators.python import followed_tasks
+from aiosched.authoring.operators.python import decide_branch
 from aiosched.authoring.operators.weekdays import WeekDay, week_days, zone_of
 from aiosched.clock import Clock, SystemClock
 from aiosched.core.messages import SkipDecision
@@ -45,13 +45,10 @@ class BaseBranchOperator(BaseOperator):
     def execute(self, context: Context) -> Any:
         """Leave the decision on `ti.skip_decision`; a coroutine when `is_async`."""
         chosen = self.choose_branch(context)
-        return self._decide_later(chosen, context) if self.is_async else self._decide(chosen, context)
+        return self._decide_later(chosen, context) if self.is_async else decide_branch(self, chosen, context)
 
-    async def _decide_later(self, chosen: Awaitable[Followed], context: Context) -> None:
-        self._decide(await chosen, context)
-
-    def _decide(self, chosen: Followed, context: Context) -> None:
-        context["ti"].skip_decision = SkipDecision(followed=followed_tasks(self, chosen, context["dag"]))
+    async def _decide_later(self, chosen: Awaitable[Followed], context: Context) -> Any:
+        return decide_branch(self, await chosen, context)
 
     def _now(self, context: Context, *, logical: bool) -> datetime:
         """The logical date if that is wanted and there is one, else the time of day now; in the DAG's zone."""

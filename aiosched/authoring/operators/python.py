@@ -93,14 +93,15 @@ class BranchPythonOperator(PythonOperator):
     """Follows the tasks whose ids the function returns, and skips the other direct downstream tasks.
 
     The function returns the id of a task or task group, several of them, or None to follow nothing.
+    What it returned is pushed when nothing is skipped.
     """
 
     can_skip_downstream: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = False
 
-    def conclude(self, result: Any, context: Context) -> None:
+    def conclude(self, result: Any, context: Context) -> Any:
         """Leave the decision on `ti.skip_decision`; raises BranchError for an id that is not in the DAG."""
-        context["ti"].skip_decision = SkipDecision(followed=followed_tasks(self, result, context["dag"]))
+        return decide_branch(self, result, context)
 
 
 class ShortCircuitOperator(PythonOperator):
@@ -118,14 +119,18 @@ class ShortCircuitOperator(PythonOperator):
         self.ignore_downstream_trigger_rules = ignore_downstream_trigger_rules
 
     def conclude(self, result: Any, context: Context) -> Any:
-        """`result` if it is true; else leave the decision on `ti.skip_decision` and return None."""
+        """`result` if nothing is skipped for it; else leave the decision on `ti.skip_decision` and return None."""
         if result:
             return result
         dag: DAG | None = context["dag"]
-        found = _descendants(self, dag) if self.ignore_downstream_trigger_rules else self.downstream_task_ids
+        found = (
+            _descendants(self.downstream_task_ids, dag)
+            if self.ignore_downstream_trigger_rules
+            else self.downstream_task_ids
+        )
         skipped = sorted(task_id for task_id in found if dag is None or not dag.task(task_id).is_teardown)
         context["ti"].skip_decision = SkipDecision(skipped=tuple(skipped))
-        return None
+        return None if skipped else result
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
@@ -163,7 +168,22 @@ def _wanted(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
     return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-def followed_tasks(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[str, ...]:
+def decide_branch(task: BaseOperator, result: Any, context: Context) -> Any:
+    """Leave on `ti.skip_decision` what `result` follows; return what is pushed.
+
+    That is the ids that were named if every direct downstream task is followed, or comes behind one that is;
+    else None: a branch that skipped something has no return value. Source: the semantics reference, section
+    34, decision 7. Raises BranchError for an id that is not in the DAG.
+    """
+    dag: DAG | None = context["dag"]
+    followed = _followed_tasks(task, result, dag)
+    context["ti"].skip_decision = SkipDecision(followed=followed)
+    if result is None or task.downstream_task_ids - _descendants(followed, dag):
+        return None
+    return result if isinstance(result, str) else list(result)
+
+
+def _followed_tasks(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[str, ...]:
     """The task ids that a branch's result names: tasks, and the first tasks of groups."""
     if result is None:
         return ()
@@ -188,9 +208,10 @@ def followed_tasks(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[st
     return tuple(sorted(followed))
 
 
-def _descendants(task: BaseOperator, dag: DAG | None) -> set[str]:
+def _descendants(task_ids: Collection[str], dag: DAG | None) -> set[str]:
+    """These tasks and all that is downstream of them."""
     found: set[str] = set()
-    waiting = set(task.downstream_task_ids)
+    waiting = set(task_ids)
     while waiting:
         task_id = waiting.pop()
         if task_id not in found:

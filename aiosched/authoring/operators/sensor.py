@@ -183,8 +183,8 @@ class BaseSensorOperator(BaseOperator):
             return now, 1
         started = min(context["ti"].first_started.timestamp(), now)
         pokes, elapsed = 1, now - started
-        while self.exponential_backoff and elapsed > 0 and pokes < 64:
-            elapsed -= self._interval(context, pokes)
+        while self.exponential_backoff and pokes < 64 and elapsed >= (interval := self._interval(context, pokes)):
+            elapsed -= interval
             pokes += 1
         return started, pokes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -19,8 +18,7 @@ class DataInterval(NamedTuple):
         return cls(at, at)
 
 
-@dataclass(frozen=True, slots=True)
-class Restriction:
+class Restriction(NamedTuple):
     """What limits a schedule. Both edges are inclusive; aware or None."""
 
     earliest: datetime | None
@@ -28,8 +26,7 @@ class Restriction:
     catchup: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NextRun:
+class NextRun(NamedTuple):
     """A run that should exist: its interval and the earliest instant at which it may start (UTC)."""
 
     run_after: datetime

@@ -51,19 +51,20 @@ class CronDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", t
         _ = self.clock
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
-        clock = self.clock
-        begin = self._begin(restriction, now)
+        clock, earliest = self.clock, restriction.earliest
         if last is None:
-            if begin is None:
-                return None
-            start = begin
-        else:
-            start = clock.floor(last.end)
-            if begin is not None:
-                start = max(start, begin)
-            if start <= last.start:  # the schedule became coarser
-                start = clock.next_tick(start)
-        return period(start, clock.next_tick(start), restriction)
+            begin = self._begin(restriction, now)
+            return None if begin is None else period(begin, clock.next_tick(begin), restriction)
+        start = clock.floor(last.end)
+        end = clock.next_tick(start)
+        late = end <= now and not restriction.catchup  # it may have been passed over: a later one is complete
+        if late or (earliest is not None and earliest > start):
+            begin = self._begin(restriction, now)
+            if begin is not None and begin > start:
+                start, end = begin, clock.next_tick(begin)
+        if start <= last.start:  # the schedule became coarser
+            start, end = end, clock.next_tick(end)
+        return period(start, end, restriction)
 
     def manual_interval(self, run_after: datetime) -> DataInterval:
         """The last period that is complete at `run_after`."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
 from aiosched.core.ids import partition_of
 from aiosched.db import asset_queries
-from aiosched.errors import NotFound, did_you_mean
 from aiosched.web.access import Person, Role, allow
 from aiosched.web.answers import ACCEPTED, answered
 from aiosched.web.api.models import Instant, JsonObject, Name, Resource
 from aiosched.web.gateway import TheGateway
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
 
 router = APIRouter(tags=["Assets"])
 
@@ -31,12 +32,6 @@ class Asset(Resource):
     extra: dict[str, Any]
 
 
-class Assets(BaseModel):
-    """All assets by name."""
-
-    items: list[Asset]
-
-
 class AssetEvent(Resource):
     """An event of an asset; the source is null for one that a person emitted."""
 
@@ -49,12 +44,6 @@ class AssetEvent(Resource):
     run_id: str | None
     task_id: str | None
     map_index: int | None
-
-
-class AssetEvents(BaseModel):
-    """The newest events, newest first."""
-
-    items: list[AssetEvent]
 
 
 class NewEvent(BaseModel):
@@ -87,9 +76,10 @@ class Lineage(BaseModel):
 
 @router.get("/assets")
 @allow(Role.VIEWER)
-async def list_assets(gateway: TheGateway) -> Assets:
-    """All assets."""
-    return Assets(items=[Asset.model_validate(row) for row in await asset_queries.list_assets(gateway.db)])
+async def list_assets(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Asset]:
+    """Assets by name."""
+    rows = await asset_queries.list_assets(gateway.db, after=decode_cursor(cursor, str), limit=limit + 1)
+    return page_of(Asset, rows, limit, lambda row: row.name)
 
 
 @router.get("/asset-lineage")
@@ -114,19 +104,20 @@ async def lineage(gateway: TheGateway) -> Lineage:
 @allow(Role.VIEWER)
 async def get_asset(gateway: TheGateway, name: Name) -> Asset:
     """One asset."""
-    return Asset.model_validate(await _find(gateway, name))
+    return Asset.model_validate(await asset_queries.get_asset(gateway.db, name))
 
 
 @router.get("/assets/{name}/events")
 @allow(Role.VIEWER)
 async def list_asset_events(
-    gateway: TheGateway, name: Name, limit: Annotated[int, Query(ge=1, le=1000)] = 50
-) -> AssetEvents:
-    """The newest events of an asset."""
-    await _find(gateway, name)
+    gateway: TheGateway, name: Name, limit: Limit = 50, cursor: Cursor = None
+) -> Page[AssetEvent]:
+    """The events of an asset, newest first."""
+    before = decode_cursor(cursor, tuple[datetime, int])
+    await asset_queries.get_asset(gateway.db, name)
     async with gateway.db.acquire() as conn:
-        rows = await asset_queries.events_of(conn, name=name, limit=limit)
-    return AssetEvents(items=[AssetEvent.model_validate(row) for row in reversed(rows)])
+        rows = await asset_queries.events_of(conn, name=name, before=before, limit=limit + 1)
+    return page_of(AssetEvent, rows[::-1], limit, lambda row: (row.timestamp, row.id))
 
 
 @router.post("/assets/{name}/events", status_code=201, response_model=Emitted, responses=ACCEPTED)
@@ -136,10 +127,3 @@ async def emit(request: Request, gateway: TheGateway, person: Person, name: Name
     args = {"name": name, "extra": event.extra}
     answer = await gateway.ask("emit_asset", None, args, by=person, partition=partition_of(name))
     return answered(request, answer, Emitted.model_validate, status=201)
-
-
-async def _find(gateway: TheGateway, name: str) -> asset_queries.AssetRow:
-    rows = {row.name: row for row in await asset_queries.list_assets(gateway.db)}
-    if name not in rows:
-        raise NotFound(f"There is no asset {name!r}.{did_you_mean(name, rows)}")
-    return rows[name]

@@ -14,7 +14,7 @@ from aiosched.web.access import Person, Role, allow
 from aiosched.web.answers import ACCEPTED, answered
 from aiosched.web.api.models import Instant, JsonObject, Resource, Text
 from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
 
 router = APIRouter(tags=["Backfills"])
 
@@ -76,12 +76,9 @@ async def list_backfills(
     cursor: Cursor = None,
 ) -> Page[Backfill]:
     """Backfills, newest first."""
-    before = decode_cursor(cursor, tuple[int])
-    rows = await backfill_queries.list_backfills(
-        gateway.db, dag_id=dag_id, before=before[0] if before else None, limit=limit + 1
-    )
-    more = encode_cursor(rows[limit - 1].id) if len(rows) > limit else None
-    return Page(items=[Backfill.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    before = decode_cursor(cursor, int)
+    rows = await backfill_queries.list_backfills(gateway.db, dag_id=dag_id, before=before, limit=limit + 1)
+    return page_of(Backfill, rows, limit, lambda row: row.id)
 
 
 @router.get("/backfills/{number}")

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, StringConstraints
+from pydantic import StringConstraints
 
 from aiosched.db import queries
 from aiosched.db.queries import DagOrder
@@ -14,7 +14,7 @@ from aiosched.web.access import Role, allow
 from aiosched.web.api.models import Instant, Name, Resource
 from aiosched.web.etags import RARELY
 from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
 
 router = APIRouter(tags=["DAGs"])
 
@@ -75,9 +75,7 @@ async def list_dags(
         after=after,
         limit=limit + 1,
     )
-    last = rows[limit - 1] if len(rows) > limit else None
-    more = None if last is None else encode_cursor(last.dag_id, last.next_run_after)
-    return Page(items=[Dag.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    return page_of(Dag, rows, limit, lambda row: (row.dag_id, row.next_run_after))
 
 
 @router.get("/dags/{dag_id}", dependencies=[RARELY])
@@ -94,14 +92,9 @@ class Tag(Resource):
     dags: int
 
 
-class Tags(BaseModel):
-    """All tags, by name."""
-
-    items: list[Tag]
-
-
 @router.get("/tags")
 @allow(Role.VIEWER)
-async def list_tags(gateway: TheGateway) -> Tags:
-    """The tags of all DAGs."""
-    return Tags(items=[Tag(tag=tag, dags=number) for tag, number in await queries.list_tags(gateway.db)])
+async def list_tags(gateway: TheGateway, limit: Limit = 1000, cursor: Cursor = None) -> Page[Tag]:
+    """The tags of all DAGs, by name."""
+    rows = await queries.list_tags(gateway.db, after=decode_cursor(cursor, str), limit=limit + 1)
+    return page_of(Tag, rows, limit, lambda row: row.tag)

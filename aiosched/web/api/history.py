@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final, Literal, cast
@@ -12,9 +13,10 @@ from pydantic import BaseModel
 from aiosched.db import command_queries, queries
 from aiosched.db.queries import TaskRow, TryRow
 from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, MapIndex, Name, RunRef
-from aiosched.web.api.tasks import find_place
+from aiosched.web.api.models import Instant
+from aiosched.web.api.tasks import ThePlace
 from aiosched.web.gateway import TheGateway
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 from aiosched.web.rendering import Renderer
 
 router = APIRouter(tags=["Task instances"])
@@ -30,15 +32,12 @@ class Rendered(BaseModel):
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered")
 @allow(Role.OPERATOR)
-async def rendered(
-    request: Request, gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
-) -> Rendered:
+async def rendered(request: Request, gateway: TheGateway, place: ThePlace) -> Rendered:
     """The template fields of a task instance, rendered by a process that reads the DAG's file for it.
 
     409 where the file is not on this machine, or the fields cannot be rendered.
     """
-    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
-    dag = await queries.get_dag(gateway.db, dag_id)
+    dag = await queries.get_dag(gateway.db, place.run.dag_id)
     renderer = cast("Renderer", request.app.state.renderer)
     return Rendered(fields=await renderer.render(dag, place.run, place.task))
 
@@ -56,22 +55,20 @@ class TaskEvent(BaseModel):
     command: int | None = None
 
 
-class TaskEvents(BaseModel):
-    """What happened to a task instance, in order."""
-
-    items: list[TaskEvent]
-
-
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/events")
 @allow(Role.VIEWER)
 async def list_task_events(
-    gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
-) -> TaskEvents:
-    """The history of a task instance: the instants of its tries, and the requests that touched it."""
-    place = await find_place(gateway.db, dag_id, run, task_id, map_index)
-    tries = await queries.list_tries(gateway.db, place.run, place.task)
+    gateway: TheGateway,
+    place: ThePlace,
+    limit: Limit = 1000,
+    cursor: Cursor = None,
+) -> Page[TaskEvent]:
+    """The history of a task instance, in order: the instants of its tries, and the newest requests that touched it."""
+    after = decode_cursor(cursor, tuple[datetime, int])
+    tries = await queries.list_tries(gateway.db, *place)
+    run, task = place
     requests = await command_queries.commands_on_instance(
-        gateway.db, dag_id, place.run.run_id, task_id, map_index, limit=_MOST_REQUESTS
+        gateway.db, run.dag_id, run.run_id, task.task_id, task.map_index, limit=_MOST_REQUESTS
     )
     found = list(_states(place.task, tries))
     for one in requests:
@@ -86,7 +83,12 @@ async def list_task_events(
                 command=one.id,
             )
         )
-    return TaskEvents(items=sorted(found, key=lambda event: event.at))
+    placed: list[tuple[tuple[datetime, int], TaskEvent]] = []  # by instant, and by number where they share one
+    for _, same in itertools.groupby(sorted(found, key=lambda event: event.at), key=lambda event: event.at):
+        placed += [((event.at, number), event) for number, event in enumerate(same)]
+    rest = [one for one in placed if after is None or one[0] > after]
+    more = encode_cursor(rest[limit - 1][0]) if len(rest) > limit else None
+    return Page(items=[event for _, event in rest[:limit]], next_cursor=more)
 
 
 def _states(task: TaskRow, tries: list[TryRow]) -> Iterator[TaskEvent]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -12,6 +13,8 @@ from aiosched.web.access import Person, Role, allow
 from aiosched.web.accounts import Accounts
 from aiosched.web.oidc import Flow, Provider
 from aiosched.web.problems import Problem
+
+logger = logging.getLogger(__name__)
 
 router = APIRouter(tags=["Login"])
 
@@ -65,7 +68,10 @@ async def begin_oidc(
     """Go to the provider of logins."""
     accounts, provider = _accounts(request), _provider(request)
     flow = Flow.begin(back)
-    response = Response(status_code=303, headers={"Location": await provider.address(flow, _callback(request))})
+    try:
+        response = Response(status_code=303, headers={"Location": await provider.address(flow, _callback(request))})
+    except Problem as problem:
+        return _refused(request, problem)
     await accounts.give_flow(request, response, flow)
     return response
 
@@ -81,17 +87,28 @@ async def end_oidc(
     """Come back from the provider of logins: a session begins."""
     accounts, provider = _accounts(request), _provider(request)
     flow = await accounts.flow(request)
-    if flow is None:
-        raise Problem(
-            400, "login-expired", "This login has taken too long, or was begun in another browser: begin again."
-        )
-    if error:
-        raise Problem(403, "not-invited", f"The provider of logins says {error!r}.")
-    session = await accounts.admit(await provider.identify(flow, state, code, _callback(request)))
+    try:
+        if flow is None:
+            raise Problem(
+                400, "login-expired", "This login has taken too long, or was begun in another browser: begin again."
+            )
+        if error:
+            raise Problem(403, "not-invited", f"The provider of logins says {error!r}.")
+        session = await accounts.admit(await provider.identify(flow, state, code, _callback(request)))
+    except Problem as problem:
+        return _refused(request, problem)
     response = Response(status_code=303, headers={"Location": f"{_base(request)}/{flow.back}"})
     accounts.take_flow(request, response)
     await accounts.give_cookie(request, response, session)
     return response
+
+
+def _refused(request: Request, problem: Problem) -> Response:
+    """A browser goes to the page that says so in words of its own; the code alone stands in the address."""
+    logger.warning("a login with the provider failed: %s", problem.detail)
+    if "text/html" not in request.headers.get("accept", ""):
+        raise problem
+    return Response(status_code=303, headers={"Location": f"{_base(request)}/?refused={problem.code}"})
 
 
 def _base(request: Request) -> str:

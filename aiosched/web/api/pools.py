@@ -14,7 +14,7 @@ from aiosched.db.pool_queries import PoolUser
 from aiosched.web.access import Person, Role, allow
 from aiosched.web.api.models import Instant, Resource
 from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 
 router = APIRouter(tags=["Pools"])
 
@@ -47,10 +47,9 @@ class PoolWish(BaseModel):
 @allow(Role.VIEWER)
 async def list_pools(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Pool]:
     """Pools by name."""
-    after = decode_cursor(cursor, tuple[str])
-    rows = await pools.list_pools(gateway.db, after=after[0] if after else "", limit=limit + 1)
-    more = encode_cursor(rows[limit - 1].name) if len(rows) > limit else None
-    return Page(items=[Pool.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    after = decode_cursor(cursor, str)
+    rows = await pools.list_pools(gateway.db, after=after or "", limit=limit + 1)
+    return page_of(Pool, rows, limit, lambda row: row.name)
 
 
 @router.get("/pools/{name}")
@@ -102,7 +101,7 @@ async def pool_queue(gateway: TheGateway, name: PoolName, limit: Limit = 100, cu
     return Queue(
         holders=[_shown(user, now) for user in holders],
         items=[_shown(user, now) for user in waiting[:limit]],
-        next_cursor=encode_cursor(*waiting[limit - 1].place) if len(waiting) > limit else None,
+        next_cursor=encode_cursor(waiting[limit - 1].place) if len(waiting) > limit else None,
     )
 
 

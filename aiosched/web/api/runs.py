@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, BaseModel
+from pydantic import AwareDatetime, BaseModel, Field
 
 from aiosched.core.states import RunState, RunType, TaskState
 from aiosched.db import queries, run_queries
@@ -13,7 +14,7 @@ from aiosched.db.queries import RunRow
 from aiosched.web.access import Role, allow
 from aiosched.web.api.models import Instant, Name, Resource, RunRef
 from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
 
 router = APIRouter(tags=["Runs"])
 
@@ -70,8 +71,15 @@ class TaskInstance(Resource):
     task_index: int
 
 
+class Stretch(Resource):
+    """When a try waited for a trigger; `until` is null while it does."""
+
+    since: Instant
+    until: Instant | None
+
+
 class Segment(Resource):
-    """One try in time."""
+    """One try in time; `deferred` is within it, in order."""
 
     try_number: int
     state: str | None
@@ -79,6 +87,7 @@ class Segment(Resource):
     queued_at: Instant | None
     start_date: Instant | None
     end_date: Instant | None
+    deferred: list[Stretch] = Field(default_factory=list)
 
 
 class Bar(BaseModel):
@@ -90,7 +99,7 @@ class Bar(BaseModel):
 
 
 class Gantt(BaseModel):
-    """A run in time. `complete` is false where it has more tries than are shown."""
+    """A run in time. `complete` is false where it has more tries, or more deferred stretches, than are shown."""
 
     items: list[Bar]
     complete: bool
@@ -115,10 +124,9 @@ async def list_runs(
     wanted = run_queries.RunFilter(
         dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())), search, since, until
     )
-    before = decode_cursor(cursor, tuple[int])
-    rows = await run_queries.find_runs(gateway.db, wanted, before=before[0] if before else None, limit=limit + 1)
-    more = encode_cursor(rows[limit - 1].key) if len(rows) > limit else None
-    return Page(items=[Run.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    before = decode_cursor(cursor, int)
+    rows = await run_queries.find_runs(gateway.db, wanted, before=before, limit=limit + 1)
+    return page_of(Run, rows, limit, lambda row: row.key)
 
 
 @router.get("/dags/{dag_id}/runs/{run}")
@@ -152,9 +160,7 @@ async def list_tasks(
     rows = await queries.list_run_tasks(
         gateway.db, row, task_id=task_id, states=state or (), after=after, limit=limit + 1
     )
-    last = rows[limit - 1] if len(rows) > limit else None
-    more = None if last is None else encode_cursor(last.task_index, last.map_index)
-    return Page(items=[TaskInstance.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    return page_of(TaskInstance, rows, limit, lambda row: (row.task_index, row.map_index))
 
 
 @router.get("/dags/{dag_id}/runs/{run}/gantt")
@@ -165,9 +171,16 @@ async def gantt(gateway: TheGateway, dag_id: Name, run: RunRef) -> Gantt:
     segments = await run_queries.read_segments(gateway.db, row.key, limit=MOST_SEGMENTS + 1)
     task_ids = (await run_queries.read_task_ids(gateway.db, [row.version_key]))[row.version_key]
     bars: dict[tuple[int, int], Bar] = {}
+    stretches = await run_queries.read_stretches(gateway.db, row.key, limit=MOST_SEGMENTS + 1)
+    deferred: dict[tuple[int, int, int], list[run_queries.Stretch]] = defaultdict(list)
+    for stretch in stretches[:MOST_SEGMENTS]:
+        deferred[stretch.task_index, stretch.map_index, stretch.try_number].append(stretch)
     for segment in segments[:MOST_SEGMENTS]:
         key = (segment.task_index, segment.map_index)
         if key not in bars:
             bars[key] = Bar(task_id=task_ids[segment.task_index], map_index=segment.map_index, tries=[])
-        bars[key].tries.append(Segment.model_validate(segment))
-    return Gantt(items=list(bars.values()), complete=len(segments) <= MOST_SEGMENTS)
+        shown = Segment.model_validate(segment)
+        for stretch in deferred[*key, segment.try_number]:
+            shown.deferred.append(Stretch(since=stretch.since, until=stretch.until or segment.end_date))
+        bars[key].tries.append(shown)
+    return Gantt(items=list(bars.values()), complete=max(len(segments), len(stretches)) <= MOST_SEGMENTS)

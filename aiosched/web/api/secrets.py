@@ -14,7 +14,7 @@ from aiosched.db.secrets import SecretStore, VariableValue
 from aiosched.web.access import Person, Role, allow
 from aiosched.web.api.models import Instant, JsonObject, Resource
 from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
 
 router = APIRouter(tags=["Secrets"])
 
@@ -75,10 +75,9 @@ def _store(gateway: TheGateway) -> SecretStore:
 @allow(Role.VIEWER)
 async def list_variables(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Variable]:
     """Variables by key, without values."""
-    after = decode_cursor(cursor, tuple[str])
-    rows = await _store(gateway).list_variables(after=after[0] if after else "", limit=limit + 1)
-    more = encode_cursor(rows[limit - 1].key) if len(rows) > limit else None
-    return Page(items=[Variable.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    after = decode_cursor(cursor, str)
+    rows = await _store(gateway).list_variables(after=after or "", limit=limit + 1)
+    return page_of(Variable, rows, limit, lambda row: row.key)
 
 
 @router.put("/variables/{key}")
@@ -102,10 +101,9 @@ async def delete_variable(gateway: TheGateway, person: Person, key: Key) -> Resp
 @allow(Role.VIEWER)
 async def list_connections(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Connection]:
     """Connections by id, without their secrets."""
-    after = decode_cursor(cursor, tuple[str])
-    rows = await _store(gateway).list_connections(after=after[0] if after else "", limit=limit + 1)
-    more = encode_cursor(rows[limit - 1].conn_id) if len(rows) > limit else None
-    return Page(items=[Connection.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    after = decode_cursor(cursor, str)
+    rows = await _store(gateway).list_connections(after=after or "", limit=limit + 1)
+    return page_of(Connection, rows, limit, lambda row: row.conn_id)
 
 
 @router.put("/connections/{conn_id}")

@@ -13,7 +13,7 @@ from aiosched.web.access import Role, allow
 from aiosched.web.api.models import Instant, Resource
 from aiosched.web.etags import RARELY
 from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
 
 router = APIRouter(tags=["System"])
 
@@ -102,10 +102,9 @@ class SettingsList(BaseModel):
 @allow(Role.VIEWER)
 async def list_import_errors(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[ImportProblem]:
     """Files whose last parse failed, by name."""
-    after = decode_cursor(cursor, tuple[str])
-    rows = await status.list_import_errors(gateway.db, after=after[0] if after else None, limit=limit + 1)
-    more = encode_cursor(rows[limit - 1].file) if len(rows) > limit else None
-    return Page(items=[ImportProblem.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    after = decode_cursor(cursor, str)
+    rows = await status.list_import_errors(gateway.db, after=after, limit=limit + 1)
+    return page_of(ImportProblem, rows, limit, lambda row: row.file)
 
 
 @router.get("/files")
@@ -117,10 +116,9 @@ async def list_files(
     cursor: Cursor = None,
 ) -> Page[DagFile]:
     """DAG files by name, with the DAGs that they define."""
-    after = decode_cursor(cursor, tuple[str])
-    rows = await status.list_files(gateway.db, failed=failed, after=after[0] if after else None, limit=limit + 1)
-    more = encode_cursor(rows[limit - 1].file) if len(rows) > limit else None
-    return Page(items=[DagFile.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    after = decode_cursor(cursor, str)
+    rows = await status.list_files(gateway.db, failed=failed, after=after, limit=limit + 1)
+    return page_of(DagFile, rows, limit, lambda row: row.file)
 
 
 @router.get("/schedulers")
@@ -141,12 +139,11 @@ async def list_commands(
     cursor: Cursor = None,
 ) -> Page[Command]:
     """Requests, newest first: the audit log."""
-    before = decode_cursor(cursor, tuple[int])
+    before = decode_cursor(cursor, int)
     rows = await command_queries.list_commands(
-        gateway.db, dag_id=dag_id, verb=verb, state=state, before=before[0] if before else None, limit=limit + 1
+        gateway.db, dag_id=dag_id, verb=verb, state=state, before=before, limit=limit + 1
     )
-    more = encode_cursor(rows[limit - 1].id) if len(rows) > limit else None
-    return Page(items=[Command.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    return page_of(Command, rows, limit, lambda row: row.id)
 
 
 @router.get("/commands/{number}")

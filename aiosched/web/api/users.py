@@ -14,7 +14,7 @@ from aiosched.errors import Refused
 from aiosched.web.access import Person, Role, allow
 from aiosched.web.api.models import Instant, Resource
 from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.passwords import check_password, hash_password, hash_token, new_token
 
 router = APIRouter(tags=["Users"])
@@ -80,10 +80,9 @@ class MadeToken(BaseModel):
 @allow(Role.ADMIN)
 async def list_users(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
     """People by name."""
-    after = decode_cursor(cursor, tuple[str])
-    rows = await accounts.list_users(gateway.db, after=after[0] if after else "", limit=limit + 1)
-    more = encode_cursor(rows[limit - 1].name) if len(rows) > limit else None
-    return Page(items=[User.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    after = decode_cursor(cursor, str)
+    rows = await accounts.list_users(gateway.db, after=after or "", limit=limit + 1)
+    return page_of(User, rows, limit, lambda row: row.name)
 
 
 @router.post("/users", status_code=201)
@@ -128,10 +127,9 @@ async def list_tokens(
 ) -> Page[Token]:
     """One's own tokens, oldest first."""
     owner = None if everybody and person.role >= Role.ADMIN else person.name
-    after = decode_cursor(cursor, tuple[int])
-    rows = await accounts.list_tokens(gateway.db, owner, after=after[0] if after else 0, limit=limit + 1)
-    more = encode_cursor(rows[limit - 1].id) if len(rows) > limit else None
-    return Page(items=[Token.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    after = decode_cursor(cursor, int)
+    rows = await accounts.list_tokens(gateway.db, owner, after=after or 0, limit=limit + 1)
+    return page_of(Token, rows, limit, lambda row: row.id)
 
 
 @router.post("/tokens", status_code=201)

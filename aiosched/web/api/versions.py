@@ -16,7 +16,7 @@ from aiosched.web.access import Role, allow
 from aiosched.web.api.models import Instant, Name, Resource
 from aiosched.web.etags import RARELY
 from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
+from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
 
 router = APIRouter(tags=["DAGs"])
 
@@ -79,12 +79,9 @@ class Tasks(BaseModel):
 @allow(Role.VIEWER)
 async def list_versions(gateway: TheGateway, dag_id: Name, limit: Limit = 50, cursor: Cursor = None) -> Page[Version]:
     """Versions, newest first."""
-    before = decode_cursor(cursor, tuple[int])
-    rows = await version_queries.list_versions(
-        gateway.db, dag_id, before=before[0] if before else None, limit=limit + 1
-    )
-    more = encode_cursor(rows[limit - 1].number) if len(rows) > limit else None
-    return Page(items=[Version.model_validate(row) for row in rows[:limit]], next_cursor=more)
+    before = decode_cursor(cursor, int)
+    rows = await version_queries.list_versions(gateway.db, dag_id, before=before, limit=limit + 1)
+    return page_of(Version, rows, limit, lambda row: row.number)
 
 
 @router.get("/dags/{dag_id}/versions/{number}", dependencies=[RARELY])

@@ -53,6 +53,7 @@ class Why(Resource):
     likely_free_at: Instant | None
     earliest_start: Instant | None
     commands: list[str]
+    notes: list[str] = Field(description="what was not looked at, in words, where there is too much of it")
 
 
 @router.get("/dags/{dag_id}/why")

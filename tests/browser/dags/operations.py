@@ -55,3 +55,9 @@ with DAG("daily", schedule="@daily", start_date=START, catchup=False, tags=["ope
     def count() -> None: ...
 
     count()
+
+with DAG("hourly", schedule="0 * * * *", start_date=START, catchup=False, tags=["operations"]):
+    EmptyOperator(task_id="tick")
+
+with DAG("nightly", schedule="@daily", start_date=START, catchup=False, tags=["operations"]):
+    EmptyOperator(task_id="sweep")

@@ -44,3 +44,11 @@ with DAG(
     tags=["shapes"],
 ):
     EmptyOperator(task_id="once")
+
+with DAG("fanned", schedule=None):
+
+    @task(pool="gate")
+    def each(number: int) -> int:
+        return number
+
+    each.expand(number=[1, 2, 3, 4])

@@ -74,6 +74,18 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_api_token_owner"), "api_token", ["owner"])
     op.create_table(
+        "deferral",
+        sa.Column("run_id", sa.BigInteger(), nullable=False),
+        sa.Column("task_index", sa.Integer(), nullable=False),
+        sa.Column("map_index", sa.Integer(), nullable=False),
+        sa.Column("try_number", sa.SmallInteger(), nullable=False),
+        sa.Column("since", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("until", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("run_id", "task_index", "map_index", "try_number", "since", name=op.f("pk_deferral")),
+        postgresql_with={"fillfactor": "70"},
+    )
+    op.create_index(op.f("ix_asset_alias_asset_id"), "asset_alias", ["asset_id"])
+    op.create_table(
         "web_key",
         sa.Column("id", sa.SmallInteger(), autoincrement=False, nullable=False),
         sa.Column("key", sa.LargeBinary(), nullable=False),
@@ -86,6 +98,8 @@ def downgrade() -> None:
     op.execute("ALTER TABLE task_instance SET (fillfactor = 60)")
     for table in ("web_key", "api_token", "web_user"):
         op.drop_table(table)
+    op.drop_index(op.f("ix_asset_alias_asset_id"), "asset_alias")
+    op.drop_table("deferral")
     op.drop_index(op.f("ix_command_dag_id_id"), "command")
     op.drop_column("task_report", "queued_by")
     op.drop_column("scheduler", "protocol")

@@ -1,16 +1,18 @@
 // Terminal colours in logs: a line becomes pieces of text with class names; other escapes are left out. Text stays text.
 
-const ESCAPE = /\x1b(?:\[([\d;]*)m|\[[\d;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])/g; // eslint-disable-line no-control-regex
+const ESCAPE = /\x1b(?:\[([\d;:]*)m|\[[\d;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])/g; // eslint-disable-line no-control-regex
+const ON = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
+const OFF = { 22: ["bold", "dim"], 23: ["italic"], 24: ["underline"], 27: ["inverse"], 29: ["strike"], 39: ["fore"], 49: ["back"] };
 
-/** The line as text alone. */
-export const plain = (line) => line.includes("\x1b") ? line.replace(ESCAPE, "") : line;
-
-/** Pieces `{text, look}` of a line; `look` are class names or "". Every line begins without colour. */
+/**
+ * Pieces `{text, look, style}` of a line: `look` are class names or "", `style` the colours that no class has, or null.
+ * Every line begins without colour.
+ */
 export function pieces(line) {
-  if (!line.includes("\x1b")) return [{ text: line, look: "" }];
+  if (!line.includes("\x1b")) return [{ text: line, look: "", style: null }];
   const found = [];
   let at = 0, now = {};
-  const put = (text) => { if (text) found.push({ text, look: lookOf(now) }); };
+  const put = (text) => { if (text) found.push({ text, ...lookOf(now) }); };
   for (const escape of line.matchAll(ESCAPE)) {
     put(line.slice(at, escape.index));
     at = escape.index + escape[0].length;
@@ -20,27 +22,46 @@ export function pieces(line) {
   return found;
 }
 
-const lookOf = ({ bold, fore, back }) => [bold && "bold", fore !== undefined && `fore-${fore}`, back !== undefined && `back-${back}`].filter(Boolean).join(" ");
+/** Classes for the 16 named colours, which each theme has; others stand in `--fore` and `--back`, for a class that keeps them legible. */
+function lookOf({ fore, back, inverse, ...fonts }) {
+  if (inverse) [fore, back] = [back ?? "surface", fore ?? "text"];
+  const look = Object.keys(fonts), style = {};
+  for (const [side, colour] of [["fore", fore], ["back", back]]) {
+    if (colour === undefined) continue;
+    look.push(`${side}-${Array.isArray(colour) ? "any" : colour}`);
+    if (Array.isArray(colour)) style[`--${side}`] = `rgb(${colour.join(" ")})`;
+  }
+  if (Array.isArray(back)) look.push(isLight(back) ? "ink-dark" : "ink-light");
+  return { look: look.join(" "), style: Object.keys(style).length ? style : null };
+}
+
+const isLight = ([red, green, blue]) => 0.299 * red + 0.587 * green + 0.114 * blue > 140;
 
 function changed(before, codes) {
   const now = { ...before };
-  const list = codes.split(";").map(Number);
+  const list = codes.split(";");
   for (let i = 0; i < list.length; i++) {
-    const code = list[i];
-    if (code === 0) { delete now.bold; delete now.fore; delete now.back; }
-    else if (code === 1) now.bold = true;
-    else if (code === 22) delete now.bold;
+    const [code, ...parts] = list[i].split(":").map(Number);
+    if (code === 0) for (const name of Object.keys(now)) delete now[name];
+    else if (ON[code]) now[ON[code]] = true;
+    else if (OFF[code]) for (const name of OFF[code]) delete now[name];
     else if (code >= 30 && code <= 37) now.fore = code - 30;
     else if (code >= 90 && code <= 97) now.fore = code - 82;
     else if (code >= 40 && code <= 47) now.back = code - 40;
     else if (code >= 100 && code <= 107) now.back = code - 92;
-    else if (code === 39) delete now.fore;
-    else if (code === 49) delete now.back;
-    else if (code === 38 || code === 48) { // of 256 or of all colours: the first 16 are known, the others are left out
-      const wide = list[i + 1] === 5 ? 2 : 4;
-      if (wide === 2 && list[i + 2] < 16) now[code === 38 ? "fore" : "back"] = list[i + 2];
-      i += wide;
+    else if (code === 38 || code === 48) { // of 256, or of all colours: 38;5;n, 38;2;r;g;b, or with colons
+      const given = parts.length ? parts : list.slice(i + 1, i + 5).map(Number);
+      const colour = given[0] === 5 ? ofTable(parts.length ? given.at(-1) : given[1]) : given[0] === 2 ? given.slice(parts.length ? -3 : 1) : undefined;
+      if (colour !== undefined && [colour].flat().every((part) => part >= 0 && part <= 255)) now[code === 38 ? "fore" : "back"] = colour;
+      if (!parts.length) i += given[0] === 5 ? 2 : 4;
     }
   }
   return now;
+}
+
+/** A colour of the table of 256: the first 16 by number, then a cube, then greys. */
+function ofTable(n) {
+  if (n < 16) return n;
+  if (n >= 232) return Array(3).fill(8 + (n - 232) * 10);
+  return [36, 6, 1].map((step) => Math.floor((n - 16) / step) % 6).map((level) => level && 55 + level * 40);
 }

@@ -18,16 +18,19 @@ export class Problem extends Error {
 export const loginNeeded = signal(false);
 /** Who we are: `{name, role, login, csrf}`; null until it is known. */
 export const me = signal(null);
+/** Why it is not known who we are, where that is no missing login. */
+export const notKnown = signal(null);
 const RANK = { viewer: 1, operator: 2, admin: 3 };
 /** Whether we may do what `role` may. */
 export const may = (role) => RANK[me.value?.role] >= RANK[role];
 
-/** Ask who we are; afterwards either `me` or `loginNeeded` is set. */
+/** Ask who we are; afterwards `me`, `loginNeeded` or `notKnown` is set. */
 export async function whoAmI() {
+  notKnown.value = null;
   try {
     me.value = await get("me");
     loginNeeded.value = false;
-  } catch (problem) { if (problem.status !== 401) throw problem; }
+  } catch (problem) { if (problem.status !== 401) notKnown.value = problem; }
 }
 
 function address(path, params) {
@@ -57,7 +60,7 @@ export async function call(method, path, { params, body, headers, raw = false, s
     throw new Problem({ code: "unreachable", detail: "The server cannot be reached. Is `aiosched serve` still running?" }, 0);
   }
   if (!answer.ok) {
-    const told = await answer.json().catch(() => ({}));
+    const told = await answer.json().catch(() => ({})); // what stands between us and the server may answer with a page
     if (answer.status === 401 && path !== "login") loginNeeded.value = true;
     throw new Problem(told, answer.status);
   }
@@ -74,6 +77,17 @@ export const remove = (path, options) => call("DELETE", path, options);
 /** A path of the API from parts, each encoded. */
 export const at = (...parts) => parts.map(encodeURIComponent).join("/");
 
+/** `work` made to run once at a time: asked for meanwhile, it runs once more afterwards, so the last answer is the newest. */
+function oneAtATime(work) {
+  let running = false, again = false;
+  return async () => {
+    if (running) { again = true; return; }
+    running = true;
+    do { again = false; await work(); } while (again);
+    running = false;
+  };
+}
+
 /**
  * A resource, read when the page shows it and again when news of one of `kinds` comes.
  * Gives signals `{data, error, loading}` and `reload()`. `path` null: nothing yet. `onNews(data, patch)` may apply
@@ -85,23 +99,16 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
   useEffect(() => {
     if (key === null) return undefined;
     const abort = new AbortController();
-    let running = false, again = false;
-    const read = async () => {
-      if (running) { again = true; return; }
-      running = true;
-      do {
-        again = false;
-        try {
-          state.data.value = await get(path, params, { signal: abort.signal });
-          state.error.value = null;
-        } catch (error) {
-          if (error.name === "AbortError") return;
-          state.error.value = error;
-        }
-        state.loading.value = false;
-      } while (again && !abort.signal.aborted);
-      running = false;
-    };
+    const read = oneAtATime(async () => {
+      try {
+        state.data.value = await get(path, params, { signal: abort.signal });
+        state.error.value = null;
+      } catch (error) {
+        if (error.name === "AbortError") return;
+        state.error.value = error;
+      }
+      state.loading.value = false;
+    });
     state.reload = read;
     read();
     const off = onPatch((patch) => {
@@ -125,11 +132,11 @@ export function useList(path, params = {}, { kinds = [], concerns = () => true, 
     if (key === null) return undefined;
     const abort = new AbortController();
     let pages = 1;
-    const read = async (count) => {
+    const read = oneAtATime(async () => {
       state.loading.value = true;
       try {
         let items = [], cursor = null;
-        for (let page = 0; page < count; page++) {
+        for (let page = 0; page < pages; page++) {
           const answer = await get(path, { ...params, limit, cursor }, { signal: abort.signal });
           items = items.concat(answer.items);
           cursor = answer.next_cursor ?? null;
@@ -143,10 +150,10 @@ export function useList(path, params = {}, { kinds = [], concerns = () => true, 
         state.error.value = error;
       }
       state.loading.value = false;
-    };
-    state.reload = () => read(pages);
-    state.next = () => read(++pages);
-    read(1);
+    });
+    state.reload = read;
+    state.next = () => { pages++; return read(); };
+    read();
     let due = null;
     const off = onPatch((patch) => {
       if (patch.kind !== "reset" && (!kinds.includes(patch.kind) || !concerns(patch))) return;

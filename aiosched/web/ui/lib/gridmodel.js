@@ -49,18 +49,22 @@ export function patchRun(grid, patch, watched) {
 export function patchTasks(grid, patch) {
   const column = grid.runs.findIndex((run) => run.key === patch.run);
   if (column < 0) return grid;
-  if (patch.many || grid.runs[column].version !== grid.version) return undefined;
-  const byIndex = new Map();
-  grid.rows.forEach((row, i) => { if (row.kind === "task") byIndex.set(row.task_index, i); });
+  if (!patch.counts || grid.runs[column].version !== grid.version) return undefined;
   const cells = grid.cells[column].slice();
-  for (const task of patch.tasks) {
-    const at = byIndex.get(task.task_index);
-    if (at === undefined) return undefined;
-    if (task.map_index >= 0 || grid.rows[at].is_mapped) return undefined; // counts are the server's
-    cells[at] = task.state ?? "none";
+  for (const [index, counts] of Object.entries(patch.counts)) {
+    const at = grid.rows.findIndex((row) => row.task_index === Number(index));
+    if (at < 0) return undefined;
+    cells[at] = cellOf(counts, grid.rows[at].is_mapped);
   }
   refold(grid.rows, cells);
   return { ...grid, cells: grid.cells.with(column, cells) };
+}
+
+/** Counts of states as a cell holds them: see the API's Grid. */
+function cellOf(counts, isMapped) {
+  const states = Object.keys(counts);
+  if (!states.length) return null;
+  return !isMapped && states.length === 1 && counts[states[0]] === 1 ? states[0] : counts;
 }
 
 /** Count the cells of groups from what they hold. */

@@ -1,5 +1,5 @@
 // Keyboard: every shortcut is registered with words, so that "?" can list them.
-import { signal, useLayoutEffect } from "./html.js";
+import { signal, useLayoutEffect, useRef } from "./html.js";
 
 /** What "?" lists: `[keys, words]`, in order of registration. */
 export const shortcuts = signal([]);
@@ -10,11 +10,11 @@ let forget = null;
 const typing = (target) => target.closest?.("input, textarea, select, [contenteditable]");
 
 addEventListener("keydown", (event) => {
-  if (event.metaKey || event.ctrlKey || event.altKey) return;
+  if (event.metaKey || event.ctrlKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (typing(event.target)) { if (event.key === "Escape") event.target.blur(); return; }
   pending = (pending + " " + event.key).trim();
   clearTimeout(forget);
-  const found = [...bound].reverse().find((entry) => entry.keys === pending || entry.keys === event.key);
+  const found = bound.findLast((entry) => entry.keys === pending) ?? bound.findLast((entry) => entry.keys === event.key); // "g r" before "r"
   if (found) { pending = ""; event.preventDefault(); found.act(event); return; }
   if (!bound.some((entry) => entry.keys.startsWith(pending + " "))) pending = "";
   forget = setTimeout(() => { pending = ""; }, 1500);
@@ -22,8 +22,10 @@ addEventListener("keydown", (event) => {
 
 /** Bind `keys` ("g d", "t", "?") as long as the component lives. */
 export function useKey(keys, words, act) {
+  const now = useRef(act);
+  now.current = act;
   useLayoutEffect(() => { // what is seen can be used
-    const entry = { keys, words, act };
+    const entry = { keys, words, act: (event) => now.current(event) };
     bound.push(entry);
     shortcuts.value = bound.map((one) => [one.keys, one.words]);
     return () => {

@@ -1,6 +1,8 @@
 // One stream of news for the whole page: small patches with numbers, resumed by the browser with the last number it saw.
 import { signal } from "./html.js";
 
+const PATIENCE = 6000; // milliseconds without a connection that nobody needs to know of
+
 /** "live", "connecting" or "off". */
 export const connection = signal("connecting");
 
@@ -15,6 +17,14 @@ export function onPatch(listener) {
   return () => listeners.delete(listener);
 }
 
+let missing = null;
+/** Whether the stream stands; one that is away for a moment is only connecting. */
+function stands(so) {
+  if (so) { clearTimeout(missing); missing = null; connection.value = "live"; return; }
+  if (connection.value === "live") connection.value = "connecting";
+  missing ??= setTimeout(() => { connection.value = "off"; }, PATIENCE);
+}
+
 const tell = (patch) => { for (const listener of [...listeners]) listener(patch); };
 
 function connect() {
@@ -22,16 +32,16 @@ function connect() {
   const url = new URL("api/v1/stream", document.baseURI);
   for (const topic of [...topics.keys()].sort()) url.searchParams.append("topic", topic);
   if (last) url.searchParams.set("after", last);
-  connection.value = "connecting";
+  stands(false);
   source = new EventSource(url);
-  source.onopen = () => { connection.value = "live"; };
-  source.onerror = () => { connection.value = source.readyState === EventSource.CLOSED ? "off" : "connecting"; if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000); };
+  source.onopen = () => stands(true);
+  source.onerror = () => { stands(false); if (source.readyState === EventSource.CLOSED) reconnectSoon(3000); }; // else the browser tries again itself
   source.onmessage = (event) => { last = event.lastEventId; tell(JSON.parse(event.data)); };
   source.addEventListener("reset", (event) => { last = event.lastEventId; tell({ kind: "reset" }); });
 }
 
 let due = null;
-const reconnectSoon = () => { due ??= setTimeout(() => { due = null; connect(); }, 50); };
+const reconnectSoon = (ms = 50) => { due ??= setTimeout(() => { due = null; connect(); }, ms); };
 
 /** Start the stream; called once by the shell. */
 export function startLive() { connect(); }

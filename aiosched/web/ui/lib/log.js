@@ -1,20 +1,9 @@
 // A log of any length, read in blocks of about 128 kB: the index of the lines first, then only what is looked at.
+// The server finds errors and words in it.
 import { call, get } from "./api.js";
-import { plain } from "./ansi.js";
 
 const KEPT = 4 << 20; // bytes of blocks that are kept
-const GROUP = 32; // blocks that a search reads at a time
 const OFFSET = 0, LINE = 1, SIZE = 2, LINES = 3; // of a block
-
-/** The last item whose field is at most `value`. */
-function lastAtMost(blocks, field, value) {
-  let low = 0, high = blocks.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (blocks[middle][field] <= value) low = middle; else high = middle - 1;
-  }
-  return low;
-}
 
 const linesOf = (bytes, count) => {
   const lines = new TextDecoder().decode(bytes).split("\n");
@@ -49,7 +38,7 @@ export class LogFile {
   }
 
   /** The number of the block that holds a line. */
-  blockOf(line) { return lastAtMost(this.blocks, LINE, line); }
+  blockOf(line) { return Math.max(this.blocks.findLastIndex((block) => block[LINE] <= line), 0); }
 
   /** The text of a line if its block is here; undefined: `load(blockOf(line))` first. */
   peek(line) {
@@ -78,40 +67,12 @@ export class LogFile {
     return new Uint8Array(await answer.arrayBuffer());
   }
 
-  /** The line in which a byte is. */
-  async lineAt(offset) {
-    const block = this.blocks[lastAtMost(this.blocks, OFFSET, offset)];
-    if (!block || offset >= block[OFFSET] + block[SIZE]) return null;
-    const bytes = await this.read(block[OFFSET], Math.max(offset - block[OFFSET], 1));
-    let line = block[LINE];
-    for (let i = 0; i < offset - block[OFFSET]; i++) if (bytes[i] === 10) line++;
-    return line;
+  /** The next line behind (`step` 1) or before (-1) `line` that holds `words`, whatever their case; null when there is none. */
+  async search(words, line, step, stop) {
+    const where = step > 0 ? { after: line } : { before: Math.max(line, 0) };
+    return (await get(`${this.path}/search`, { ...this.params, words, ...where }, { signal: stop })).line;
   }
 
-  /**
-   * The next line behind (`step` 1) or before (-1) `line` that holds `words`, whatever their case; null when there is none.
-   * `told(part)` hears how much was read; `stop` is an AbortSignal.
-   */
-  async search(words, line, step, { told = () => {}, stop } = {}) {
-    const wanted = words.toLowerCase(), total = this.blocks.length;
-    if (!total) return null;
-    const hits = (text) => plain(text).toLowerCase().includes(wanted);
-    for (let at = this.blockOf(Math.max(line, 0)), done = 0; at >= 0 && at < total;) {
-      const first = step > 0 ? at : Math.max(at - GROUP + 1, 0), last = step > 0 ? Math.min(at + GROUP, total) - 1 : at;
-      const start = this.blocks[first][OFFSET];
-      const bytes = await this.read(start, this.blocks[last][OFFSET] + this.blocks[last][SIZE] - start);
-      if (stop?.aborted) return null;
-      for (let n = step > 0 ? first : last; n >= first && n <= last; n += step) {
-        const [offset, begins, size, count] = this.blocks[n];
-        const lines = linesOf(bytes.subarray(offset - start, offset - start + size), count);
-        for (let i = step > 0 ? Math.max(line + 1 - begins, 0) : Math.min(line - 1 - begins, lines.length - 1); i >= 0 && i < lines.length; i += step) {
-          if (hits(lines[i])) return begins + i;
-        }
-      }
-      done += last - first + 1;
-      told(done / total);
-      at = step > 0 ? last + 1 : first - 1;
-    }
-    return null;
-  }
+  /** The lines in which errors begin. */
+  async errors() { return (await get(`${this.path}/errors`, this.params, { signal: this.signal })).lines; }
 }

@@ -54,10 +54,10 @@ export function match(routes, path) {
   for (const [pattern, page] of routes) {
     const wanted = pattern === "/" ? [] : pattern.split("/").slice(1);
     if (wanted.length !== parts.length) continue;
-    const params = {};
-    if (wanted.every((word, i) => word.startsWith(":") ? ((params[word.slice(1)] = decodeURIComponent(parts[i])), true) : word === parts[i])) {
-      return { page, params };
-    }
+    if (!wanted.every((word, i) => word.startsWith(":") || word === parts[i])) continue;
+    try {
+      return { page, params: Object.fromEntries(wanted.flatMap((word, i) => word.startsWith(":") ? [[word.slice(1), decodeURIComponent(parts[i])]] : [])) };
+    } catch { return null; } // a lone % in it: no page of ours
   }
   return null;
 }

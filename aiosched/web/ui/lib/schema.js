@@ -53,6 +53,7 @@ function missing(schema, words) {
 function numberOf(text, schema) {
   const value = Number(text);
   if (!Number.isFinite(value)) throw new Error(`is no number: ${text}`);
+  if (/^\s*[+-]?\d+\s*$/.test(text) && !Number.isSafeInteger(value)) throw new Error("is more than a browser can count: trigger it on the command line");
   if (typesOf(schema).includes("integer") && !typesOf(schema).includes("number") && !Number.isInteger(value)) throw new Error(`is no whole number: ${text}`);
   return value;
 }

@@ -1,6 +1,7 @@
 // Assets: who makes them and who waits for them as a picture, the list, their events, and emitting one.
 import { html, useState } from "../lib/html.js";
 import { at, post, useResource } from "../lib/api.js";
+import { taskName, taskPath } from "../lib/names.js";
 import { href, path, query } from "../lib/router.js";
 import { layered } from "../lib/layered.js";
 import { Card, Empty, Facts, Link, Page, Shown, Tabs, Tag, When } from "../parts/basics.js";
@@ -95,7 +96,7 @@ export function AssetPage({ asset }) {
 
 function Events({ asset }) {
   const found = useResource(`${at("assets", asset)}/events`, { limit: 100 }, KINDS);
-  const source = (e) => e.dag_id ? html`<${Link} to=${path("dags", e.dag_id, "runs", e.run_id, "tasks", e.task_id) + (e.map_index >= 0 ? `?map_index=${e.map_index}` : "")}>${e.dag_id} · ${e.task_id}${e.map_index >= 0 ? `[${e.map_index}]` : ""}<//>` : html`<span class="soft">a person or another system</span>`;
+  const source = (e) => e.dag_id ? html`<${Link} to=${taskPath(e)}>${e.dag_id} · ${taskName(e)}<//>` : html`<span class="soft">a person or another system</span>`;
   const columns = [
     { head: "At", cell: (e) => html`<${When} at=${e.timestamp} />` },
     { head: "From", cell: source },

@@ -1,11 +1,11 @@
 // A DAG: its header with switch and actions, and its views as tabs.
-import { html, useEffect, useState } from "../lib/html.js";
+import { html } from "../lib/html.js";
 import { at, may, useResource } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
 import { go, here, path, query, setQuery } from "../lib/router.js";
 import { instant, now, relative } from "../lib/time.js";
 import { PauseSwitch, TriggerDialog } from "../parts/actions.js";
-import { Notice, Page, Shown, Tabs, Tag, Link, Failure, Loading } from "../parts/basics.js";
+import { Notice, Page, Tabs, Tag, Link, Failure, Loading } from "../parts/basics.js";
 import { CalendarTab } from "../parts/calendar.js";
 import { CodeTab } from "../parts/code.js";
 import { DetailsTab } from "../parts/dag_details.js";

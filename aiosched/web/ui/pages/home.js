@@ -13,7 +13,7 @@ const HEALTH = { healthy: ["✓", "good", "healthy"], degraded: ["!", "warn", "d
 export function Home() {
   const due = useRef(null);
   const summary = useResource("summary", {}, {
-    kinds: ["run", "dag", "pool", "command"],
+    kinds: ["run", "dag", "pool", "command", "scheduler"],
     onNews: (data) => { due.current ??= setTimeout(() => { due.current = null; summary.reload(); }, 1500); return data; },
   });
   useEffect(() => {

@@ -1,9 +1,10 @@
 // Pools: how many slots are taken, who holds them, who waits; slots are set in place, after a look at what changes.
 import { html, useState } from "../lib/html.js";
 import { at, put, remove, useList, useResource } from "../lib/api.js";
-import { path, query, setQuery } from "../lib/router.js";
+import { taskName, taskPath } from "../lib/names.js";
+import { query, setQuery } from "../lib/router.js";
 import { duration } from "../lib/time.js";
-import { Card, Empty, Failure, Link, Loading, Page, Tag } from "../parts/basics.js";
+import { Card, Failure, Link, Loading, Page, Tag } from "../parts/basics.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed, Parts } from "../parts/facts.js";
 
@@ -68,14 +69,11 @@ function PoolDialog({ pool, onClose, onDone }) {
   <//>`;
 }
 
-const nameOf = (one) => `${one.task_id}${one.map_index >= 0 ? `[${one.map_index}]` : ""}`;
-const whereOf = (one) => path("dags", one.dag_id, "runs", one.run_id, "tasks", one.task_id) + (one.map_index >= 0 ? `?map_index=${one.map_index}` : "");
-
 function Queue({ name }) {
   const found = useResource(`${at("pools", name)}/queue`, {}, LIVE);
   if (found.error.value) return html`<${Failure} error=${found.error.value} retry=${found.reload} />`;
   if (!found.data.value) return html`<${Loading} lines=${2} />`;
   const { holders, items, next_cursor } = found.data.value;
-  const List = (title, list, none) => html`<div><h3>${title}</h3>${list.length ? html`<ol class="plain queue">${list.map((one) => html`<li class="row apart"><span class="clip"><${Link} to=${whereOf(one)}>${nameOf(one)}<//> <span class="faint">${one.dag_id} · ${one.run_id}</span></span><span class="soft tabular nowrap">${one.slots > 1 ? `${one.slots} slots, ` : ""}${one.seconds !== null && one.seconds !== undefined ? duration(one.seconds) : ""}</span></li>`)}</ol>` : html`<p class="faint">${none}</p>`}</div>`;
+  const List = (title, list, none) => html`<div><h3>${title}</h3>${list.length ? html`<ol class="plain queue">${list.map((one) => html`<li class="row apart"><span class="clip"><${Link} to=${taskPath(one)}>${taskName(one)}<//> <span class="faint">${one.dag_id} · ${one.run_id}</span></span><span class="soft tabular nowrap">${one.slots > 1 ? `${one.slots} slots, ` : ""}${one.seconds !== null && one.seconds !== undefined ? duration(one.seconds) : ""}</span></li>`)}</ol>` : html`<p class="faint">${none}</p>`}</div>`;
   return html`<div class="columns">${List("Holds", holders, "Nobody holds a slot.")}${List(`Waits, first to last${next_cursor ? ` (the first ${items.length})` : ""}`, items, "Nobody waits.")}</div>`;
 }

@@ -2,23 +2,21 @@
 import { html, useEffect, useState } from "../lib/html.js";
 import { at, post, useList, useResource } from "../lib/api.js";
 import { watchTopic } from "../lib/live.js";
+import { taskName, taskPath } from "../lib/names.js";
 import { path, query, setQuery } from "../lib/router.js";
+import { byState, runTypeWords, stateOf } from "../lib/states.js";
 import { duration, secondsBetween } from "../lib/time.js";
 import { ClearDialog, MarkDialog } from "../parts/actions.js";
-import { Card, Empty, Facts, Link, Notice, Page, Shown, State, Tabs, When } from "../parts/basics.js";
+import { Card, Empty, Facts, Link, Notice, Page, Said, Shown, State, Tabs, When } from "../parts/basics.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed, Choices, Note, Parts, Text, pretty } from "../parts/facts.js";
 import { Chart, useRunResource } from "../parts/gantt.js";
 import { Table } from "../parts/table.js";
 import { WhyCard } from "../parts/why.js";
 
-const ORDER = ["failed", "upstream_failed", "up_for_retry", "running", "restarting", "queued", "scheduled", "deferred", "up_for_reschedule", "none", "success", "skipped", "removed"];
 const ENDS = { running: "is stopped", queued: "does not start", scheduled: "does not start", none: "does not start", deferred: "is stopped", up_for_retry: "does not try again", up_for_reschedule: "does not try again", restarting: "is stopped" };
 const REASONS = { task_failure: "A task failed, and with it the run.", all_tasks_deadlocked: "No task could go on: what is unfinished waits for what will not come.", deadline_missed: "It missed its deadline." };
 const TABS = [["tasks", "Tasks"], ["time", "Time"], ["details", "Details"]];
-
-/** The counts of states, the ones that matter first. */
-const byState = (tasks) => ORDER.filter((state) => tasks[state]).map((state) => [state, tasks[state]]);
 
 export function RunPage({ dag, run }) {
   const mine = (patch) => patch.kind === "task" || (patch.dag_id === dag && !patch.verb);
@@ -43,6 +41,7 @@ function Run({ run, reload }) {
   <//>`;
   return html`<${Page} title=${run.run_id} crumbs=${[["DAGs", "/dags"], [run.dag_id, path("dags", run.dag_id)], ["Runs", path("dags", run.dag_id) + "?tab=grid"]]} actions=${actions}
       lead=${html`<${State} name=${run.state} /><span class="soft">${run.start_date ? duration(secondsBetween(run.start_date, run.end_date)) : html`may start <${When} at=${run.run_after} ago />`}</span><${StateBar} tasks=${run.tasks} />`}>
+    <${Said} words=${`The run is ${stateOf(run.state).label}`} />
     <div class="columns wide-first">
       <${Card} title="Run"><${Facts} rows=${[
         ["DAG", html`<${Link} to=${path("dags", run.dag_id)}>${run.dag_id}<//> <span class="faint">version ${run.version}</span>`],
@@ -52,7 +51,7 @@ function Run({ run, reload }) {
         ["Queued", run.queued_at && html`<${When} at=${run.queued_at} />`],
         ["Started", html`<${When} at=${run.start_date} />`],
         ["Ended", html`<${When} at=${run.end_date} />`],
-        ["Type", `${run.run_type.replace("_", " ")}, by ${run.triggered_by}`],
+        ["Type", `${runTypeWords(run.run_type)}, by ${run.triggered_by}`],
         ["Because", REASONS[run.reason] ?? run.reason],
         ["Note", html`<${Note} path=${`${base}/note`} text=${run.note} onDone=${reload} />`],
       ]} /><//>
@@ -97,7 +96,6 @@ function rowsOf(items, open) {
 }
 
 const count = (items) => items.reduce((counts, { state }) => ({ ...counts, [state || "none"]: (counts[state || "none"] || 0) + 1 }), {});
-export const taskPath = (dag, run, task, mapIndex = -1) => path("dags", dag, "runs", run, "tasks", task) + (mapIndex >= 0 ? `?map_index=${mapIndex}` : "");
 
 function Tasks({ run, base }) {
   const { state, open } = query.value;
@@ -105,7 +103,7 @@ function Tasks({ run, base }) {
   const fold = (row) => setQuery({ open: row.open ? null : row.task_id });
   const columns = [
     { head: "Task", cell: (t) => t.group ? html`<button class="button quiet small fold" aria-expanded=${t.open} onClick=${() => fold(t)}>${t.open ? "▾" : "▸"} ${t.task_id} <span class="faint">[${t.group.length}${list.more.value && t.group.at(-1) === list.items.value.at(-1) ? "+" : ""}]</span></button>`
-      : html`<${Link} to=${taskPath(run.dag_id, run.run_id, t.task_id, t.map_index)} class=${open === t.task_id ? "inner" : ""}>${t.task_id}${t.map_index >= 0 ? `[${t.map_index}]` : ""}<//>${t.note && html` <span class="note">${t.note}</span>`}` },
+      : html`<${Link} to=${taskPath({ ...t, dag_id: run.dag_id, run_id: run.run_id })} class=${open === t.task_id ? "inner" : ""}>${taskName(t)}<//>${t.note && html` <span class="note">${t.note}</span>`}` },
     { head: "State", cell: (t) => t.group ? html`<span class="row">${byState(count(t.group)).map(([s, n]) => html`<${State} name=${s} count=${n} />`)}</span>` : html`<${State} name=${t.state || "none"} />` },
     { head: "Try", right: true, cell: (t) => t.group ? "" : t.try_number > 0 ? html`<span class="nowrap">${t.try_number}<span class="faint"> of ${t.max_tries + 1}</span></span>` : "–" },
     { head: "Started", cell: (t) => t.group ? "" : html`<${When} at=${t.start_date} />` },

@@ -15,7 +15,7 @@ export function Settings() {
   return html`<${Page} title="Settings" lead="As the web server's process has them; a scheduler elsewhere may have others." actions=${html`<${FilterField} name="search" words="Search settings" />`}>
     <${Shown} of=${found}>${({ items }) => {
       const hits = items.filter((one) => `${one.key} ${one.description}`.toLowerCase().includes(wanted));
-      const sections = Map.groupBy ? [...Map.groupBy(hits, (one) => one.key.split(".")[0])] : Object.entries(hits.reduce((all, one) => { (all[one.key.split(".")[0]] ??= []).push(one); return all; }, {}));
+      const sections = Object.entries(hits.reduce((all, one) => { (all[one.key.split(".")[0]] ??= []).push(one); return all; }, {}));
       if (!sections.length) return html`<${Card}><${Empty} title="No setting is like this" /><//>`;
       return html`<div class="stack">${sections.map(([name, list]) => html`<${Card} key=${name} title=${name} plain><dl class="settings">${list.map((one) => html`
         <div class=${classes("setting", !same(one.value, one.default) && "changed")}><dt><code>${one.key}</code>${!same(one.value, one.default) && html` <${Tag} kind="warn">set<//>`}<p class="faint">${one.description}</p></dt><dd>${shown(one.value)}${!same(one.value, one.default) && html`<p class="faint">otherwise ${shown(one.default)}</p>`}</dd></div>`)}</dl><//>`)}</div>`;

@@ -2,11 +2,12 @@
 import { html, useEffect, useState } from "../lib/html.js";
 import { at, get, may, useList, useResource } from "../lib/api.js";
 import { watchTopic } from "../lib/live.js";
+import { taskName, taskPath } from "../lib/names.js";
 import { here, href, path, query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { duration, secondsBetween } from "../lib/time.js";
 import { ClearDialog, MarkDialog } from "../parts/actions.js";
-import { Card, Empty, Facts, Failure, Link, Loading, Page, Shown, State, Tabs, Tag, When } from "../parts/basics.js";
+import { Card, Empty, Facts, Failure, Link, Loading, Page, Said, Shown, State, Tabs, Tag, When } from "../parts/basics.js";
 import { toast } from "../parts/dialog.js";
 import { Allowed, Folded, Note, Text, pretty } from "../parts/facts.js";
 import { LogView, bytes } from "../parts/log.js";
@@ -39,7 +40,7 @@ const crumbsOf = (dag, run) => [["DAGs", "/dags"], [dag, path("dags", dag)], [ru
 /** The instances of a mapped task, where the address names none of them. */
 function Instances({ dag, run, task, list }) {
   const columns = [
-    { head: "Instance", cell: (t) => html`<${Link} to=${`${path("dags", dag, "runs", run, "tasks", task)}?map_index=${t.map_index}`}>${task}[${t.map_index}]<//>` },
+    { head: "Instance", cell: (t) => html`<${Link} to=${taskPath({ ...t, dag_id: dag, run_id: run })}>${taskName(t)}<//>` },
     { head: "State", cell: (t) => html`<${State} name=${t.state} />` },
     { head: "Try", right: true, cell: (t) => t.try_number || "–" },
     { head: "Started", cell: (t) => html`<${When} at=${t.start_date} />` },
@@ -53,12 +54,13 @@ function Task({ task, reload }) {
   const [open, setOpen] = useState(null);
   const { dag_id: dag, run_id: run, task_id: id, map_index: mapIndex } = task;
   const base = at("dags", dag, "runs", run, "tasks", id), params = mapIndex >= 0 ? { map_index: mapIndex } : {};
-  const name = mapIndex >= 0 ? `${id}[${mapIndex}]` : id;
+  const name = taskName(task);
   const tries = useResource(`${base}/tries`, params, { kinds: ["task"], concerns: (p) => p.run === task.run_key });
   const tab = query.value.tab || "log";
   const actions = html`<${Allowed}><button class="button" onClick=${() => setOpen("clear")}>Clear …</button><button class="button" onClick=${() => setOpen("mark")}>Mark …</button><//>`;
   return html`<${Page} title=${name} crumbs=${crumbsOf(dag, run)} actions=${actions}
       lead=${html`<${State} name=${task.state} /><span class="soft">${task.start_date && duration(secondsBetween(task.start_date, task.end_date))}</span>${task.try_number > 0 && html`<span class="soft">try ${task.try_number} of ${task.max_tries + 1}</span>`}${task.next_at && html`<span class="soft">next <${When} at=${task.next_at} ago /></span>`}`}>
+    <${Said} words=${`${name} is ${stateOf(task.state).label}`} />
     <div class="columns wide-first">
       <${Card} title="Task instance"><${Facts} rows=${[
         ["Operator", html`${task.operator}${task.definition.is_mapped ? html` <${Tag}>mapped<//>` : ""}`],
@@ -117,7 +119,7 @@ function XCom({ one, base, params }) {
   const read = async () => { try { setWhole((await get(`${base}/xcom/${encodeURIComponent(one.key)}`, params)).value); } catch (error) { toast(error.message, "danger"); } };
   const value = whole ?? one.value;
   let text = value, cut = false;
-  try { text = pretty(JSON.parse(value)); } catch { cut = whole === null; }
+  try { const parsed = JSON.parse(value); if (!/\d{16}/.test(value)) text = pretty(parsed); } catch { cut = whole === null; } // longer numbers would be rounded
   return html`<${Card} title=${html`<code>${one.key}</code>`} actions=${html`<span class="faint">${bytes(one.size)} · <${When} at=${one.created_at} /></span>${cut && html`<button class="button small" onClick=${read}>Show all of it</button>`}`}><${Text} text=${text} /><//>`;
 }
 

@@ -8,7 +8,6 @@ import { Text } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
 const ROLES = [["viewer", "viewer: sees"], ["operator", "operator: sees and acts"], ["admin", "admin: also pools, secrets, people"]];
-const RANK = { viewer: 1, operator: 2, admin: 3 };
 const RoleField = ({ value, onChange, roles = ROLES }) => html`<div class="field"><label for="u-role">Role</label><select class="input" id="u-role" value=${value} onChange=${(e) => onChange(e.target.value)}>${roles.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select></div>`;
 const PasswordField = ({ value, onInput }) => html`<div class="field"><label for="u-password">Password</label><input class="input" id="u-password" type="password" minlength="8" required autocomplete="new-password" value=${value} onInput=${(e) => onInput(e.target.value)} /><span class="help">At least 8 characters.</span></div>`;
 
@@ -94,7 +93,7 @@ function NewToken({ onClose, onDone }) {
   const days = draft.days === "" ? null : Number(draft.days);
   return html`<${Confirm} title="New token" words="Make" act=${() => post("tokens", { ...draft, days })} done="The token is made." disabled=${!draft.label || days <= 0 && days !== null} cli=${commandLine("tokens", "create", me.value.name, "--label", draft.label || "LABEL", "--role", draft.role, "--days", days ?? 0)} onClose=${onClose} onDone=${onDone}>
     <div class="field"><label for="t-label">What it is for</label><input class="input" id="t-label" required maxlength="200" value=${draft.label} onInput=${(e) => set({ label: e.target.value })} /></div>
-    <${RoleField} value=${draft.role} roles=${ROLES.filter(([name]) => RANK[name] <= RANK[me.value.role])} onChange=${(role) => set({ role })} />
+    <${RoleField} value=${draft.role} roles=${ROLES.filter(([name]) => may(name))} onChange=${(role) => set({ role })} />
     <div class="field"><label for="t-days">Days until it expires</label><input class="input" id="t-days" type="number" min="1" max="3650" value=${draft.days} onInput=${(e) => set({ days: e.target.value })} /><span class="help">Empty: never.</span></div>
   <//>`;
 }

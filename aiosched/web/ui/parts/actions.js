@@ -1,13 +1,13 @@
 // The actions on DAGs, runs and task instances: each shows what it touches and the command line that does the same.
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { at, get, may, patch, post, useResource } from "../lib/api.js";
+import { taskName } from "../lib/names.js";
 import { kindOf, toText, toValue, utc } from "../lib/schema.js";
-import { stateOf } from "../lib/states.js";
+import { byState, stateOf } from "../lib/states.js";
 import { Loading, Notice, Shown, State } from "./basics.js";
-import { Confirm, Dialog, commandLine, toast } from "./dialog.js";
+import { Confirm, Dialog, commandLine, tellDone, toast } from "./dialog.js";
+import { objectOf } from "./facts.js";
 import { Field } from "./schema_form.js";
-
-const WAITS = "The request is stored and waits: no scheduler has applied it yet.";
 
 // ---- pause ----
 
@@ -20,7 +20,7 @@ export function PauseSwitch({ dag, onDone }) {
     setWished(runs);
     try {
       const answer = await patch(at("dags", dag.dag_id), { is_paused: !runs });
-      toast(answer.accepted ? WAITS : runs ? `${dag.dag_id} runs again.` : `${dag.dag_id} is paused: it starts nothing more, what runs goes on.`, answer.accepted ? undefined : "good");
+      tellDone(answer, runs ? `${dag.dag_id} runs again.` : `${dag.dag_id} is paused: it starts nothing more, what runs goes on.`);
       onDone?.(answer);
     } catch (error) { toast(error.message, "danger"); setWished(null); }
   };
@@ -78,14 +78,8 @@ const looksLikeJson = (text) => { try { JSON.parse(text); return true; } catch {
 
 /** The values that differ from the defaults, and what is wrong with the others. */
 function confOf(params, texts, more) {
-  const conf = {}, wrong = {};
-  if (more.trim()) {
-    try {
-      const given = JSON.parse(more);
-      if (given === null || typeof given !== "object" || Array.isArray(given)) throw new Error();
-      Object.assign(conf, given);
-    } catch { wrong.conf = "is no JSON object"; }
-  }
+  const { value, wrong: noObject } = objectOf(more);
+  const conf = { ...value }, wrong = noObject ? { conf: noObject } : {};
   for (const [name, param] of Object.entries(params)) {
     const schema = param.json_schema ?? {}, kind = kindOf(schema, param.value);
     if (!param.required && texts[name] === toText(kind, param.value)) continue;
@@ -111,7 +105,7 @@ function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
 }
 
 /** How many instances of which states: `states` are counts. */
-const Counts = ({ states }) => html`<span class="row">${Object.entries(states).map(([name, count]) => html`<${State} name=${name === "null" ? "none" : name} count=${count} />`)}</span>`;
+const Counts = ({ states }) => html`<span class="row">${byState(states).map(([name, count]) => html`<${State} name=${name} count=${count} />`)}</span>`;
 
 /** What a clear would touch. */
 function Preview({ preview, error }) {
@@ -121,7 +115,7 @@ function Preview({ preview, error }) {
   if (!preview.count) return html`<${Notice}>Nothing of this can be cleared.<//>`;
   const shown = preview.instances.slice(0, 100);
   return html`<div class="stack tight" role="status"><b>${preview.count} ${preview.count === 1 ? "instance" : "instances"} in ${preview.runs.length} ${preview.runs.length === 1 ? "run" : "runs"} will run again</b><${Counts} states=${preview.states} />
-    <div class="scroll preview" tabindex="0" role="group" aria-label="Instances that are cleared"><table class="table"><thead><tr><th scope="col">Task</th><th scope="col">Run</th><th scope="col">State</th></tr></thead><tbody>${shown.map((one) => html`<tr key=${`${one.run_id} ${one.task_id} ${one.map_index}`}><td>${one.task_id}${one.map_index >= 0 && `[${one.map_index}]`}</td><td class="clip">${one.run_id}</td><td><${State} name=${one.state ?? "none"} /></td></tr>`)}</tbody></table></div>
+    <div class="scroll preview" tabindex="0" role="group" aria-label="Instances that are cleared"><table class="table"><thead><tr><th scope="col">Task</th><th scope="col">Run</th><th scope="col">State</th></tr></thead><tbody>${shown.map((one) => html`<tr key=${`${one.run_id} ${one.task_id} ${one.map_index}`}><td>${taskName(one)}</td><td class="clip">${one.run_id}</td><td><${State} name=${one.state ?? "none"} /></td></tr>`)}</tbody></table></div>
     ${preview.count > shown.length && html`<span class="faint">and ${preview.count - shown.length} more</span>`}</div>`;
 }
 
@@ -157,7 +151,7 @@ export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) 
   const address = taskId ? at("dags", dagId, "runs", runId, "tasks", taskId, "mark") : at("dags", dagId, "runs", runId, "mark");
   const cli = taskId ? commandLine("tasks", "mark", dagId, runId, taskId, state, ...(mapped ? ["--map-index", mapIndex] : [])) : commandLine("runs", "mark", dagId, runId, state);
   const words = state === "queued" ? "The run goes on: what has not run yet in it runs." : taskId ? "What failed behind it for this reason runs again." : "All that is unfinished in the run gets this state, too; what runs is stopped.";
-  return html`<${Confirm} title=${taskId ? `Mark ${taskId}${mapped ? `[${mapIndex}]` : ""}` : "Mark the run"} words=${`Mark ${stateOf(state).label}`} act=${() => post(address, { state, ...(taskId && mapped && { map_index: mapIndex }) })} done=${`Marked ${stateOf(state).label}.`} cli=${cli} onClose=${onClose} onDone=${onDone}>
+  return html`<${Confirm} title=${taskId ? `Mark ${taskName({ task_id: taskId, map_index: mapIndex })}` : "Mark the run"} words=${`Mark ${stateOf(state).label}`} act=${() => post(address, { state, ...(taskId && mapped && { map_index: mapIndex }) })} done=${`Marked ${stateOf(state).label}.`} cli=${cli} onClose=${onClose} onDone=${onDone}>
     <div class="field"><label for="mark-state">State</label><select class="input" id="mark-state" value=${state} onChange=${(e) => setState(e.target.value)}>${states.map((one) => html`<option value=${one}>${stateOf(one).label}</option>`)}</select></div>
     <p class="soft">In run <code>${runId}</code>. ${words}</p>
     ${!taskId && html`<${Shown} of=${run} lines=${1}>${(facts) => html`<${Counts} states=${facts.tasks} />`}<//>`}

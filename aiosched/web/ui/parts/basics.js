@@ -41,9 +41,15 @@ export function Failure({ error, retry }) {
 /** Grey bars while something is read. */
 export const Loading = ({ lines = 4 }) => html`<div class="stack tight" role="status" aria-label="loading">${Array.from({ length: lines }, (_, i) => html`<div class="skeleton" style=${{ width: `${90 - ((i * 17) % 40)}%` }}></div>`)}</div>`;
 
+/** Says that what stands below could not be read anew; nothing without an error. */
+export const Stale = ({ error }) => error && html`<${Notice} kind="warn">This may be old, reading it anew failed: ${error.message}<//>`;
+
+/** Words that are not shown: screen readers say them when they change. */
+export const Said = ({ words }) => html`<span class="hidden-text" role="status">${words}</span>`;
+
 /** Data of `useResource` or its loading, error and empty states: `children` is a function of the data. */
 export function Shown({ of, children, lines }) {
-  if (of.data.value !== null) return children(of.data.value);
+  if (of.data.value !== null) return html`<${Stale} error=${of.error.value} />${children(of.data.value)}`;
   if (of.error.value) return html`<${Failure} error=${of.error.value} retry=${of.reload} />`;
   return html`<${Loading} lines=${lines} />`;
 }
@@ -53,14 +59,14 @@ export const Card = ({ title, actions, children, plain = false, ...rest }) => ht
 /** The frame of a page: crumbs `[[words, path]…]`, a title, actions on its right, and what stands below. */
 export function Page({ title, crumbs = [], actions, lead, children }) {
   useEffect(() => { document.title = `${title} · aiosched`; }, [title]);
-  return html`<main class="page" id="main" tabindex="-1">
+  return html`<div class="page">
     <header>
       ${crumbs.length > 0 && html`<nav class="crumbs" aria-label="Where">${crumbs.map(([words, to], i) => html`${i > 0 && html`<span aria-hidden="true">/</span>`}<${Link} to=${to}>${words}<//>`)}</nav>`}
       <div class="row apart"><h1>${title}</h1><div class="row">${actions}</div></div>
       ${lead && html`<div class="row soft">${lead}</div>`}
     </header>
     ${children}
-  </main>`;
+  </div>`;
 }
 
 /** Tabs that live in the query string: `tabs` are `[key, words]`; the first is the default. Links keep `keep` values. */

@@ -9,7 +9,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { co
 let made = null;
 
 /** The colours of now: `{text, soft, line, surface, …, state: {name: colour}}`. */
-export function palette() {
+function palette() {
   const key = `${theme.value} ${colours.value}`;
   if (made?.key === key) return made;
   const style = getComputedStyle(document.documentElement);

@@ -1,6 +1,7 @@
 // Dialogs for actions: what will be touched, the equivalent command line, and the answer as a toast.
-import { html, signal, useEffect, useRef, useState } from "../lib/html.js";
+import { html, signal, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { Notice } from "./basics.js";
+import { CopyButton } from "./copy.js";
 
 const toasts = signal([]);
 let number = 0;
@@ -11,7 +12,10 @@ export function toast(words, kind) {
   toasts.value = [...toasts.value, one];
   setTimeout(() => { toasts.value = toasts.value.filter((t) => t !== one); }, kind === "danger" ? 10000 : 5000);
 }
-export const Toasts = () => html`<div class="toasts" role="status" aria-live="polite">${toasts.value.map((t) => html`<div key=${t.key} class=${t.kind}>${t.words}</div>`)}</div>`;
+export const Toasts = () => html`<div class="toasts" role="status" aria-live="polite">${toasts.value.map((t) => html`<div key=${t.key} class=${t.kind} role=${t.kind === "danger" ? "alert" : undefined}>${t.words}</div>`)}</div>`;
+
+/** Tell that an action is `done`, or stored until a scheduler applies it (202). */
+export const tellDone = (answer, done) => answer?.accepted ? toast("The request is stored and waits: no scheduler has applied it yet.") : toast(done, "good");
 
 /** A shell word, quoted where it must be. */
 export const shell = (word) => /^[\w@%+=:,./-]+$/.test(String(word)) ? String(word) : `'${String(word).replace(/'/g, `'\\''`)}'`;
@@ -20,15 +24,20 @@ export const commandLine = (...words) => ["aiosched", ...words.filter((w) => w !
 
 /** The command line that does the same, with a button that copies it. */
 export function Cli({ line }) {
-  const [copied, setCopied] = useState(false);
-  const copy = async () => { await navigator.clipboard?.writeText(line); setCopied(true); setTimeout(() => setCopied(false), 1500); };
-  return html`<div class="cli"><code>${line}</code><button type="button" class="button small" onClick=${copy}>${copied ? "Copied" : "Copy"}</button></div>`;
+  return html`<div class="cli"><code>${line}</code><${CopyButton} text=${line} /></div>`;
 }
 
-/** A modal dialog, open as long as it is rendered. */
+/** A modal dialog, open as long as it is rendered; what had the focus before has it again afterwards. */
 export function Dialog({ title, onClose, children }) {
   const box = useRef(null);
-  useEffect(() => { box.current.showModal(); }, []);
+  useLayoutEffect(() => {
+    const dialog = box.current;
+    dialog.showModal();
+    return () => {
+      dialog.close();
+      if (document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
+    };
+  }, []);
   return html`<dialog ref=${box} aria-label=${title} onCancel=${(e) => { e.preventDefault(); onClose(); }} onClick=${(e) => { if (e.target === box.current) onClose(); }}><div class="inner"><h2>${title}</h2>${children}</div></dialog>`;
 }
 
@@ -44,7 +53,7 @@ export function Confirm({ title, words, act, done, cli, danger = false, disabled
     setBusy(true); setError(null);
     try {
       const answer = await act();
-      toast(answer?.accepted ? "The request is stored and waits: no scheduler has applied it yet." : done, answer?.accepted ? undefined : "good");
+      tellDone(answer, done);
       onClose(); onDone?.(answer);
     } catch (problem) { setError(problem); setBusy(false); }
   };

@@ -1,8 +1,9 @@
 // What the pages of runs and operations share: who may act, notes, bars of parts, folded text, a list of choices.
-import { classes, html, useState } from "../lib/html.js";
+import { classes, html, useEffect, useRef, useState } from "../lib/html.js";
 import { may, me, put } from "../lib/api.js";
-import { Confirm, toast } from "./dialog.js";
 import { query, setQuery } from "../lib/router.js";
+import { CopyButton } from "./copy.js";
+import { Confirm } from "./dialog.js";
 
 /** Its children for those who have `role`; others read why there is nothing to press. */
 export function Allowed({ role = "operator", children, quiet = false }) {
@@ -36,10 +37,7 @@ export function Folded({ title, text, open = false }) {
 }
 
 /** Text as it is, with a button that copies it. */
-export function Text({ text, label = "Copy" }) {
-  const copy = async () => { await navigator.clipboard?.writeText(text); toast("Copied."); };
-  return html`<div class="text"><button type="button" class="button small" onClick=${copy}>${label}</button><pre tabindex="0">${text}</pre></div>`;
-}
+export const Text = ({ text }) => html`<div class="text"><${CopyButton} text=${text} /><pre tabindex="0">${text}</pre></div>`;
 
 /** Choices of a filter in the query string: `options` are `[value, words, count]`; one or none is on. */
 export function Choices({ name, options, label }) {
@@ -48,9 +46,10 @@ export function Choices({ name, options, label }) {
 }
 
 /** A field of a filter that lives in the query string; written after a moment without typing. */
-let due = null;
 export function FilterField({ name, words, ...rest }) {
-  const later = (value) => { clearTimeout(due); due = setTimeout(() => setQuery({ [name]: value.trim() }), 250); };
+  const due = useRef(null);
+  useEffect(() => () => clearTimeout(due.current), []);
+  const later = (value) => { clearTimeout(due.current); due.current = setTimeout(() => setQuery({ [name]: value.trim() }), 250); };
   return html`<input class="input" type="search" placeholder=${words} aria-label=${words} value=${query.value[name] || ""} onInput=${(e) => later(e.target.value)} ...${rest} />`;
 }
 

@@ -1,8 +1,9 @@
-// The Gantt chart of a run: every try as segments in time (scheduled, queued, running), on a canvas that draws what is visible.
+// The Gantt chart of a run: every try as segments in time (scheduled, queued, running, deferred), on a canvas that draws what is visible.
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { at, useResource } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
 import { watchTopic } from "../lib/live.js";
+import { taskName, taskPath } from "../lib/names.js";
 import { go, path, query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { duration, instant, now } from "../lib/time.js";
@@ -44,22 +45,29 @@ export function GanttTab({ dagId }) {
 }
 
 const ms = (text) => text ? Date.parse(text) : null;
-const name = (item) => item.map_index >= 0 ? `${item.task_id}[${item.map_index}]` : item.task_id;
+
+const THIN = { scheduled: 4, queued: 4, deferred: 8 }; // pixels of what waits; what runs is as high as BAR
 
 /** The segments of a try: `[kind, from, to]`; one that is not over goes on until now. */
-function segmentsOf(one, now) {
+export function segmentsOf(one, now) {
   const scheduled = ms(one.scheduled_at), queued = ms(one.queued_at), start = ms(one.start_date), end = ms(one.end_date) ?? (start || queued || scheduled ? now : null);
   const found = [];
   if (scheduled !== null && (queued ?? start ?? end) > scheduled) found.push(["scheduled", scheduled, queued ?? start ?? end]);
   if (queued !== null) found.push(["queued", queued, start ?? end]);
-  if (start !== null) found.push([one.state ?? "running", start, end]);
+  let from = start;
+  for (const { since, until } of start === null ? [] : one.deferred) { // it ran, waited for a trigger, and ran on
+    if (ms(since) > from) found.push(["running", from, ms(since)]);
+    from = ms(until) ?? end;
+    found.push(["deferred", ms(since), from]);
+  }
+  if (start !== null && (end > from || !one.deferred.length)) found.push([one.state ?? "running", from, end]);
   return found.filter(([, from, to]) => to >= from);
 }
 
 /** A bar chart of a run: `items` of the API's Gantt. Used by the page of a DAG and that of a run. */
 export function Chart({ dagId, run, items }) {
   const live = run.state === "running" || run.state === "queued", moment = live ? now.value : 0;
-  const rows = useMemo(() => items.map((item) => ({ ...item, name: name(item), tries: item.tries.map((one) => ({ ...one, segments: segmentsOf(one, moment || Date.parse(run.end_date ?? one.end_date ?? one.start_date ?? 0)) })) })), [items, moment]);
+  const rows = useMemo(() => items.map((item) => ({ ...item, name: taskName(item), tries: item.tries.map((one) => ({ ...one, segments: segmentsOf(one, moment || Date.parse(run.end_date ?? one.end_date ?? one.start_date ?? 0)) })) })), [items, moment]);
   const span = useMemo(() => {
     const all = rows.flatMap((row) => row.tries.flatMap((one) => one.segments));
     const from = all.reduce((least, [, a]) => Math.min(least, a), ms(run.start_date) ?? Infinity), to = all.reduce((most, [, , b]) => Math.max(most, b), ms(run.end_date) ?? 0);
@@ -81,12 +89,12 @@ export function Chart({ dagId, run, items }) {
       const y = HEAD + row * ROW - scroll;
       if (hover.current === row || chosen === row) { on.fillStyle = colours.sunken; on.fillRect(0, y, width, ROW); }
       for (const one of rows[row].tries) for (const [state, from, to] of one.segments) {
-        const waiting = state === "scheduled" || state === "queued", w = Math.max(waiting ? 1 : 3, (to - from) * scale);
+        const waiting = state in THIN, high = THIN[state] ?? BAR, w = Math.max(waiting ? 1 : 3, (to - from) * scale);
         on.fillStyle = colours.state[state] ?? colours.state.none;
         on.globalAlpha = waiting ? 0.55 : 1;
-        on.beginPath(); on.roundRect(x(from), y + (waiting ? ROW / 2 - 2 : (ROW - BAR) / 2), w, waiting ? 4 : BAR, waiting ? 1 : 3); on.fill();
+        on.beginPath(); on.roundRect(x(from), y + (ROW - high) / 2, w, high, high / 4); on.fill();
         on.globalAlpha = 1;
-        if (!waiting && w > 18) { on.fillStyle = colours.glyph; on.textAlign = "left"; on.fillText(one.try_number > 1 ? `${stateOf(state).glyph} ${one.try_number}` : stateOf(state).glyph, x(from) + 4, y + ROW / 2 + 0.5); }
+        if (high > 4 && w > 18) { on.fillStyle = state === "deferred" ? colours.text : colours.glyph; on.textAlign = "left"; on.fillText(one.try_number > 1 && !waiting ? `${stateOf(state).glyph} ${one.try_number}` : stateOf(state).glyph, x(from) + 4, y + ROW / 2 + 0.5); }
       }
       on.font = `12.5px ${colours.sans}`; on.textAlign = "left"; on.fillStyle = colours.soft;
       on.fillText(clip(on, rows[row].name, left - 20), 10, y + ROW / 2 + 0.5);
@@ -102,8 +110,8 @@ export function Chart({ dagId, run, items }) {
   if (!span || !rows.length) return html`<${Empty} title="Nothing has begun yet">The tasks of this run have not been scheduled.<//>`;
 
   const rowAt = (event) => { const row = Math.floor((event.clientY - box.current.getBoundingClientRect().top - HEAD + box.current.scrollTop) / ROW); return row >= 0 && row < rows.length ? row : null; };
-  const words = (row) => [rows[row].name, ...rows[row].tries.slice(-4).map((one) => `try ${one.try_number}: ${stateOf(one.state).label}${one.segments.map(([kind, from, to]) => `, ${kind === "scheduled" || kind === "queued" ? kind : "ran"} ${duration((to - from) / 1000)}`).join("")}`)];
-  const open = (row) => go(path("dags", dagId, "runs", run.run_id, "tasks", rows[row].task_id) + (rows[row].map_index >= 0 ? `?map_index=${rows[row].map_index}` : ""));
+  const words = (row) => [rows[row].name, ...rows[row].tries.slice(-4).map((one) => `try ${one.try_number}: ${stateOf(one.state).label}${one.segments.map(([kind, from, to]) => `, ${THIN[kind] ? kind : "ran"} ${duration((to - from) / 1000)}`).join("")}`)];
+  const open = (row) => go(taskPath({ ...rows[row], dag_id: dagId, run_id: run.run_id }));
   const onKey = (event) => {
     const by = { ArrowUp: -1, ArrowDown: 1, PageUp: -10, PageDown: 10, Home: -rows.length, End: rows.length }[event.key];
     if (by) {

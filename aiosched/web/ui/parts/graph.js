@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { at, useResource } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
 import { go, path, query, setQuery } from "../lib/router.js";
-import { stateOf, worst } from "../lib/states.js";
+import { byState, stateOf, worst } from "../lib/states.js";
 import { Empty, Failure, Link, Loading, State } from "./basics.js";
 import { clip, sprite, useCanvas, useTooltip } from "./canvas.js";
 import { useRunResource } from "./gantt.js";
@@ -219,7 +219,7 @@ function Graph({ dagId, graph, begun }) {
     </div>
     <div class="tip" ref=${tipBox} hidden aria-hidden="true"></div>
     <section class="selected card" aria-label="Selected" aria-live="polite" id="graph-chosen">${selected
-      ? html`<div class="row apart"><div class="row"><b>${selected.id}</b>${describe(selected).slice(1, selected.counts ? -1 : undefined).map((words) => html`<span class="soft">${words}</span>`)}${selected.counts && Object.entries(selected.counts).map(([name, n]) => html`<${State} name=${name} count=${selected.kind === "group" || selected.is_mapped ? n : undefined} />`)}</div>${selected.kind === "group" ? html`<button class="button small" onClick=${() => toggleFold(selected.id)}>${selected.is_folded ? "Unfold" : "Fold"}</button>` : runId && html`<${Link} class="button small" to=${path("dags", dagId, "runs", runId, "tasks", selected.id)}>Open<//>`}</div>`
+      ? html`<div class="row apart"><div class="row"><b>${selected.id}</b>${describe(selected).slice(1, selected.counts ? -1 : undefined).map((words) => html`<span class="soft">${words}</span>`)}${selected.counts && byState(selected.counts).map(([name, n]) => html`<${State} name=${name} count=${selected.kind === "group" || selected.is_mapped ? n : undefined} />`)}</div>${selected.kind === "group" ? html`<button class="button small" onClick=${() => toggleFold(selected.id)}>${selected.is_folded ? "Unfold" : "Fold"}</button>` : runId && html`<${Link} class="button small" to=${path("dags", dagId, "runs", runId, "tasks", selected.id)}>Open<//>`}</div>`
       : html`<span class="faint">Click a box, or use the arrow keys in the graph. Click a group twice to fold it.</span>`}</section>
   </div>`;
 }

@@ -5,7 +5,7 @@ import { cellWords, patchRun, patchTasks, readCell, runLabel, runWords, visibleR
 import { useKey } from "../lib/keys.js";
 import { watchTopic } from "../lib/live.js";
 import { go, path, query, setQuery } from "../lib/router.js";
-import { stateOf } from "../lib/states.js";
+import { RUN_STATES, RUN_TYPES, byState, runTypeWords, stateOf } from "../lib/states.js";
 import { duration, instant } from "../lib/time.js";
 import { ClearDialog, MarkDialog } from "./actions.js";
 import { Empty, Failure, Link, Loading, State } from "./basics.js";
@@ -55,8 +55,8 @@ export function GridTab({ dagId }) {
   return html`<div class="stack">
     <div class="row">
       <label class="row soft">Runs <select class="input" value=${limit} onChange=${(e) => setQuery({ limit: e.target.value === "30" ? null : e.target.value })}>${LIMITS.map((n) => html`<option value=${n}>last ${n}</option>`)}</select></label>
-      <label class="row soft">State <select class="input" value=${state ?? ""} onChange=${(e) => setQuery({ state: e.target.value, before: null })}><option value="">any</option>${["failed", "running", "queued", "success"].map((name) => html`<option value=${name}>${stateOf(name).label}</option>`)}</select></label>
-      <label class="row soft">Type <select class="input" value=${type ?? ""} onChange=${(e) => setQuery({ type: e.target.value, before: null })}><option value="">any</option>${["scheduled", "manual", "backfill", "asset_triggered"].map((name) => html`<option value=${name}>${name.replace("_", " ")}</option>`)}</select></label>
+      <label class="row soft">State <select class="input" value=${state ?? ""} onChange=${(e) => setQuery({ state: e.target.value, before: null })}><option value="">any</option>${RUN_STATES.map((name) => html`<option value=${name}>${stateOf(name).label}</option>`)}</select></label>
+      <label class="row soft">Type <select class="input" value=${type ?? ""} onChange=${(e) => setQuery({ type: e.target.value, before: null })}><option value="">any</option>${RUN_TYPES.map((type) => html`<option value=${type}>${runTypeWords(type)}</option>`)}</select></label>
       ${data?.next_cursor && html`<button class="button" onClick=${() => setQuery({ before: data.next_cursor }, { push: true })}>‹ Older</button>`}
       ${before && html`<button class="button" onClick=${() => setQuery({ before: null })}>Newest ›</button>`}
     </div>
@@ -281,7 +281,7 @@ function Selected({ dagId, run, row, cell, selection, many, open, dialog, setDia
   return html`<section class="selected card" aria-label="Selected">
     <div class="row apart"><div class="row">
       ${many ? html`<b>${selection.task_ids ? `${selection.task_ids.length} ${selection.task_ids.length === 1 ? "task" : "tasks"}` : "All tasks"} in ${selection.run_ids.length} ${selection.run_ids.length === 1 ? "run" : "runs"}</b>`
-        : row ? html`<b>${row.id}</b>${cell ? (typeof cell === "string" ? html`<${State} name=${cell} />` : Object.entries(cell).map(([name, n]) => html`<${State} name=${name} count=${n} />`)) : html`<span class="soft">not in this run</span>`}`
+        : row ? html`<b>${row.id}</b>${cell ? (typeof cell === "string" ? html`<${State} name=${cell} />` : byState(cell).map(([name, n]) => html`<${State} name=${name} count=${n} />`)) : html`<span class="soft">not in this run</span>`}`
         : html`<b>Run</b><${State} name=${run.state} />`}
       ${!many && html`<${Link} to=${path("dags", dagId, "runs", run.run_id)} class="clip">${run.run_id}<//>`}
     </div><div class="row">

@@ -1,10 +1,10 @@
 // The log of a try: only the lines in view are drawn, so that 200 MB scroll like 2 kB; search, errors, following, colours.
 import { classes, html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { apiUrl, get } from "../lib/api.js";
+import { apiUrl } from "../lib/api.js";
 import { LogFile } from "../lib/log.js";
 import { pieces } from "../lib/ansi.js";
 import { useKey } from "../lib/keys.js";
-import { query, setQuery } from "../lib/router.js";
+import { here, href, query, setQuery } from "../lib/router.js";
 import { Empty, Failure, Loading } from "./basics.js";
 
 const ROW = 18; // pixels of a line
@@ -31,10 +31,10 @@ function marked(text, words) {
 
 function Line({ number, text, words, chosen, onChoose }) {
   const cut = text?.length > LONGEST;
-  const shown = text === undefined ? html`<span class="skeleton"></span>` : pieces(cut ? text.slice(0, LONGEST) : text).map(({ text: part, look }) => look ? html`<span class=${look}>${marked(part, words)}</span>` : marked(part, words));
+  const shown = text === undefined ? html`<span class="skeleton"></span>` : pieces(cut ? text.slice(0, LONGEST) : text).map(({ text: part, look, style }) => look ? html`<span class=${look} style=${style}>${marked(part, words)}</span>` : marked(part, words));
   const level = text && (BAD.test(text) ? "bad" : ODD.test(text) && "odd");
   return html`<div class=${classes("line", level, chosen && "chosen")} data-line=${number + 1}>
-    <a class="no" tabindex="-1" href="?line=${number + 1}" onClick=${(e) => { e.preventDefault(); onChoose(number); }}>${number + 1}</a><span class="text">${shown}${cut && html`<em> … ${(text.length - LONGEST).toLocaleString("en")} characters more in the download</em>`}</span>
+    <a class="no" tabindex="-1" href=${href(`${here.value.path}?${new URLSearchParams({ ...query.value, line: number + 1 })}`)} onClick=${(e) => { e.preventDefault(); onChoose(number); }}>${number + 1}</a><span class="text">${shown}${cut && html`<em> … ${(text.length - LONGEST).toLocaleString("en")} characters more in the download</em>`}</span>
   </div>`;
 }
 
@@ -58,10 +58,10 @@ class Viewer {
       await this.file.refresh();
       this.ready = true;
       this.redraw();
-      if (Number(query.value.line)) await this.show(Number(query.value.line) - 1);
+      if (Number(query.value.line)) this.show(Number(query.value.line) - 1);
       else if (running) this.toEnd();
       await this.findErrors();
-      if (failed && !query.value.line && this.top === 0) await this.nextError(-1, this.file.lines);
+      if (failed && !query.value.line && this.top === 0) this.nextError(-1, this.file.lines);
       while (!this.file.complete) {
         await new Promise((done) => setTimeout(done, AGAIN));
         if (this.abort.signal.aborted) return;
@@ -77,7 +77,7 @@ class Viewer {
   }
 
   async findErrors() {
-    this.errors = (await get(`${this.path}/errors`, this.params, { signal: this.abort.signal })).offsets;
+    this.errors = await this.file.errors();
     this.redraw();
   }
 
@@ -88,7 +88,7 @@ class Viewer {
   }
   toEnd() { this.follow = !this.file.complete; this.scrollTo(Infinity); }
   move(pixels) { if (pixels < 0) this.follow = false; this.scrollTo(this.top + pixels); }
-  async show(line) {
+  show(line) {
     this.follow = false;
     this.scrollTo((line - Math.floor(this.view / ROW / 3)) * ROW);
   }
@@ -119,40 +119,39 @@ class Viewer {
     }
   }
 
-  async nextError(step, from = Number(query.value.line) - 1 || this.first) {
-    const { file } = this, lines = [];
+  /** Choose a line: it stands in the address, and is shown. */
+  choose(line) { setQuery({ line: line + 1 }); this.show(line); }
+
+  nextError(step, from = Number(query.value.line) - 1 || this.first) {
     if (!this.errors.length) return;
-    // offsets ascend: look for the first one behind (or the last one before) the line, by halves
-    let low = 0, high = this.errors.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      lines[middle] ??= await file.lineAt(this.errors[middle]);
-      if (step > 0 ? lines[middle] > from : lines[middle] >= from) high = middle; else low = middle + 1;
-    }
-    const one = step > 0 ? low % this.errors.length : (low - 1 + this.errors.length) % this.errors.length;
-    const line = lines[one] ?? await file.lineAt(this.errors[one]);
-    if (line !== null) { setQuery({ line: line + 1 }); this.show(line); }
+    const next = step > 0 ? this.errors.find((line) => line > from) : this.errors.findLast((line) => line < from);
+    this.choose(next ?? this.errors.at(step > 0 ? 0 : -1));
   }
 
+  /** Look for words from the chosen line on, and from the other end when there are none. */
   async search(words, step) {
     this.searching?.abort();
-    if (!words) { this.told = ""; this.redraw(); return; }
     const stop = this.searching = new AbortController();
-    const told = (part) => { if (!stop.signal.aborted) { this.told = `searching … ${Math.round(part * 100)} %`; this.redraw(); } };
+    this.told = words ? "searching …" : "";
+    this.redraw();
+    if (!words) return;
+    const from = Number(query.value.line) ? Number(query.value.line) - 1 : step > 0 ? this.first - 1 : this.first;
     try {
-      const from = Number(query.value.line) ? Number(query.value.line) - 1 : step > 0 ? this.first - 1 : this.first;
-      let line = await this.file.search(words, from, step, { told, stop: stop.signal });
-      let round = "";
-      if (line === null && !stop.signal.aborted) {
-        line = await this.file.search(words, step > 0 ? -1 : this.file.lines, step, { told, stop: stop.signal });
-        round = step > 0 ? "from the top" : "from the end";
+      let line = await this.file.search(words, from, step, stop.signal);
+      this.told = "";
+      if (line === null) {
+        line = await this.file.search(words, step > 0 ? -1 : this.file.lines, step, stop.signal);
+        this.told = line === null ? "not found" : step > 0 ? "from the top" : "from the end";
       }
-      if (stop.signal.aborted) return;
-      this.told = line === null ? "not found" : round;
-      if (line !== null) { setQuery({ line: line + 1 }); this.show(line); }
-    } catch (error) { if (error.name !== "AbortError") this.told = error.message; }
+      if (line !== null) this.choose(line);
+    } catch (error) {
+      if (error.name === "AbortError") return; // by the next search
+      this.told = error.message;
+    }
     this.redraw();
   }
+
+  end() { this.abort.abort(); this.searching?.abort(); }
 }
 
 /** `path` of the log in the API; `running`: follow it; `failed`: begin at the last error. */
@@ -164,7 +163,7 @@ export function LogView({ path, params, name, running = false, failed = false })
   const viewer = useMemo(() => new Viewer(path, params, () => redraw((n) => n + 1)), [key]);
   const current = useRef(null); // keys are bound once
   current.current = viewer;
-  useEffect(() => { viewer.open({ running, failed }); return () => viewer.abort.abort(); }, [viewer]);
+  useEffect(() => { viewer.open({ running, failed }); return () => viewer.end(); }, [viewer]);
   useEffect(() => {
     if (!box.current) return undefined;
     const pane = box.current;
@@ -189,7 +188,7 @@ export function LogView({ path, params, name, running = false, failed = false })
   }, [viewer, viewer.ready && viewer.file.lines > 0]);
   useLayoutEffect(() => viewer.drawn());
   useEffect(() => { const due = setTimeout(() => viewer.fill().catch((error) => viewer.fail(error)), 30); return () => clearTimeout(due); });
-  const jump = (step) => current.current.nextError(step).catch((error) => current.current.fail(error));
+  const jump = (step) => current.current.nextError(step);
   useKey("e", "next error in the log", () => jump(1));
   useKey("w", "wrap long lines of the log", () => setQuery({ wrap: query.value.wrap ? null : 1 }));
   useKey("f", "search in the log", () => field.current?.focus());

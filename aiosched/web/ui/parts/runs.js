@@ -2,12 +2,10 @@
 import { html } from "../lib/html.js";
 import { at, useList, useResource } from "../lib/api.js";
 import { path, query, setQuery } from "../lib/router.js";
-import { stateOf } from "../lib/states.js";
+import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../lib/states.js";
 import { instant, secondsBetween } from "../lib/time.js";
 import { Card, Duration, Empty, Link, State, When } from "./basics.js";
 import { Table } from "./table.js";
-
-const TYPES = ["scheduled", "manual", "backfill", "asset_triggered"];
 
 /** Choose one of the last runs; it stands in the address as `run`. `none` are the words for no run at all. */
 export function RunPicker({ dagId, none }) {
@@ -17,7 +15,7 @@ export function RunPicker({ dagId, none }) {
   return html`<label class="row soft">Run <select class="input picker" value=${chosen} onChange=${(e) => setQuery({ run: e.target.value })}>
     <option value="">${none}</option>
     ${!known && html`<option value=${chosen}>${chosen}</option>`}
-    ${runs.map((run) => html`<option key=${run.key} value=${run.run_id}>${stateOf(run.state).glyph} ${instant(run.logical_date ?? run.run_after).slice(0, 16)} · ${run.run_type.replace("_", " ")}</option>`)}
+    ${runs.map((run) => html`<option key=${run.key} value=${run.run_id}>${stateOf(run.state).glyph} ${instant(run.logical_date ?? run.run_after).slice(0, 16)} · ${runTypeWords(run.run_type)}</option>`)}
   </select></label>`;
 }
 
@@ -30,7 +28,7 @@ export function RunsTab({ dagId }) {
   const columns = [
     { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
     { head: "Run", cell: (r) => html`<${Link} to=${path("dags", dagId, "runs", r.run_id)}>${r.run_id}<//>` },
-    { head: "Type", cell: (r) => r.run_type.replace("_", " ") },
+    { head: "Type", cell: (r) => runTypeWords(r.run_type) },
     { head: "Logical date", cell: (r) => html`<${When} at=${r.logical_date} />` },
     { head: "Started", cell: (r) => html`<${When} at=${r.start_date} ago />` },
     { head: "Took", right: true, cell: (r) => html`<${Duration} seconds=${r.seconds ?? (r.state === "running" ? secondsBetween(r.start_date) : null)} />` },
@@ -42,8 +40,8 @@ export function RunsTab({ dagId }) {
   return html`<div class="stack">
     <div class="row">
       <input class="input" type="search" placeholder="Part of the run id" aria-label="Search runs" value=${q ?? ""} onInput=${(e) => setQuery({ q: e.target.value })} />
-      <select class="input" aria-label="State" value=${state ?? ""} onChange=${(e) => setQuery({ state: e.target.value })}><option value="">any state</option>${["queued", "running", "success", "failed"].map((name) => html`<option value=${name}>${stateOf(name).label}</option>`)}</select>
-      <select class="input" aria-label="Type" value=${type ?? ""} onChange=${(e) => setQuery({ type: e.target.value })}><option value="">any type</option>${TYPES.map((name) => html`<option value=${name}>${name.replace("_", " ")}</option>`)}</select>
+      <select class="input" aria-label="State" value=${state ?? ""} onChange=${(e) => setQuery({ state: e.target.value })}><option value="">any state</option>${RUN_STATES.map((name) => html`<option value=${name}>${stateOf(name).label}</option>`)}</select>
+      <select class="input" aria-label="Type" value=${type ?? ""} onChange=${(e) => setQuery({ type: e.target.value })}><option value="">any type</option>${RUN_TYPES.map((type) => html`<option value=${type}>${runTypeWords(type)}</option>`)}</select>
       <label class="row soft">from <input class="input" type="date" value=${since ?? ""} onChange=${(e) => setQuery({ since: e.target.value })} /></label>
       <label class="row soft">until <input class="input" type="date" value=${until ?? ""} onChange=${(e) => setQuery({ until: e.target.value })} /></label>
     </div>

@@ -1,6 +1,6 @@
 // Tables of paged lists: columns as data, "more" at the end, empty and error states of their own.
 import { html } from "../lib/html.js";
-import { Failure, Loading } from "./basics.js";
+import { Failure, Loading, Stale } from "./basics.js";
 
 /**
  * `columns` are `{head, cell(item), right}`; `list` is of `useList`, or plain `items`.
@@ -11,7 +11,7 @@ export function Table({ columns, list, items, keyOf, empty, caption }) {
   if (list?.error.value && !rows.length) return html`<${Failure} error=${list.error.value} retry=${list.reload} />`;
   if (list?.loading.value && !rows.length) return html`<div class="body" style=${{ padding: "14px 16px" }}><${Loading} /></div>`;
   if (!rows.length) return empty;
-  return html`<div class="scroll"><table class="table">
+  return html`<${Stale} error=${list?.error.value} /><div class="scroll"><table class="table">
     ${caption && html`<caption class="hidden-text">${caption}</caption>`}
     <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.right ? "right" : ""}>${c.head}</th>`)}</tr></thead>
     <tbody>${rows.map((item) => html`<tr key=${keyOf(item)}>${columns.map((c) => html`<td class=${c.right ? "right tabular" : ""}>${c.cell(item)}</td>`)}</tr>`)}</tbody>

@@ -46,7 +46,7 @@ function Lanes({ data, from, to }) {
     ${shown.map((lane) => html`<div class="lane" key=${lane.dagId}><${Link} class="clip" to=${path("dags", lane.dagId)} title=${lane.dagId}>${lane.dagId}<//><div>
       ${lane.runs.map((run) => {
         const start = share(Date.parse(run.start_date)), end = share(run.end_date ? Date.parse(run.end_date) : now.value);
-        return html`<a key=${run.run_id} class="run" href=${href(path("dags", run.dag_id, "runs", run.run_id))} title=${runWords(run)} aria-label=${runWords(run)} style=${{ "--c": `var(--state-${run.state})`, left: `${start}%`, width: `max(7px, ${end - start}%)` }}><span aria-hidden="true">${run.state === "failed" ? "✕" : ""}</span></a>`;
+        return html`<a key=${run.run_id} class="run" href=${href(path("dags", run.dag_id, "runs", run.run_id))} title=${runWords(run)} aria-label=${runWords(run)} style=${{ "--c": `var(--state-${run.state})`, left: `${start}%`, width: `max(7px, ${end - start}%)` }}><span aria-hidden="true">${end - start > 1.2 || run.state === "failed" ? stateOf(run.state).glyph : ""}</span></a>`;
       })}
       ${lane.coming.map((one) => html`<span key=${one.run_after} class="coming" title=${`${one.dag_id}: to come at ${instant(one.run_after)}`} style=${{ left: `${share(Date.parse(one.run_after))}%` }}></span>`)}
     </div></div>`)}

@@ -1,6 +1,7 @@
 // Why something waits, or did not run: every gate in order, who holds what is missing, and what would help.
 import { html } from "../lib/html.js";
 import { useResource } from "../lib/api.js";
+import { taskName, taskPath } from "../lib/names.js";
 import { stateOf } from "../lib/states.js";
 import { duration } from "../lib/time.js";
 import { path } from "../lib/router.js";
@@ -14,10 +15,10 @@ const VERDICTS = {
 const HOLDS = ["queued", "running", "restarting", "shutdown", "deferred", "scheduled"];
 
 function Holder({ one, gate }) {
-  const to = one.task_id ? `${path("dags", one.dag_id, "runs", one.run_id, "tasks", one.task_id)}${one.map_index >= 0 ? `?map_index=${one.map_index}` : ""}` : path("dags", one.dag_id, "runs", one.run_id);
+  const to = one.task_id ? taskPath(one) : path("dags", one.dag_id, "runs", one.run_id);
   const runs = HOLDS.includes(one.state), late = runs && one.seconds !== null && one.usual_seconds && one.seconds > one.usual_seconds * 1.5;
   const told = runs ? [one.slots > 0 && gate.startsWith("pool") && `${one.slots} ${one.slots === 1 ? "slot" : "slots"}`, one.seconds !== null && html`<span class=${late ? "late" : ""}>for ${duration(one.seconds)}</span>`, one.usual_seconds !== null && `usually ${duration(one.usual_seconds)}`].filter(Boolean) : [stateOf(one.state).label];
-  return html`<li><${Link} to=${to}>${one.dag_id} · ${one.run_id}${one.task_id && ` · ${one.task_id}`}${one.map_index >= 0 && `[${one.map_index}]`}<//><span class="soft tabular">${told.map((part, i) => html`${i > 0 && ", "}${part}`)}</span></li>`;
+  return html`<li><${Link} to=${to}>${one.dag_id} · ${one.run_id}${one.task_id && ` · ${taskName(one)}`}<//><span class="soft tabular">${told.map((part, i) => html`${i > 0 && ", "}${part}`)}</span></li>`;
 }
 
 /** The card for `${path}/why`; nothing where the server has no answer. `kinds` of news that may change it. */

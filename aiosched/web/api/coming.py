@@ -1,0 +1,106 @@
+"""The runs of a DAG that come, and the calendar of those that were."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from aiosched.core.run_creation import restriction_of
+from aiosched.core.spec import DagSpec
+from aiosched.core.states import RunState
+from aiosched.core.timetables import upcoming
+from aiosched.db import run_queries
+from aiosched.db import runs as run_statements
+from aiosched.db.engine import Database
+from aiosched.db.version_queries import get_version
+from aiosched.errors import DagError
+from aiosched.web.access import Role, allow
+from aiosched.web.api.models import Instant, Name
+from aiosched.web.gateway import TheGateway
+
+router = APIRouter(tags=["DAGs"])
+
+_MOST_COMING: Final = 400
+_COMING_DAYS: Final = 92
+
+
+class Coming(BaseModel):
+    """A run to come; `note` says in words what a clock change does to it."""
+
+    logical_date: Instant
+    data_interval_start: Instant
+    data_interval_end: Instant
+    run_after: Instant
+    note: str | None
+
+
+class ComingList(BaseModel):
+    """Runs to come, in order."""
+
+    items: list[Coming]
+
+
+@router.get("/dags/{dag_id}/next")
+@allow(Role.VIEWER)
+async def next_runs(gateway: TheGateway, dag_id: Name, n: Annotated[int, Query(ge=1, le=1000)] = 5) -> ComingList:
+    """The next scheduled runs, as `aiosched dags next` tells them."""
+    spec = (await get_version(gateway.db, dag_id)).spec
+    return ComingList(items=await _coming(gateway.db, spec, gateway.clock.now(), n))
+
+
+async def _coming(db: Database, spec: DagSpec, now: datetime, n: int) -> list[Coming]:
+    async with db.acquire() as conn:
+        last = (await run_statements.latest_automated_intervals(conn, [spec.dag_id])).get(spec.dag_id)
+    return [
+        Coming(
+            logical_date=one.run.logical_date,
+            data_interval_start=one.run.interval.start,
+            data_interval_end=one.run.interval.end,
+            run_after=one.run.run_after,
+            note=one.note,
+        )
+        for one in upcoming(spec.timetable, restriction=restriction_of(spec), now=now, n=n, last=last)
+    ]
+
+
+class Day(BaseModel):
+    """The runs of one day (UTC) of the year, by state, and how many are to come."""
+
+    date: date
+    counts: dict[RunState, int]
+    coming: int = 0
+
+
+class Calendar(BaseModel):
+    """The days of a year that have runs, in order."""
+
+    year: int
+    days: list[Day]
+
+
+@router.get("/dags/{dag_id}/calendar")
+@allow(Role.VIEWER)
+async def calendar(
+    gateway: TheGateway, dag_id: Name, year: Annotated[int | None, Query(ge=1970, le=9998)] = None
+) -> Calendar:
+    """The runs of a year by day, and those to come in the next three months."""
+    now = gateway.clock.now()
+    year = year or now.year
+    spec = (await get_version(gateway.db, dag_id)).spec
+    since, until = datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
+    days: dict[date, Day] = {}
+    for row in await run_queries.read_days(gateway.db, dag_id, since, until):
+        day = days.setdefault(row.day, Day(date=row.day, counts={}))
+        day.counts[RunState(row.state)] = row.number
+    try:
+        coming = await _coming(gateway.db, spec, now, _MOST_COMING)
+    except DagError:
+        coming = []  # a timetable of an author's that fails has no runs to come
+    for one in coming:
+        if since <= one.logical_date < until and one.run_after < now + timedelta(days=_COMING_DAYS):
+            key = one.logical_date.astimezone(UTC).date()
+            days.setdefault(key, Day(date=key, counts={})).coming += 1
+    return Calendar(year=year, days=sorted(days.values(), key=lambda day: day.date))

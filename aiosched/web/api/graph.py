@@ -1,0 +1,162 @@
+"""The graph of a DAG's tasks: where each box stands, and what a run did with them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from aiosched.core.spec import DagSpec, decode_spec, encode_spec
+from aiosched.core.states import FINISHED, TaskState
+from aiosched.db import queries, run_queries
+from aiosched.db.run_queries import Segment
+from aiosched.db.version_queries import get_version
+from aiosched.web.access import Role, allow
+from aiosched.web.api.models import Name
+from aiosched.web.etags import RARELY
+from aiosched.web.gateway import TheGateway
+from aiosched.web.layout import Layout, lay_out
+from aiosched.web.state_counts import Counts, groups_around, read_counts, with_groups
+
+router = APIRouter(tags=["DAGs"])
+
+
+class GraphNode(BaseModel):
+    """A box: a task, or a group (folded: it stands for all that is in it). `counts` are states in the asked run."""
+
+    id: str
+    label: str
+    kind: Literal["task", "group"]
+    parent: str | None
+    x: float
+    y: float
+    width: float
+    height: float
+    is_folded: bool
+    is_mapped: bool
+    operator: str | None
+    trigger_rule: str | None
+    counts: dict[str, int] | None = None
+
+
+class GraphEdge(BaseModel):
+    """A line between two boxes."""
+
+    source: str
+    target: str
+    label: str | None
+    points: list[tuple[float, float]]
+
+
+class DagGraph(BaseModel):
+    """The boxes (groups before what is in them), the lines, and the ids on the critical path of the asked run."""
+
+    version: int
+    width: float
+    height: float
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
+    critical_path: list[str]
+
+
+@router.get("/dags/{dag_id}/graph", dependencies=[RARELY])
+@allow(Role.VIEWER)
+async def graph(
+    gateway: TheGateway,
+    dag_id: Name,
+    version: Annotated[int | None, Query(ge=1, lt=2**31)] = None,
+    run: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]+$", description="overlay of this run")] = None,
+    fold: Annotated[list[str] | None, Query(max_length=500, description="groups to fold")] = None,
+) -> DagGraph:
+    """The tasks of a DAG with their places; with `run` in the version of that run, with its states."""
+    row = None if run is None else await queries.find_run(gateway.db, dag_id, run)
+    found = await get_version(gateway.db, dag_id, version if row is None else row.version)
+    spec = found.spec
+    layout = _placed(encode_spec(spec), frozenset(fold or ()))
+    counts: Counts = {}
+    path: list[str] = []
+    if row is not None:
+        counts = with_groups((await read_counts(gateway.db, [row]))[row.key], groups_around(spec))
+        path = critical_path(spec, await run_queries.read_segments(gateway.db, row.key, limit=20_000))
+    return _graph(spec, layout, found.number, counts, path)
+
+
+@functools.lru_cache(maxsize=32)
+def _placed(document: bytes, folded: frozenset[str]) -> Layout:
+    spec = decode_spec(document)
+    groups = {group.group_id: group.parent_id for group in spec.groups}
+    tasks = {task.task_id: task.group_id if task.group_id in groups else None for task in spec.tasks}
+    edges = [(up, task.task_id) for task in spec.tasks for up in task.upstream]
+    labels = {each: _label(each, group) for each, group in (*tasks.items(), *groups.items())}
+    return lay_out(tasks, edges, groups, labels=labels, folded=folded)
+
+
+def _label(each: str, group: str | None) -> str:
+    return each.removeprefix(f"{group}.") if group else each
+
+
+def _graph(spec: DagSpec, layout: Layout, version: int, counts: Counts, path: list[str]) -> DagGraph:
+    tasks = {task.task_id: task for task in spec.tasks}
+    groups = {group.group_id: group for group in spec.groups}
+    nodes: list[dict[str, Any]] = []
+    for box in layout.boxes:
+        task, group = tasks.get(box.id), groups.get(box.id)
+        mapping = group.mapping if group is not None else task.mapping if task is not None else None
+        around = group.parent_id if group is not None else task.group_id if task is not None else None
+        nodes.append(
+            {
+                "id": box.id,
+                "label": _label(box.id, around),
+                "kind": "group" if box.is_group else "task",
+                "parent": box.parent,
+                "x": round(box.x, 1),
+                "y": round(box.y, 1),
+                "width": round(box.width, 1),
+                "height": round(box.height, 1),
+                "is_folded": box.is_folded,
+                "is_mapped": mapping is not None,
+                "operator": None if task is None else task.operator,
+                "trigger_rule": None if task is None else task.trigger_rule,
+                "counts": dict(counts[box.id]) if counts.get(box.id) else None,
+            }
+        )
+    edges = [
+        GraphEdge(
+            source=line.source,
+            target=line.target,
+            label=spec.edge_labels.get(f"{line.source}>{line.target}"),
+            points=[(round(x, 1), round(y, 1)) for x, y in line.points],
+        )
+        for line in layout.lines
+    ]
+    return DagGraph(
+        version=version,
+        width=layout.width,
+        height=layout.height,
+        nodes=[GraphNode.model_validate(node) for node in nodes],
+        edges=edges,
+        critical_path=path,
+    )
+
+
+def critical_path(spec: DagSpec, segments: Sequence[Segment]) -> list[str]:
+    """The tasks that the end of a run waited for: from the one that ended last back to who it waited for, in order."""
+    ends: dict[int, datetime] = {}
+    for segment in segments:
+        if segment.end_date is not None and TaskState.of(segment.state) in FINISHED:
+            latest = ends.get(segment.task_index)
+            ends[segment.task_index] = segment.end_date if latest is None else max(latest, segment.end_date)
+    index = {task.task_id: i for i, task in enumerate(spec.tasks)}
+    if not ends:
+        return []
+    each: int | None = max(ends, key=lambda i: ends[i])
+    path: list[str] = []
+    while each is not None:
+        path.append(spec.tasks[each].task_id)
+        before = [index[up] for up in spec.tasks[each].upstream if index[up] in ends]
+        each = max(before, key=lambda i: ends[i], default=None)
+    return path[::-1]

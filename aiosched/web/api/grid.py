@@ -1,0 +1,133 @@
+"""The grid: the last runs of a DAG across, its tasks and groups down."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from aiosched.core.spec import DagSpec
+from aiosched.core.states import RunState, RunType
+from aiosched.db import run_queries
+from aiosched.db.queries import RunRow
+from aiosched.db.version_queries import get_version
+from aiosched.web.access import Role, allow
+from aiosched.web.api.models import Name
+from aiosched.web.api.runs import Run
+from aiosched.web.gateway import TheGateway
+from aiosched.web.paging import Cursor, decode_cursor, encode_cursor
+from aiosched.web.state_counts import Counts, groups_around, read_counts, with_groups
+
+router = APIRouter(tags=["DAGs"])
+
+
+class Row(BaseModel):
+    """A row of the grid: a task, or a group that holds the rows below it with a greater depth."""
+
+    id: str
+    label: str
+    kind: Literal["task", "group"]
+    depth: int
+    is_mapped: bool
+    task_index: int | None  # in the newest version, as news of runs name tasks; null for groups
+
+
+class Grid(BaseModel):
+    """Runs across (oldest first), tasks down.
+
+    `cells` has for each run what each row is: a state, for several instances an object of counts by state,
+    null where the run does not have the task. `rows` are those of the newest version.
+    """
+
+    version: int
+    rows: list[Row]
+    runs: list[Run]
+    cells: list[list[str | dict[str, int] | None]]
+    next_cursor: str | None
+
+
+@router.get("/dags/{dag_id}/grid")
+@allow(Role.VIEWER)
+async def grid(
+    gateway: TheGateway,
+    dag_id: Name,
+    state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
+    run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,
+    limit: Annotated[int, Query(ge=1, le=365, description="runs")] = 30,
+    cursor: Cursor = None,
+) -> Grid:
+    """The last runs with the states of all their tasks. The cursor leads to older runs."""
+    newest = await get_version(gateway.db, dag_id)
+    spec = newest.spec
+    before = decode_cursor(cursor, int)
+    wanted = run_queries.RunFilter(dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())))
+    runs = await run_queries.find_runs(gateway.db, wanted, before=before, limit=limit + 1)
+    more = encode_cursor(runs[limit - 1].key) if len(runs) > limit else None
+    runs = runs[:limit][::-1]
+    rows = grid_rows(spec)
+    return Grid(
+        version=newest.number,
+        rows=rows,
+        runs=[Run.model_validate(run) for run in runs],
+        cells=_cells(spec, runs, rows, await read_counts(gateway.db, runs)),
+        next_cursor=more,
+    )
+
+
+def grid_rows(spec: DagSpec) -> list[Row]:
+    """Tasks in the order of the DAG, each group before what it holds."""
+    parents = {group.group_id: group.parent_id for group in spec.groups}
+    around = groups_around(spec)
+    members: dict[str | None, list[tuple[str, bool]]] = defaultdict(list)
+    seen: set[str] = set()
+
+    def enter(group: str | None) -> None:
+        if group is not None and group not in seen:
+            seen.add(group)
+            enter(parents.get(group))
+            members[parents.get(group)].append((group, True))
+
+    mapped_groups = {group.group_id for group in spec.groups if group.mapping is not None}
+    mapped = {task.task_id for task in spec.tasks if task.mapping is not None}
+    for task in spec.tasks:
+        enter(task.group_id)
+        members[task.group_id].append((task.task_id, False))
+        if any(group in mapped_groups for group in around[task.task_id]):
+            mapped.add(task.task_id)
+    rows: list[Row] = []
+    index = {task.task_id: position for position, task in enumerate(spec.tasks)}
+
+    def walk(container: str | None, depth: int) -> None:
+        for each, is_group in members[container]:
+            label = each.removeprefix(f"{container}.") if container else each
+            is_mapped = each in (mapped_groups if is_group else mapped)
+            kind: Literal["task", "group"] = "group" if is_group else "task"
+            row_index = None if is_group else index[each]
+            rows.append(Row(id=each, label=label, kind=kind, depth=depth, is_mapped=is_mapped, task_index=row_index))
+            if is_group:
+                walk(each, depth + 1)
+
+    walk(None, 0)
+    return rows
+
+
+def _cells(
+    spec: DagSpec, runs: Sequence[RunRow], rows: Sequence[Row], counts: Mapping[int, Counts]
+) -> list[list[str | dict[str, int] | None]]:
+    around = groups_around(spec)
+    cells: list[list[str | dict[str, int] | None]] = []
+    for run in runs:
+        found = with_groups(counts[run.key], around)
+        cells.append([_shown(found.get(row.id), row) for row in rows])
+    return cells
+
+
+def _shown(counts: Counter[str] | None, row: Row) -> str | dict[str, int] | None:
+    if not counts:
+        return None
+    if row.kind == "task" and not row.is_mapped and counts.total() == 1:
+        return next(iter(counts))
+    return dict(counts)

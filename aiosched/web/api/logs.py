@@ -1,0 +1,193 @@
+"""The logs of a task instance: whole or in parts, where errors begin, where lines are."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Header, Query
+from fastapi import Path as InPath
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
+
+from aiosched.core.states import FINISHED, TaskState
+from aiosched.web.access import Role, allow
+from aiosched.web.api.tasks import Place, ThePlace, logs_of
+from aiosched.web.gateway import TheGateway
+from aiosched.web.log_index import find_errors as find_errors_in
+from aiosched.web.log_index import find_text, index_log
+from aiosched.web.problems import Problem
+
+router = APIRouter(tags=["Task instances"])
+
+_CHUNK: Final = 2**16
+_RANGE: Final = re.compile(r"^bytes=(\d{1,18})?-(\d{1,18})?$")
+_MOST_ERRORS: Final = 1_000
+_MOST_BLOCKS: Final = 10_000
+_LOG_TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
+
+
+class ErrorLines(BaseModel):
+    """Where errors begin in a log, in bytes and in lines from 0; at most 1,000."""
+
+    offsets: list[int]
+    lines: list[int]
+
+
+class FoundLine(BaseModel):
+    """The number of a line, from 0 and as in `LogBlocks`; null when none has the words."""
+
+    line: int | None
+
+
+class LogBlocks(BaseModel):
+    """Where the lines of a log are: `[offset, line, size, lines]` a block, of whole lines, in bytes and from 0.
+
+    `size` is that of the log now; `next` the offset of the blocks that are not in this answer, null when none are.
+    """
+
+    size: int
+    complete: bool
+    blocks: list[Annotated[list[int], Field(min_length=4, max_length=4)]]
+    next: int | None
+
+
+TryNumber = Annotated[int, InPath(ge=1, lt=2**15)]
+
+
+@router.get(
+    "/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": _LOG_TEXT},
+        206: {"description": "The asked part", "content": _LOG_TEXT},
+    },
+)
+@allow(Role.VIEWER)
+async def read_log(
+    gateway: TheGateway,
+    place: ThePlace,
+    try_number: TryNumber,
+    offset: Annotated[int | None, Query(ge=0, lt=2**50, description="from this byte on")] = None,
+    limit: Annotated[int | None, Query(ge=1, le=2**24, description="so many bytes at most")] = None,
+    tail: Annotated[int | None, Query(ge=1, le=2**24, description="the last so many bytes")] = None,
+    range: Annotated[str | None, Header(max_length=100)] = None,
+) -> StreamingResponse:
+    """The log of a try, as bytes of UTF-8 text; a try that said nothing has an empty one.
+
+    A part is asked for by `Range`, or by `offset`, `limit` and `tail`. `X-Log-Size` is the size now, `X-Log-Complete`
+    says whether it can still grow.
+    """
+    path = logs_of(gateway, place) / f"attempt={try_number}.log"
+    size = await asyncio.to_thread(_size, path)
+    start, end = _part(size, offset, limit, tail, range)
+    is_over = _is_over(place, try_number)
+    headers = {
+        "X-Log-Size": str(size),
+        "X-Log-Complete": "true" if is_over else "false",
+        "Accept-Ranges": "bytes",
+        "Content-Length": str(end - start),
+        "Content-Disposition": "inline",
+    }
+    whole = (start, end) == (0, size)
+    if not whole:
+        headers["Content-Range"] = f"bytes {start}-{max(end - 1, start)}/{size}"
+    return StreamingResponse(
+        _chunks(path, start, end), 200 if whole else 206, headers=headers, media_type="text/plain; charset=utf-8"
+    )
+
+
+@router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/errors")
+@allow(Role.VIEWER)
+async def find_errors(gateway: TheGateway, place: ThePlace, try_number: TryNumber) -> ErrorLines:
+    """Where errors begin in the log of a try: tracebacks, exceptions, and lines of level ERROR and above."""
+    path = logs_of(gateway, place) / f"attempt={try_number}.log"
+    found = await asyncio.to_thread(find_errors_in, path, limit=_MOST_ERRORS)
+    return ErrorLines(offsets=[offset for offset, _ in found], lines=[line for _, line in found])
+
+
+@router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/search")
+@allow(Role.VIEWER)
+async def search_log(
+    gateway: TheGateway,
+    place: ThePlace,
+    try_number: TryNumber,
+    words: Annotated[str, Query(min_length=1, max_length=200, description="what the line holds, whatever its case")],
+    after: Annotated[int, Query(ge=-1, lt=2**50, description="behind this line; -1: from the first")] = -1,
+    before: Annotated[int | None, Query(ge=0, lt=2**50, description="the last one before this line instead")] = None,
+) -> FoundLine:
+    """The next line of a log with these words, so that a long log is searched without being sent."""
+    path = logs_of(gateway, place) / f"attempt={try_number}.log"
+    return FoundLine(line=await asyncio.to_thread(find_text, path, words, after=after, before=before))
+
+
+@router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/blocks")
+@allow(Role.VIEWER)
+async def find_blocks(
+    gateway: TheGateway,
+    place: ThePlace,
+    try_number: TryNumber,
+    offset: Annotated[int, Query(ge=0, lt=2**50, description="from this block on")] = 0,
+    line: Annotated[int, Query(ge=0, lt=2**50, description="the number of its first line")] = 0,
+) -> LogBlocks:
+    """Where the lines of a log are, in blocks of about 128 kB, for pages that show any part of it."""
+    path = logs_of(gateway, place) / f"attempt={try_number}.log"
+    is_over = _is_over(place, try_number)  # before reading: what is written until then is in the answer
+    found = await asyncio.to_thread(index_log, path, offset=offset, line=line, limit=_MOST_BLOCKS)
+    end = found[-1].offset + found[-1].size if found else offset
+    blocks = [[block.offset, block.line, block.size, block.lines] for block in found]
+    size = max(await asyncio.to_thread(_size, path), end)
+    return LogBlocks(size=size, complete=is_over, blocks=blocks, next=end if len(found) == _MOST_BLOCKS else None)
+
+
+def _is_over(place: Place, try_number: int) -> bool:
+    return try_number < place.task.try_number or TaskState.of(place.task.state) in FINISHED
+
+
+def _part(size: int, offset: int | None, limit: int | None, tail: int | None, range: str | None) -> tuple[int, int]:
+    """The bytes that are asked for, as a half-open interval inside the log."""
+    if range is not None:
+        match = _RANGE.match(range.strip())
+        if match is None or match[0] == "bytes=-":
+            raise Problem(416, "bad-range", "Ask for one range, such as bytes=0-65535.", headers=_size_header(size))
+        if match[1] is None:
+            return max(size - int(match[2]), 0), size
+        start = int(match[1])
+        if start >= size > 0:
+            raise Problem(416, "bad-range", f"The log has {size} bytes.", headers=_size_header(size))
+        return min(start, size), size if match[2] is None else min(max(int(match[2]) + 1, start), size)
+    if tail is not None:
+        return max(size - tail, 0), size
+    start = min(offset or 0, size)
+    return start, size if limit is None else min(start + limit, size)
+
+
+def _size_header(size: int) -> dict[str, str]:
+    return {"Content-Range": f"bytes */{size}"}
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+async def _chunks(path: Path, start: int, end: int) -> AsyncIterator[bytes]:
+    if start >= end:
+        return
+    file = await asyncio.to_thread(path.open, "rb")
+    try:
+        await asyncio.to_thread(file.seek, start)
+        left = end - start
+        while left:
+            chunk = await asyncio.to_thread(file.read, min(left, _CHUNK))
+            if not chunk:
+                return
+            left -= len(chunk)
+            yield chunk
+    finally:
+        file.close()

@@ -1,0 +1,52 @@
+"""The last runs of DAGs as bars, and what they say."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from aiosched.core.states import RunState
+from aiosched.db import run_queries
+from aiosched.web.access import Role, allow
+from aiosched.web.api.models import Instant, Text
+from aiosched.web.gateway import TheGateway
+
+router = APIRouter(tags=["DAGs"])
+
+
+class RunBar(BaseModel):
+    """One of the last runs."""
+
+    run_id: str
+    state: RunState
+    run_after: Instant
+    seconds: float | None
+
+
+class Statistics(BaseModel):
+    """The last runs of a DAG (at most 30, oldest first), and what they say: rate of success, usual durations in s."""
+
+    dag_id: str
+    last_runs: list[RunBar]
+    success_rate: float | None
+    p50: float | None
+    p95: float | None
+
+
+class StatisticsList(BaseModel):
+    """Statistics of several DAGs."""
+
+    items: list[Statistics]
+
+
+@router.get("/dag-statistics", response_model=StatisticsList)
+@allow(Role.VIEWER)
+async def statistics(
+    gateway: TheGateway, dag_id: Annotated[list[Text], Query(min_length=1, max_length=200)]
+) -> Response:
+    """The last runs of DAGs, as bars and figures."""
+    document = await run_queries.last_runs(gateway.db, list(dict.fromkeys(dag_id)))
+    return Response(document, media_type="application/json")

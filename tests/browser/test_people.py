@@ -1,0 +1,188 @@
+"""Logging in, by password and with a provider, and what each role sees and may, in Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, Route, expect
+
+from aiosched.config import DatabaseSettings, Settings
+from aiosched.db.engine import Database
+from aiosched.web.app import make_app
+from aiosched.web.gateway import Gateway
+from aiosched.web.oidc import Provider
+from tests.browser.conftest import Service, Tab, serving
+from tests.web.test_oidc import SETTINGS, FakeProvider
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PASSWORD = "correct horse battery"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def guarded(service: Service, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """The address of a second web server on the same database that wants a login."""
+    home: Path = tmp_path_factory.mktemp("guarded")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "aiosched", "serve", "--role", "web", "--dsn", service.dsn),
+        *("--dags", str(service.dags), "--home", str(home), "--port", "0"),
+        cwd=home,
+        env=os.environ | {"AIOSCHED__WEB__AUTH": "password", "AIOSCHED__WEB__ADMIN_PASSWORD": PASSWORD},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    told = ""
+    try:
+        async with asyncio.timeout(60):
+            while not (found := re.search(r"http://127\.0\.0\.1:\d+", told)):
+                line = await process.stdout.readline()
+                assert line, told
+                told += line.decode()
+        yield found.group()
+    finally:
+        process.terminate()
+        await process.communicate()
+
+
+async def log_in(page: Page, name: str, password: str) -> None:
+    await page.get_by_label("Name").fill(name)
+    await page.get_by_label("Password").fill(password)
+    await page.get_by_role("button", name="Log in").click()
+
+
+async def test_login_and_what_each_role_may(service: Service, browser: Browser, guarded: str) -> None:
+    await service.run("troubled", "failed", "to-guard")
+    admin = await (await browser.new_context()).new_page()
+    door = Tab(admin, guarded)
+    for theme in ("dark", "light"):
+        await door.open("/users", theme)
+        await expect(admin.get_by_role("button", name="Log in")).to_be_visible()
+        await door.check_access()
+        await door.picture(f"login-{theme}")
+
+    await log_in(admin, "admin", "wrong password")
+    await expect(admin.get_by_role("alert")).to_be_visible()
+    await log_in(admin, "admin", PASSWORD)
+    await admin.get_by_role("button", name="New user …").click()
+    dialog = admin.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("vera")
+    await dialog.get_by_label("Password").fill(PASSWORD)
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(admin.get_by_role("row").filter(has_text="vera")).to_contain_text("viewer")
+    await admin.goto(guarded + "/users?tab=tokens")
+    await admin.get_by_role("button", name="New token …").click()
+    await admin.get_by_label("What it is for").fill("a script")
+    await admin.get_by_role("button", name="Make").click()
+    await expect(admin.get_by_text("it is shown this once")).to_be_visible()
+    await admin.context.close()
+
+    viewer = await (await browser.new_context()).new_page()
+    await viewer.goto(guarded + "/dags/troubled/runs/to-guard")
+    await log_in(viewer, "vera", PASSWORD)
+    await expect(viewer.get_by_role("heading", level=1)).to_have_text("to-guard")
+    await expect(viewer.get_by_text("Read only: acting needs the role operator")).to_be_visible()
+    for words in ("Clear …", "Mark …", "Write a note"):
+        await expect(viewer.get_by_role("button", name=words)).to_have_count(0)
+    for address, told in (
+        ("/pools", "Read only"),
+        ("/backfills", "Read only"),
+        ("/secrets", "Read only"),
+        ("/settings", "Only for administrators"),
+    ):
+        await viewer.goto(guarded + address)
+        await expect(viewer.get_by_text(told).first).to_be_visible()
+    await viewer.context.close()
+
+
+async def test_people_and_tokens_are_changed_and_taken_away(browser: Browser, guarded: str) -> None:
+    context = await browser.new_context()
+    tab = Tab(await context.new_page(), guarded)
+    tab.expected.append("401")  # before the login
+    page = await tab.open("/users")
+    await log_in(page, "admin", PASSWORD)
+    await page.get_by_role("button", name="New user …").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("otto")
+    await dialog.get_by_label("Password").fill(PASSWORD)
+    await dialog.get_by_role("button", name="Add").click()
+    row = page.get_by_role("row").filter(has_text="otto")
+
+    await row.get_by_role("button", name="Change otto").click()
+    await dialog.get_by_label("Role").select_option(value="operator")
+    await expect(dialog.locator("code")).to_have_text("aiosched users role otto operator")
+    await tab.check_access()
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(row).to_contain_text("operator")
+    await row.get_by_role("button", name="Disable …").click()
+    await expect(dialog).to_contain_text("Their sessions end at once")
+    await dialog.get_by_role("button", name="Disable").click()
+    await expect(row).to_contain_text("disabled")
+    await tab.picture("users")
+    await row.get_by_role("button", name="Delete otto").click()
+    await dialog.get_by_role("button", name="Delete").click()
+    await expect(row).to_have_count(0)
+
+    await page.get_by_role("link", name="Tokens", exact=True).click()
+    await page.get_by_role("button", name="New token …").click()
+    await dialog.get_by_label("What it is for").fill("a robot")
+    await dialog.get_by_role("button", name="Make").click()
+    await page.get_by_role("button", name="I have it").click()
+    await page.get_by_role("button", name="Revoke a robot").click()
+    await dialog.get_by_role("button", name="Revoke").click()
+    await expect(page.get_by_role("row").filter(has_text="a robot")).to_have_count(0)
+
+    await page.get_by_role("button", name="Log out").click()
+    await expect(page.get_by_role("button", name="Log in")).to_be_visible()
+    await context.close()
+    assert not [one for one in tab.wrong if "401" not in one]
+
+
+async def test_one_logs_in_with_a_provider_comes_back_to_the_page_and_out_again(
+    service: Service, browser: Browser
+) -> None:
+    """The provider is a fake: the browser's way to it is answered here, what the server asks of it by its transport."""
+    fake = FakeProvider(groups=["staff"])
+    db = Database(service.dsn, DatabaseSettings(), "test")
+    await db._open_pool()
+    app = make_app(Gateway(db, Settings(web=SETTINGS)))
+    await app.state.provider.close()
+    app.state.provider = Provider(SETTINGS, transport=httpx2.MockTransport(fake))
+    context = await browser.new_context()
+    async with serving(app) as url:
+        tab = Tab(await context.new_page(), url)
+        tab.expected += ["401", "https://id.example/"]
+
+        async def agree(route: Route) -> None:
+            answer = httpx2.QueryParams(fake.agree(route.request.url))
+            await route.fulfill(status=302, headers={"location": f"{url}/api/v1/login/callback?{answer}"})
+
+        await tab.page.route("https://id.example/**", agree)
+        page = await tab.open("/dags/wide?tab=code")
+        button = page.get_by_role("link", name="Log in with your organisation")
+        await expect(button).to_be_visible()
+        await tab.check_access()
+        await tab.picture("login-oidc")
+
+        fake.groups = ["strangers"]
+        await button.click()
+        await expect(page.get_by_role("alert")).to_contain_text("you have no role")
+        await tab.check_access()
+        fake.groups = ["staff"]
+        await page.goto(f"{url}/dags/wide?tab=code")
+        await button.click()
+        await expect(page).to_have_url(f"{url}/dags/wide?tab=code")
+        await expect(page.get_by_role("navigation", name="Main")).to_contain_text("ann · viewer")
+        await page.get_by_role("button", name="Log out").click()
+        await expect(button).to_be_visible()
+        await context.close()
+    await db.close()
+    assert not [one for one in tab.wrong if not any(part in one for part in tab.expected)]

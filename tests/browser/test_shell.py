@@ -1,0 +1,257 @@
+"""What every page has around it: keys, focus, times, themes, and words for what is not there, in Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+from fastapi import FastAPI
+from playwright.async_api import Browser, Route, expect
+
+from aiosched import DAG, EmptyOperator
+from aiosched.config import Settings, WebSettings
+from aiosched.scheduler import Scheduler
+from tests.browser.conftest import Service, Tab, serving
+from tests.conftest import TEMPLATE, Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+FOCUS = "document.activeElement.id || document.activeElement.textContent.trim()"
+
+
+async def focus(tab: Tab) -> str:
+    return str(await tab.page.evaluate(FOCUS))
+
+
+# ---- keys and focus ----
+
+
+async def test_two_keys_win_over_one_and_a_dialog_keeps_the_keyboard_to_itself(tab: Tab) -> None:
+    page = await tab.open("/dags/wide?tab=details")
+    await expect(page.get_by_role("button", name="Trigger …")).to_be_visible()
+
+    await page.keyboard.press("g")
+    await page.keyboard.press("r")  # alone it triggers
+    await expect(page).to_have_url(re.compile("/runs$"))
+
+    await page.go_back()
+    await expect(page.get_by_role("button", name="Trigger …")).to_be_visible()
+    await page.keyboard.press("r")
+    dialog = page.get_by_role("dialog", name="Trigger wide")
+    await expect(dialog.get_by_label("Run id")).to_be_visible()
+    await dialog.get_by_role("button", name="Cancel").focus()
+    await page.keyboard.press("g")
+    await page.keyboard.press("d")
+    await page.keyboard.press("3")
+    await expect(dialog).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    await page.keyboard.press("3")
+    await expect(page).to_have_url(re.compile("tab=gantt"))
+
+
+async def test_a_dialog_gives_the_focus_back_to_what_opened_it(tab: Tab) -> None:
+    page = await tab.open("/pools")
+    opener = page.get_by_role("button", name="New pool …")
+
+    await opener.focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("dialog").get_by_label("Name")).to_be_focused()
+    await page.keyboard.press("Escape")
+
+    await expect(opener).to_be_focused()
+
+
+async def test_the_focus_goes_along_to_another_page(tab: Tab) -> None:
+    page = await tab.open("/")
+    await expect(page.get_by_role("heading", name="Home")).to_be_visible()
+
+    await page.keyboard.press("Tab")
+    assert await focus(tab) == "Skip to the page"
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("main")).to_be_focused()
+    await page.get_by_role("navigation", name="Main").get_by_role("link", name="Audit").focus()
+    await page.keyboard.press("Enter")
+
+    await expect(page.get_by_role("heading", name="Audit")).to_be_visible()
+    await expect(page.get_by_role("main")).to_be_focused()
+
+
+# ---- times and themes ----
+
+
+async def test_one_key_turns_all_times_from_utc_to_local_and_stays(browser: Browser, service: Service) -> None:
+    context = await browser.new_context(timezone_id="Asia/Tokyo")
+    tab = Tab(await context.new_page(), service.url)
+    page = await tab.open("/dags/wide/runs/day-100")
+    started = page.get_by_role("definition").filter(has=page.locator("time")).last.locator("time")
+    utc = await started.inner_text()
+
+    await page.keyboard.press("t")
+    await expect(started).not_to_have_text(utc)
+    local = await started.inner_text()
+    assert (int(local[11:13]) - int(utc[11:13])) % 24 == 9
+    await page.reload()
+
+    await expect(page.get_by_role("button", name="Asia/Tokyo")).to_be_visible()
+    await expect(started).to_have_text(local)
+    await context.close()
+    assert not tab.wrong
+
+
+async def test_a_theme_is_chosen_and_stays(tab: Tab) -> None:
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    page = await tab.open("/runs", "light")
+    light = await page.evaluate(ground)
+
+    await page.get_by_label("Theme").select_option(label="Dark")
+    dark = await page.evaluate(ground)
+    await page.reload()
+
+    assert light != dark
+    assert await page.evaluate(ground) == dark
+    await page.get_by_label("Theme").select_option(label="System")
+    assert await page.evaluate(ground) == light
+
+
+async def test_the_address_holds_the_tab_and_the_filters_through_reload_and_back(tab: Tab) -> None:
+    page = await tab.open("/dags/wide?tab=runs")
+    await page.get_by_label("State").select_option(label="failed")
+    await expect(page).to_have_url(re.compile("state=failed"))
+    await expect(page.get_by_role("row")).to_have_count(12)
+    await page.get_by_role("link", name="day-099").click()
+    await expect(page.get_by_role("heading", name="day-099")).to_be_visible()
+
+    await page.go_back()
+    await expect(page.get_by_role("row")).to_have_count(12)
+    await page.reload()
+
+    await expect(page.get_by_role("row")).to_have_count(12)
+    await expect(page.get_by_label("State")).to_have_value("failed")
+
+
+# ---- what is not there ----
+
+
+async def test_a_page_that_is_being_read_shows_that_it_is(tab: Tab) -> None:
+    go_on = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await go_on.wait()
+        await route.continue_()
+
+    await tab.page.route("**/api/v1/pools*", late)
+    page = await tab.open("/pools")
+    await expect(page.get_by_role("status", name="loading")).to_be_visible()
+    await tab.check_access()
+    await tab.picture("loading")
+    go_on.set()
+
+    await expect(page.get_by_role("region", name="Pool default_pool")).to_be_visible()
+    await expect(page.get_by_role("status", name="loading")).to_have_count(0)
+
+
+async def test_what_cannot_be_read_says_why_and_is_tried_again(tab: Tab) -> None:
+    tab.expected.append("503")  # the browser logs every such answer
+    words = "The database does not answer: it is being restarted."
+    answer = {"status": 503, "json": {"code": "database", "detail": words}}
+    await tab.page.route("**/api/v1/runs*", lambda route: route.fulfill(**answer))
+    page = await tab.open("/runs")
+
+    await expect(page.get_by_role("alert")).to_contain_text(words)
+    await tab.check_access()
+    await tab.picture("error")
+    await page.unroute_all()
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_role("row").first).to_be_visible()
+
+
+async def test_what_cannot_be_read_anew_stays_and_says_that_it_is_old(service: Service, tab: Tab) -> None:
+    tab.expected.append("503")
+    page = await tab.open("/pools?pool=default_pool")
+    await expect(page.get_by_text("Nobody waits.")).to_be_visible()
+    await tab.page.route("**/api/v1/runs*", lambda route: route.fulfill(status=503, json={"detail": "no database"}))
+    await page.goto(service.url + "/runs")
+    await expect(page.get_by_role("alert")).to_contain_text("no database")
+    await page.unroute_all()
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_role("row").first).to_be_visible()
+
+    await tab.page.route("**/api/v1/runs*", lambda route: route.fulfill(status=503, json={"detail": "no database"}))
+    await service.run("making", "success", "after-the-failure")  # its news make the page read
+
+    await expect(page.get_by_text("This may be old, reading it anew failed: no database")).to_be_visible()
+    await expect(page.get_by_role("row").first).to_be_visible()
+
+
+async def test_a_server_that_is_away_from_the_start_is_told_and_tried_again(tab: Tab) -> None:
+    tab.expected.append("Failed to load resource")
+    await tab.page.route("**/api/v1/me", lambda route: route.abort())
+    page = await tab.open("/pools")
+
+    await expect(page.get_by_role("alert")).to_contain_text("The server cannot be reached")
+    await page.unroute_all()
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_role("heading", name="Pools")).to_be_visible()
+
+
+async def test_a_page_that_hears_no_news_says_so_until_it_does(tab: Tab) -> None:
+    tab.expected.append("Failed to load resource")
+    tab.expected.append("stream")
+    await tab.page.clock.install()
+    await tab.page.route("**/api/v1/stream*", lambda route: route.abort())
+    page = await tab.open("/pools")
+    await expect(page.get_by_role("heading", name="Pools")).to_be_visible()
+    told = page.get_by_text("what you see may be old")
+    await expect(told).to_have_count(0)
+
+    await page.clock.run_for(10_000)
+    await expect(told).to_be_visible()
+    await tab.check_access()
+    await tab.picture("no-news")
+    await page.unroute_all()
+    await page.clock.run_for(10_000)
+
+    await expect(told).to_have_count(0, timeout=15_000)
+    await expect(page.get_by_role("navigation", name="Main")).to_contain_text("live")
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/dags/100%/runs", "/dags/%ff"])
+async def test_an_address_without_a_page_says_so(tab: Tab, path: str) -> None:
+    page = await tab.open(path)
+
+    await expect(page.get_by_text("There is nothing at this address")).to_be_visible()
+    await page.get_by_role("link", name="Go home").click()
+    await expect(page.get_by_role("heading", name="Home")).to_be_visible()
+
+
+# ---- under a prefix ----
+
+
+async def test_everything_works_inside_another_application_under_a_prefix(server: Server, browser: Browser) -> None:
+    dsn = await server.create(TEMPLATE)
+    with DAG("sales", schedule=None) as dag:
+        EmptyOperator(task_id="load")
+    settings = Settings(web=WebSettings(auth="none"))
+    app = FastAPI()
+    async with Scheduler(dsn=dsn, dags=[dag], settings=settings) as scheduler:
+        app.mount("/data/flows", scheduler.web_app())
+        async with serving(app) as url:
+            context = await browser.new_context()
+            tab = Tab(await context.new_page(), f"{url}/data/flows")
+            page = await tab.open("/dags")
+            await page.get_by_role("link", name="sales").click()
+            await expect(page).to_have_url(f"{url}/data/flows/dags/sales")
+            await page.get_by_role("button", name="Trigger …").click()
+            await page.get_by_label("Run id").fill("by-hand")
+            await page.get_by_role("dialog").get_by_role("button", name="Trigger", exact=True).click()
+            await expect(page.get_by_role("gridcell")).to_contain_text("manual run, success")  # news come, too
+            await page.get_by_role("button", name="Open").click()
+            await expect(page).to_have_url(f"{url}/data/flows/dags/sales/runs/by-hand")
+            await page.get_by_role("link", name="load").click()
+            await expect(page).to_have_url(f"{url}/data/flows/dags/sales/runs/by-hand/tasks/load")
+            await expect(page.locator("header .state")).to_contain_text("success")
+            await context.close()
+            assert not tab.wrong
+    await server.drop(dsn)

@@ -1,0 +1,127 @@
+"""What an executor's report does to the row of its task. Source: the semantics reference, sections 19.2, 19.3 and 19.4.
+
+Decision 17 of section 34 stands beside it: what was lost without a fault of the task's spends no retry.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from aiosched.core.board import Board, Instance, Run
+from aiosched.core.graph import Graph
+from aiosched.core.messages import Deferral, Outcome, Report, RunInfo
+from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=5)
+S = TaskState
+WAITS = Deferral(classpath="triggers.Moment", kwargs="{}", next_method="resume")
+
+
+def board_with(state: TaskState, **fields: Any) -> tuple[Board, Instance]:
+    """A task in `state`, in its second try of three (`retries=2`), beside one that keeps the run going."""
+    tasks = (TaskSpec(task_id="a", operator="X", retries=2, retry_delay=60.0), TaskSpec(task_id="b", operator="X"))
+    usual: dict[str, Any] = {"state": state, "stored_state": state, "try_number": 2, "max_tries": 2}
+    row = Instance(0, **usual | fields)
+    run = Run(1, "d", "r", 1, "manual", RunState.RUNNING, run_after=NOW, start_date=NOW)
+    info = RunInfo(key=1, dag_id="d", run_id="r", run_type="manual", run_after=NOW)
+    other = Instance(1, state=S.RUNNING, stored_state=S.RUNNING, try_number=1)
+    return Board(Graph(DagSpec(dag_id="d", tasks=tasks)), run, [row, other], info=info), row
+
+
+def report(board: Board, row: Instance, outcome: Outcome, **fields: Any) -> Report:
+    if outcome is Outcome.DEFERRED:
+        fields["deferral"] = WAITS
+    usual: dict[str, Any] = {"key": board.key(row), "outcome": outcome, "at": LATER, "reason": "why"}
+    return Report(**usual | fields)
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome", "after"),
+    [
+        pytest.param(S.QUEUED, Outcome.STARTED, S.RUNNING, id="queued: begun"),
+        pytest.param(S.RUNNING, Outcome.STARTED, S.RUNNING, id="running: told again"),
+        pytest.param(S.RUNNING, Outcome.SUCCESS, S.SUCCESS, id="success"),
+        pytest.param(S.QUEUED, Outcome.SUCCESS, S.SUCCESS, id="over before its start was told"),
+        pytest.param(S.RUNNING, Outcome.SKIPPED, S.SKIPPED, id="skipped"),
+        pytest.param(S.RUNNING, Outcome.RESCHEDULED, S.UP_FOR_RESCHEDULE, id="rescheduled"),
+        pytest.param(S.RUNNING, Outcome.DEFERRED, S.DEFERRED, id="deferred"),
+        pytest.param(S.RUNNING, Outcome.FAILED, S.UP_FOR_RETRY, id="failed"),
+        pytest.param(S.QUEUED, Outcome.FAILED, S.UP_FOR_RETRY, id="queued: the transport broke"),
+        pytest.param(S.RUNNING, Outcome.LOST, S.NONE, id="lost (decision 17)"),
+        pytest.param(S.QUEUED, Outcome.LOST, S.NONE, id="queued: lost (decision 17)"),
+        pytest.param(S.QUEUED, Outcome.STUCK, S.SCHEDULED, id="queued: never begun (20.4)"),
+        pytest.param(S.RESTARTING, Outcome.SUCCESS, S.NONE, id="restarting and success"),
+        pytest.param(S.RESTARTING, Outcome.FAILED, S.UP_FOR_RETRY, id="restarting and failed"),
+    ],
+)
+def test_what_a_report_of_the_current_try_does(state: TaskState, outcome: Outcome, after: TaskState) -> None:
+    board, row = board_with(state)
+
+    assert board.apply(report(board, row, outcome), LATER)
+
+    assert (row.state, row.try_number) == (after, 2)
+
+
+def test_what_was_restarting_and_has_ended_well_has_all_its_retries_again() -> None:
+    board, row = board_with(S.RESTARTING)
+
+    board.apply(report(board, row, Outcome.SUCCESS), LATER)
+
+    assert (row.state, row.max_tries) == (S.NONE, 4)  # try_number + retries
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+@pytest.mark.parametrize("state", [state for state in S if state not in HOLDING_SLOT])
+def test_a_report_about_a_row_that_is_not_active_is_ignored(state: TaskState, outcome: Outcome) -> None:
+    """The normal end of something that was marked, cleared or reported before."""
+    board, row = board_with(state)
+
+    assert not board.apply(report(board, row, outcome), LATER)
+    assert row.state is state
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_report_of_another_try_is_ignored(outcome: Outcome, number: int) -> None:
+    board, row = board_with(S.RUNNING)
+    of_other = board.key(row)._replace(try_number=number)
+
+    assert not board.apply(report(board, row, outcome, key=of_other), LATER)
+    assert (row.state, row.try_number) == (S.RUNNING, 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fail_now", "state"),
+    [
+        pytest.param({}, False, S.UP_FOR_RETRY, id="retries are left"),
+        pytest.param({"try_number": 3}, False, S.FAILED, id="none is left"),
+        pytest.param({}, True, S.FAILED, id="fail now"),
+    ],
+)
+def test_a_failure_ends_the_try_leaves_its_history_and_forgets_how_it_would_have_gone_on(
+    fields: dict[str, Any], fail_now: bool, state: TaskState
+) -> None:
+    """Section 19.4: `end_date`, a row of history, the deferral's `next_method` cleared."""
+    board, row = board_with(S.RUNNING, start_date=NOW, **fields)
+    board.apply(report(board, row, Outcome.DEFERRED), NOW)
+    row.state = S.RUNNING  # it has gone on
+
+    board.apply(report(board, row, Outcome.FAILED, fail_now=fail_now), LATER)
+
+    assert (row.state, row.start_date, row.end_date) == (state, NOW, LATER)
+    assert [(done.key.try_number, done.state) for done in board.effects.tries] == [(row.try_number, "failed")]
+    assert row not in board.deferrals
+
+
+def test_one_that_failed_in_the_queue_keeps_its_empty_start_date() -> None:
+    """Section 19.4."""
+    board, row = board_with(S.QUEUED)
+
+    board.apply(report(board, row, Outcome.FAILED, unattended=True), LATER)
+
+    assert (row.state, row.start_date, row.end_date) == (S.UP_FOR_RETRY, None, LATER)

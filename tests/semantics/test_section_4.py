@@ -1,0 +1,185 @@
+"""When a task instance may run: the checks and the switches of section 4 of the semantics reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from aiosched.core.board import Board
+from aiosched.core.messages import Outcome, SkipDecision
+from aiosched.core.past import Past, StoredRun
+from aiosched.core.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.states import TaskState
+from aiosched.core.trigger_rules import Verdict
+from aiosched.testing import World
+from tests.semantics.boards import NOW, begin, board_of, of, report, states, task
+
+S = TaskState
+TICK = timedelta(microseconds=1)
+FAILED_BEFORE = Past(StoredRun([("a", S.FAILED)]), NOW)
+
+
+def evaluated(board: Board, now: datetime = NOW) -> str:
+    begin(board, now)
+    return states(board)["a"]
+
+
+def waits_until(state: TaskState, instant: datetime) -> Board:
+    board = board_of(task("a", retries=3), states={"a": state})
+    of(board, "a").next_at = instant
+    return board
+
+
+# Each check alone: what stands in the way, what the task comes to with it, and just without it.
+Row = tuple[Callable[[], str], str, Callable[[], str]]
+CHECKS: dict[str, Row] = {
+    "not in retry period: strictly later": (
+        lambda: evaluated(waits_until(S.UP_FOR_RETRY, NOW)),
+        "up_for_retry",
+        lambda: evaluated(waits_until(S.UP_FOR_RETRY, NOW - TICK)),
+    ),
+    "ready to reschedule: from that instant on": (
+        lambda: evaluated(waits_until(S.UP_FOR_RESCHEDULE, NOW + TICK)),
+        "up_for_reschedule",
+        lambda: evaluated(waits_until(S.UP_FOR_RESCHEDULE, NOW)),
+    ),
+    "previous run": (lambda: with_past(depends_on_past=True), "none", lambda: with_past(depends_on_past=False)),
+    "trigger rule": (
+        lambda: evaluated(board_of(task("up"), task("a", "up"), states={"up": S.RUNNING})),
+        "none",
+        lambda: evaluated(board_of(task("up"), task("a", "up", trigger_rule="always"), states={"up": S.RUNNING})),
+    ),
+    "not previously skipped": (lambda: after_a_branch("b"), "skipped", lambda: after_a_branch("a")),
+    "mapped upstreams": (lambda: mapped_over(S.FAILED), "upstream_failed", lambda: mapped_over(S.SUCCESS)),
+}
+
+
+def with_past(**fields: Any) -> str:
+    board = board_of(task("a", **fields))
+    board.look_back(FAILED_BEFORE)
+    return evaluated(board)
+
+
+def after_a_branch(followed: str) -> str:
+    board = board_of(
+        task("branch", can_skip_downstream=True),
+        task("a", "branch", trigger_rule="always"),
+        task("b", "branch"),
+        states={"branch": S.RUNNING, "a": S.RUNNING},  # too busy to be skipped by the branch itself (7.4)
+    )
+    report(board, "branch", Outcome.SUCCESS, skip=SkipDecision(followed=(followed,)))
+    report(board, "a", Outcome.RESCHEDULED, reschedule_at=NOW)
+    return evaluated(board)
+
+
+def mapped_over(producer: TaskState) -> str:
+    """`a` does not care how `p` ends by its rule, and is mapped over the two values that `p` returns."""
+    over = MappingSpec(inputs=(TaskOutput("p"),))
+    board = board_of(task("p"), task("a", "p", mapping=over, trigger_rule="all_done"), states={"p": producer})
+    if producer is S.SUCCESS:
+        board.learn_length(0, -1, 2)
+    begin(board)
+    (found,) = {one.state.value for one in board if one.task == 1}
+    return found
+
+
+@pytest.mark.parametrize(("with_it", "then", "without"), CHECKS.values(), ids=CHECKS.keys())
+def test_one_check_alone_keeps_a_task_from_running(
+    with_it: Callable[[], str], then: str, without: Callable[[], str]
+) -> None:
+    assert (with_it(), without()) == (then, "scheduled")
+
+
+# -- every check is right by itself, whatever the others say ----------------------------------
+
+OBSTACLES: dict[str, tuple[dict[str, Any], Callable[[Board], None]]] = {
+    "retry period": ({"retries": 3}, lambda board: set_next(board, NOW)),
+    "past": ({"depends_on_past": True}, lambda board: board.look_back(FAILED_BEFORE)),
+    "rule": ({}, lambda board: None),
+}
+
+
+def set_next(board: Board, instant: datetime) -> None:
+    of(board, "a").state, of(board, "a").next_at = S.UP_FOR_RETRY, instant
+
+
+@pytest.mark.parametrize("obstacles", [c for n in range(4) for c in combinations(OBSTACLES, n)], ids=" + ".join)
+def test_a_task_runs_only_when_no_check_fails(obstacles: tuple[str, ...]) -> None:
+    fields = {key: value for name in obstacles for key, value in OBSTACLES[name][0].items()}
+    up = S.RUNNING if "rule" in obstacles else S.SUCCESS
+    board = board_of(task("up"), task("a", "up", **fields), states={"up": up})
+    for name in obstacles:
+        OBSTACLES[name][1](board)
+
+    begin(board)
+
+    assert (of(board, "a").state is S.SCHEDULED) is (not obstacles)
+
+
+# -- what belongs to the start of a task, not to its evaluation -------------------------------
+
+
+@pytest.mark.parametrize(
+    "limited",
+    [
+        {"pool": "full"},
+        {"max_active_tis_per_dag": 0},
+        {"max_active_tis_per_dagrun": 0},
+        {"executor": "unknown"},
+    ],
+    ids=str,
+)
+async def test_what_only_limits_block_is_scheduled_and_waits_for_its_slot(limited: dict[str, Any]) -> None:
+    """The critical section is the only gate: nothing goes back to None, and a worker does not check again."""
+    async with World(now=NOW) as world:
+        world.pool("full", slots=0)
+        world.pool("etl", slots=1)
+        world.add(DagSpec(dag_id="d", tasks=(TaskSpec(task_id="a", operator="X", **{"pool": "etl"} | limited),)))
+
+        run = world.trigger("d")
+        await world.run_for(timedelta(hours=1))
+
+        assert world.states("d", run) == {"a": "scheduled"}
+        assert len(world.waiting()) == 1
+
+
+async def test_the_dates_of_a_logical_date_do_not_matter_to_an_instance_that_exists() -> None:
+    """A logical date in the future, or after the end date: who made the run has decided that (13.4)."""
+    async with World(now=NOW) as world:
+        world.add(DagSpec(dag_id="d", tasks=(TaskSpec(task_id="a", operator="X"),)))
+
+        run = world.trigger("d", logical_date=NOW + timedelta(days=400))
+        await world.run_until_idle()
+
+        assert world.states("d", run) == {"a": "success"}
+
+
+# -- switches ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("armed", "end"), [(True, "failed"), (False, "running")])
+def test_the_deadlock_test_writes_no_states_and_does_not_wait_for_times(armed: bool, end: str) -> None:
+    """Ours decides it from what waits for nothing at all: a retry that waits is something that will happen."""
+    stuck = task("b", "gone", trigger_rule="all_skipped")
+    waits = () if armed else (task("a", retries=3),)
+    board = board_of(
+        task("gone"), stuck, *waits, states={"gone": S.REMOVED, **({} if armed else {"a": "up_for_retry"})}
+    )
+    if not armed:
+        of(board, "a").next_at = NOW + timedelta(days=1)
+
+    begin(board)
+
+    assert (board.run.state, of(board, "b").state) == (end, S.NONE)
+
+
+def test_looking_writes_no_states() -> None:
+    board = board_of(task("up"), task("a", "up"), states={"up": S.FAILED})
+
+    verdict = board.tally.judge(of(board, "a"))
+
+    assert (verdict, of(board, "a").state, bool(board.effects)) == (Verdict.UPSTREAM_FAILED, S.NONE, False)

@@ -1,0 +1,64 @@
+"""The modelled database answers as PostgreSQL does.
+
+What simulated fleets say to the model is said again to PostgreSQL (replay.py): every answer and every error, what
+waits for a lock and until when, and all rows in the end must be the same. In every other fleet outsiders (outsiders.py)
+see to it that statements are refused and wait. Not compared: notifications, and columns that the model does not have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from tests.conftest import NIGHTLY, TEMPLATE, Server
+from tests.simulation.outsiders import let_outsiders_in
+from tests.simulation.replay import Disagreement, Replay
+from tests.simulation.simulate import Simulation, simulate
+from tests.simulation.statements import HANDLERS
+from tests.simulation.store import Traffic
+from tests.simulation.workload import make_plan, rows_of
+
+_SEEDS = tuple(range(400)) if NIGHTLY else (0, 1, 4)
+_MODELLED = frozenset(HANDLERS)  # but for statements on what simulated fleets have none of: those find nothing
+
+
+@pytest.mark.timeout(7_200 if NIGHTLY else 300)
+def test_postgresql_answers_what_fleets_say_as_the_model_does(server: Server) -> None:
+    statements, errors, overtaken = Counter[str](), Counter[str](), 0
+    for seed in _SEEDS:
+        replay = _play_again(server, seed)
+        statements += replay.compared
+        errors += replay.errors
+        overtaken += replay.overtaken
+
+    assert _MODELLED - statements.keys() == set()
+    assert errors.keys() >= {"DivisionByZeroError", "UniqueViolationError", "CheckViolationError"}
+    assert overtaken <= len(_SEEDS) / 4
+
+
+def _play_again(server: Server, seed: int) -> Replay:
+    plan = make_plan(seed, harsh=seed % 2 == 1)
+    traffic: list[Traffic] = []
+
+    def listen(simulation: Simulation) -> None:
+        simulation.store.on_traffic = traffic.append
+        if seed % 2 == 0:
+            let_outsiders_in(simulation)
+
+    history = simulate(seed, plan, meddle=listen)
+
+    async def play() -> Replay:
+        dsn = await server.create(TEMPLATE)
+        replay = Replay(dsn)
+        await replay.play(rows_of(plan.specs), traffic, history.tables)
+        await server.drop(dsn)
+        return replay
+
+    try:
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            return runner.run(play())
+    except Disagreement as error:
+        error.add_note(f"seed {seed}")
+        raise
