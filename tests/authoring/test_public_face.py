@@ -42,7 +42,8 @@ def test_importing_aiosched_imports_nothing_heavy() -> None:
     program = "import sys, aiosched; print(sorted(m for m in sys.modules if m.startswith('aiosched.') or '.' not in m))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
-    assert loaded.count("'aiosched.") == 1 and "'aiosched.lazy'" in loaded
+    assert loaded.count("'aiosched.") == 1
+    assert "'aiosched.lazy'" in loaded
     for name in ("jinja2", "pendulum", "msgspec", "pydantic", "sqlalchemy"):
         assert f"'{name}" not in loaded
 

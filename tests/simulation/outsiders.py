@@ -75,8 +75,8 @@ async def _measure(o: Outsider) -> None:
 
 
 async def _look_for_an_attempt(o: Outsider) -> None:
-    key, row = o.choose("task_instance")
-    attempts = [AttemptKey(*key, number) for number in (row["try_number"], 7)]
+    (run, task, map_index), row = o.choose("task_instance")
+    attempts = [AttemptKey(run, task, map_index, number) for number in (row["try_number"], 7)]
     await reports.wanted_attempts(o.conn, attempts, incarnation=row["queued_by"] or 0)
 
 
@@ -130,9 +130,9 @@ async def _write_in_the_name_of_nobody(o: Outsider) -> None:
 
 async def _fail_an_instance(o: Outsider) -> None:
     key, row = o.choose("task_instance")
-    now = journal.InstanceChange(
-        *key, row["state"], row["try_number"], "failed", 1, 0, 0, None, None, None, None, None, None, "for no reason"
-    )
+    new: dict[str, Any] = {name: row[name] for name in journal.InstanceChange._fields[5:]}
+    new |= {"state": "failed", "reason": "for no reason"}
+    now = journal.InstanceChange(key[0], key[1], key[2], row["state"], row["try_number"], **new)
     async with o.holding():
         await journal.write(o.conn, o.choose("scheduler")[0], [now], [], {})
 
@@ -151,8 +151,8 @@ async def _fail_a_callback(o: Outsider) -> None:
 
 
 _ACTS: tuple[Callable[[Outsider], Awaitable[None]], ...] = (
-    _bury, _end_a_queued_run, _look_for_a_run, _look_for_an_attempt, _measure, _insert_a_run, _copy_what_is_there, _report, _forget_a_report,
-    _keep_a_pool, _move_a_pool, _write_in_the_name_of_nobody, _fail_an_instance, _fail_a_run, _fail_a_callback,
+    _bury, _end_a_queued_run, _look_for_a_run, _look_for_an_attempt, _measure, _insert_a_run, _copy_what_is_there, _report,
+    _forget_a_report, _keep_a_pool, _move_a_pool, _write_in_the_name_of_nobody, _fail_an_instance, _fail_a_run, _fail_a_callback,
 )  # fmt: skip
 
 

@@ -306,8 +306,6 @@ def _value(value: Any) -> Any:
         return msgspec.json.decode(value) if value[:1] in ("{", "[") else str(value)
     if isinstance(value, float):
         return round(value, 6)
-    if isinstance(value, dict):
-        return {name: _value(inner) for name, inner in value.items()}
     return sorted(value) if isinstance(value, list) else value
 
 

@@ -92,7 +92,7 @@ async def insert_runs(t: Transaction, *columns: Any) -> Answer:
         row = new._asdict()
         row |= {"data_interval_start": row.pop("interval_start"), "data_interval_end": row.pop("interval_end")}
         row |= {"end_date": None, "reason": None, "clear_number": 0}
-        unique = [("uq_run", (new.dag_id, new.run_id))]
+        unique: list[tuple[str, tuple[Any, ...]]] = [("uq_run", (new.dag_id, new.run_id))]
         if new.logical_date is not None:
             unique.append(("uq_date", (new.dag_id, new.logical_date)))
         if not all([await t.reserve(table, key) for table, key in unique]):

@@ -284,7 +284,7 @@ async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
 
 def guarded(row: Row, change: Mapping[str, Any]) -> bool:
     """Whether an instance is as its writer believes."""
-    return row["state"] == change["old_state"] and row["try_number"] == change["old_try"]
+    return (row["state"], row["try_number"]) == (change["old_state"], change["old_try"])
 
 
 def fits(pool: Row, delta: int) -> bool:

@@ -50,7 +50,8 @@ WHOLE: Final = {  # what has `items` and no cursor, and what bounds it
 def test_every_list_that_grows_has_a_cursor() -> None:
     document = json.loads(openapi.text())
     schemas = document["components"]["schemas"]
-    paged, whole = set(), set()
+    paged: set[str] = set()
+    whole: set[str] = set()
 
     for path, methods in document["paths"].items():
         content = methods.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
