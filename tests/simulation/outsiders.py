@@ -151,8 +151,9 @@ async def _fail_a_callback(o: Outsider) -> None:
 
 
 _ACTS: tuple[Callable[[Outsider], Awaitable[None]], ...] = (
-    _bury, _end_a_queued_run, _look_for_a_run, _look_for_an_attempt, _measure, _insert_a_run, _copy_what_is_there, _report,
-    _forget_a_report, _keep_a_pool, _move_a_pool, _write_in_the_name_of_nobody, _fail_an_instance, _fail_a_run, _fail_a_callback,
+    _bury, _end_a_queued_run, _look_for_a_run, _look_for_an_attempt, _measure, _insert_a_run, _copy_what_is_there,
+    _report, _forget_a_report, _keep_a_pool, _move_a_pool, _write_in_the_name_of_nobody, _fail_an_instance, _fail_a_run,
+    _fail_a_callback,
 )  # fmt: skip
 
 

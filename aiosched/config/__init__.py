@@ -1,0 +1,64 @@
+"""Settings, their defaults and where they come from.
+
+The sections are in sections.py, what reads flags, environment and files in sources.py.
+"""
+
+from aiosched.config.sections import (
+    EXECUTOR_PLUGINS,
+    EXECUTORS,
+    CoreSettings,
+    DatabaseSettings,
+    ExecutorSettings,
+    LogLevel,
+    LogSettings,
+    MetricsSettings,
+    ParsingSettings,
+    SchedulerSettings,
+    SecretsSettings,
+    Settings,
+    WebSettings,
+    WeightRule,
+)
+from aiosched.config.sources import (
+    FLAGS,
+    SECRET_KEYS,
+    SHORT_NAMES,
+    Loaded,
+    Origin,
+    SettingField,
+    Source,
+    hide_password,
+    load_settings,
+    setting_fields,
+    shown,
+)
+from aiosched.errors import ConfigError
+
+__all__ = [
+    "EXECUTORS",
+    "EXECUTOR_PLUGINS",
+    "FLAGS",
+    "SECRET_KEYS",
+    "SHORT_NAMES",
+    "ConfigError",
+    "CoreSettings",
+    "DatabaseSettings",
+    "ExecutorSettings",
+    "Loaded",
+    "LogLevel",
+    "LogSettings",
+    "MetricsSettings",
+    "Origin",
+    "ParsingSettings",
+    "SchedulerSettings",
+    "SecretsSettings",
+    "SettingField",
+    "Settings",
+    "Source",
+    "WebSettings",
+    "WeightRule",
+    "hide_password",
+    "load_settings",
+    "setting_fields",
+    "shown",
+]

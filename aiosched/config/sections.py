@@ -1,0 +1,247 @@
+"""The sections of settings as pydantic models, with what is allowed in them and the defaults.
+
+Does not live here: where values come from (sources.py). Source: option names and defaults from
+the semantics reference, section 32, where the meaning is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _known_timezone(name: str) -> str:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("must be a time zone of the IANA database, such as UTC or Europe/Amsterdam") from None
+    return name
+
+
+def _regex(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"must be a regular expression: {error}") from None
+    return pattern
+
+
+EXECUTORS: Final = ("local", "inline")
+EXECUTOR_PLUGINS: Final = "aiosched.executors"  # the group of entry points by which packages add others
+
+
+def _joined(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _executors(kinds: str) -> str:
+    names = [kind.strip() for kind in kinds.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError("must be an executor, or several different ones with commas between them")
+    if any(name not in EXECUTORS for name in names):
+        from importlib.metadata import entry_points
+
+        known = (*EXECUTORS, *sorted(entry_points(group=EXECUTOR_PLUGINS).names))
+        if strange := [name for name in names if name not in known]:
+            raise ValueError(f"{strange[0]!r} is not an executor that is installed here: these are {', '.join(known)}")
+    return ",".join(names)
+
+
+LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
+WeightRule = Literal["downstream", "upstream", "absolute"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+
+class CoreSettings(_Section):
+    """Meanings and defaults as in Airflow where the name is the same."""
+
+    dags_folder: Path = Field(default=Path("dags"), description="where the DAG files are")
+    home: Path = Field(default=Path(".aiosched"), description="the embedded database and the logs live here")
+    default_timezone: Annotated[str, AfterValidator(_known_timezone)] = Field(
+        default="UTC", description="time zone of schedules whose DAG names none"
+    )
+    parallelism: int = Field(default=32, ge=1, description="tasks that one scheduler runs at a time")
+    max_active_tasks_per_dag: int = Field(
+        default=16, ge=1, description="running tasks of a DAG that says nothing itself"
+    )
+    max_active_runs_per_dag: int = Field(default=16, ge=1, description="running runs of a DAG that says nothing itself")
+    max_consecutive_failed_dag_runs_per_dag: int = Field(
+        default=0, ge=0, description="failed runs in a row that pause a DAG that says nothing itself; 0: never"
+    )
+    dags_are_paused_at_creation: bool = Field(default=False, description="new DAGs wait for an unpause")
+    default_task_retries: int = Field(
+        default=0, ge=0, le=30_000, description="retries of a task that says nothing itself"
+    )
+    default_task_retry_delay: float = Field(default=300.0, ge=0, description="seconds between two tries")
+    max_task_retry_delay: float = Field(default=86400.0, ge=0, description="seconds; a growing retry delay stops here")
+    default_task_weight_rule: WeightRule = Field(default="downstream", description="how priority weights add up")
+    default_pool_task_slot_count: int = Field(
+        default=128, ge=-1, description="slots of default_pool when it is created"
+    )
+    dagbag_import_timeout: float = Field(
+        default=30.0, gt=0, description="seconds that the import of a DAG file may take"
+    )
+    dag_discovery_safe_mode: bool = Field(default=True, description="skip files that do not mention aiosched and dag")
+    killed_task_cleanup_time: float = Field(default=60.0, ge=0, description="seconds between TERM and KILL of a task")
+    check_slas: bool = Field(default=True, description="whether missed SLAs of tasks are recorded and told of")
+    max_map_length: int = Field(
+        default=1024, ge=1, description="longest value that a task may return when others are mapped over it"
+    )
+    max_xcom_bytes: int = Field(default=1_048_576, ge=0, description="largest XCom value, as JSON")
+    max_log_bytes: int = Field(default=104_857_600, ge=0, description="largest log of one attempt")
+
+
+class DatabaseSettings(_Section):
+    dsn: str | None = Field(default=None, description="postgresql://user:password@host:port/database; unset: embedded")
+    pool_size: int = Field(default=8, ge=2, description="connections that one process keeps at most")
+    connect_timeout: float = Field(default=10.0, gt=0, description="seconds to wait for the database at start")
+    pgbouncer: bool = Field(default=False, description="dsn leads to a pgbouncer in transaction mode")
+    direct_dsn: str | None = Field(
+        default=None, description="the same database without the pgbouncer; schedulers and `db` commands need it"
+    )
+
+
+class SchedulerSettings(_Section):
+    name: str | None = Field(default=None, description="unset: the host name")
+    lease: float = Field(default=15.0, gt=0, description="seconds after which a silent scheduler is taken over")
+    safety_poll: float = Field(default=10.0, gt=0, description="seconds between two looks for news that got lost")
+    max_dagruns_to_create_per_loop: int = Field(default=100, ge=1, description="runs created in one transaction")
+    allowed_run_id_pattern: Annotated[str, AfterValidator(_regex)] = Field(
+        default=r"^[A-Za-z0-9_.~:+-]+$", description="what the run ids that people give may look like"
+    )
+    max_triggers: int = Field(default=10_000, ge=1, description="triggers that one scheduler lets wait at a time")
+    grace: float = Field(default=30.0, ge=0, description="seconds that Ctrl-C or TERM waits for running tasks")
+    task_queued_timeout: float = Field(
+        default=600.0, gt=0, description="seconds after which an attempt that its executor has not begun is revoked"
+    )
+    num_stuck_in_queued_retries: int = Field(
+        default=2, ge=0, description="times that such an attempt is queued again before it fails"
+    )
+    passed_over_limit: float = Field(
+        default=600.0, gt=0, description="seconds after which a DAG's first waiting task goes before any other priority"
+    )
+    retention_days: float = Field(
+        default=0.0, ge=0, description="days after which finished runs are removed, as by `db clean`; 0: never"
+    )
+
+
+class ExecutorSettings(_Section):
+    kind: Annotated[str, BeforeValidator(_joined), AfterValidator(_executors)] = Field(
+        default="local",
+        description="local: worker processes; inline: this process; several with commas: tasks choose by executor=…, "
+        "the first is the default",
+    )
+    slots: int | None = Field(default=None, ge=1, description="plain functions at a time; unset: four for each core")
+    async_slots: int = Field(default=1000, ge=1, description="async tasks at a time")
+    isolation: Literal["warm", "fresh"] = Field(default="warm", description="fresh: a new process for each attempt")
+    missing_dag_retries: int = Field(
+        default=3, ge=0, description="times that a task whose DAG a worker cannot load is called again before it fails"
+    )
+    missing_dag_retry_delay: float = Field(default=60.0, ge=0, description="seconds between these calls")
+
+
+class ParsingSettings(_Section):
+    processes: int | None = Field(default=None, ge=1, description="unset: one for each core, at most 4")
+    min_file_process_interval: float = Field(
+        default=30.0, ge=0, description="seconds before an unchanged file is read again"
+    )
+    reparse_interval: float = Field(
+        default=300.0, ge=0, description="seconds before an unchanged file is parsed again; 0: only when it changes"
+    )
+    refresh_interval: float = Field(default=300.0, gt=0, description="seconds between two listings of the folder")
+    file_timeout: float = Field(default=50.0, gt=0, description="seconds that one file may take in all")
+    max_memory_bytes: int = Field(
+        default=1_073_741_824, ge=67_108_864, description="memory that parsing one file may take"
+    )
+    max_result_bytes: int = Field(default=67_108_864, ge=1024, description="largest serialized result of one file")
+    max_output_bytes: int = Field(default=1_048_576, ge=0, description="how much a file may print")
+    cleanup_interval: float = Field(default=60.0, gt=0, description="seconds between two looks for unused assets")
+
+
+class SecretsSettings(_Section):
+    fernet_keys: str | None = Field(
+        default=None,
+        description="keys for variables and connections, comma separated: the first encrypts, all decrypt; "
+        "unset: a file in core.home, for the embedded database",
+    )
+
+
+class LogSettings(_Section):
+    level: LogLevel = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
+    format: Literal["auto", "text", "json"] = Field(
+        default="auto", description="auto: text on a terminal, else JSON lines"
+    )
+    folder: Path | None = Field(default=None, description="logs of task attempts; unset: logs in core.home")
+
+
+class WebSettings(_Section):
+    host: str = Field(default="127.0.0.1", description="address that the web server listens on")
+    port: int = Field(default=8484, ge=0, le=65535, description="a taken port is replaced by the next free one")
+    auth: Literal["none", "password", "oidc"] | None = Field(
+        default=None,
+        description="how people log in; unset: no login, which only an address of this machine allows",
+    )
+    admin_password: str | None = Field(
+        default=None, description="makes the first user, `admin`, while there is none; for containers"
+    )
+    allowed_hosts: str = Field(
+        default="",
+        description="names that the server answers to, comma separated; unset: without login those of this machine",
+    )
+    oidc_issuer: str | None = Field(default=None, description="address of the provider of logins, as it calls itself")
+    oidc_client_id: str | None = Field(default=None, description="what the provider calls this server")
+    oidc_client_secret: str | None = Field(default=None, description="its secret, where it has one besides PKCE")
+    oidc_scopes: str = Field(default="openid profile email", description="what is asked of the provider")
+    oidc_name_claim: str = Field(
+        default="preferred_username", description="claim that names a person; the provider must keep it unique"
+    )
+    oidc_role_claim: str = Field(default="groups", description="claim that gives roles; dots lead into objects")
+    oidc_roles: str = Field(default="", description="values of that claim: admin=ops|leads, operator=…, viewer=…")
+    oidc_default_role: Literal["viewer", "operator", "admin"] | None = Field(
+        default=None, description="role of people whom oidc_roles gives none; unset: they may not enter"
+    )
+    prefix: str = Field(
+        default="",
+        max_length=200,
+        pattern=r"^(/[A-Za-z0-9._~-]+)*$",
+        description="path under which a proxy that strips it offers this server, such as /flows",
+    )
+    session_hours: float = Field(default=12.0, gt=0, le=8760, description="how long a login lasts")
+
+
+class MetricsSettings(_Section):
+    statsd_host: str | None = Field(default=None, description="where StatsD listens, by UDP; unset: nowhere")
+    statsd_port: int = Field(default=8125, ge=1, le=65535, description="its port")
+    statsd_prefix: str = Field(default="aiosched", description="put before each name; empty: Airflow's bare names")
+    statsd_interval: float = Field(default=5.0, gt=0, description="seconds between two times")
+
+
+class Settings(_Section):
+    """All settings of one process. Flag over environment over file over default."""
+
+    core: CoreSettings = Field(default_factory=CoreSettings)
+    database: DatabaseSettings = Field(default_factory=DatabaseSettings)
+    scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
+    executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
+    parsing: ParsingSettings = Field(default_factory=ParsingSettings)
+    secrets: SecretsSettings = Field(default_factory=SecretsSettings)
+    logs: LogSettings = Field(default_factory=LogSettings)
+    web: WebSettings = Field(default_factory=WebSettings)
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+
+    @property
+    def logs_folder(self) -> Path:
+        """Where the logs of task attempts lie, absolute."""
+        return (self.logs.folder or self.core.home / "logs").absolute()

@@ -1,0 +1,257 @@
+"""Where settings come from: `load_settings` puts them together, flag over environment over file over default.
+
+The file is `aiosched.toml` in the working directory, or `[tool.aiosched]` of its
+`pyproject.toml`; folders above are not searched, so that relative paths always mean the
+directory where the command is typed. Source: the user journey, section 3.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from aiosched.config.sections import Settings
+from aiosched.errors import ConfigError, did_you_mean
+
+Source = Literal["flag", "environment", "file", "default"]
+
+SHORT_NAMES: Final = MappingProxyType(
+    {"AIOSCHED_DSN": "database.dsn", "AIOSCHED_HOME": "core.home", "AIOSCHED_DAGS": "core.dags_folder"}
+)
+FLAGS: Final = MappingProxyType(
+    {
+        "database.dsn": "--dsn",
+        "core.dags_folder": "--dags",
+        "core.home": "--home",
+        "core.parallelism": "--parallelism",
+        "executor.kind": "--executor",
+        "executor.slots": "--slots",
+        "scheduler.name": "--name",
+        "scheduler.grace": "--grace",
+        "logs.level": "--log-level",
+        "web.host": "--host",
+        "web.port": "--port",
+    }
+)
+_ADDRESSES: Final = frozenset({"database.dsn", "database.direct_dsn"})
+SECRET_KEYS: Final = _ADDRESSES | {"secrets.fernet_keys", "web.admin_password"}
+
+_LONG_PREFIX: Final = "AIOSCHED__"
+_SHORT_PREFIX: Final = "AIOSCHED_"
+_FROM_FILE: Final = "__FILE"
+_NOT_SETTINGS: Final = ("AIOSCHED_VAR_", "AIOSCHED_CONN_")  # variables and connections of DAGs
+_OF_KUBERNETES: Final = re.compile(r"_(SERVICE|PORT)(_|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: the flag, the variable or the file that holds it (None for a default)."""
+
+    source: Source
+    name: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.name is not None else self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings and, for each key such as `core.parallelism`, its origin."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+
+    def values(self) -> dict[str, Any]:
+        """Every key with its value, in the order of the sections; secrets are hidden."""
+        return {key: shown(key, getattr(getattr(self.settings, s), name)) for key, s, name, _ in setting_fields()}
+
+
+class SettingField(NamedTuple):
+    """One setting: `core.parallelism`, its section, its name in it and what pydantic knows of it."""
+
+    key: str
+    section: str
+    name: str
+    info: FieldInfo
+
+
+def setting_fields() -> Iterator[SettingField]:
+    """Every setting there is, in the order of the sections."""
+    for section, info in Settings.model_fields.items():
+        model = info.annotation
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        for name, field in model.model_fields.items():
+            yield SettingField(f"{section}.{name}", section, name, field)
+
+
+def load_settings(
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Loaded:
+    """Read all sources. `overrides` are flags, by key (`{"database.dsn": …}`); None means not given.
+
+    `environ` and `folder` default to those of the process. An empty variable counts as
+    not set. Raises ConfigError naming the file or variable for a key that does not exist
+    (with the nearest one that does), for a value that is not allowed, and for one key set
+    twice in the same kind of source.
+    """
+    environ = os.environ if environ is None else environ
+    folder = Path.cwd() if folder is None else folder
+    found: dict[str, tuple[Any, Origin]] = {}
+    found.update(_from_file(folder))
+    found.update(_from_environment(environ))
+    for key, value in (overrides or {}).items():
+        if value is not None:
+            found[key] = value, Origin("flag", FLAGS.get(key, "an argument"))
+    origins = {field.key: Origin("default") for field in setting_fields()}
+    origins.update({key: origin for key, (_, origin) in found.items()})
+    return Loaded(_build(found), MappingProxyType(origins))
+
+
+def _build(found: Mapping[str, tuple[Any, Origin]]) -> Settings:
+    sections: dict[str, dict[str, Any]] = {}
+    for key, (value, _) in found.items():
+        section, name = key.split(".")
+        sections.setdefault(section, {})[name] = value
+    try:
+        return Settings.model_validate(sections)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"][:2]))
+        value, origin = found[key]
+        problem = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{key} = {shown(key, value)} (from {origin}): {problem[0].lower()}{problem[1:]}") from None
+
+
+def _from_file(folder: Path) -> dict[str, tuple[Any, Origin]]:
+    own, project = folder / "aiosched.toml", folder / "pyproject.toml"
+    table = _read_toml(own) if own.is_file() else None
+    in_project = _read_toml(project).get("tool", {}).get("aiosched") if project.is_file() else None
+    if table is not None and in_project is not None:
+        raise ConfigError(
+            "There are settings in aiosched.toml and in [tool.aiosched] of pyproject.toml. Keep them in one file."
+        )
+    if table is None and in_project is None:
+        return {}
+    where = "aiosched.toml" if table is not None else "pyproject.toml"
+    return _flatten(table if table is not None else in_project, where)
+
+
+def _flatten(table: Any, where: str) -> dict[str, tuple[Any, Origin]]:
+    known = {field.key for field in setting_fields()}
+    found: dict[str, tuple[Any, Origin]] = {}
+    for section, content in table.items():
+        if section not in Settings.model_fields:
+            raise ConfigError(f"{where} has an unknown section [{section}].{_near(section, Settings.model_fields)}")
+        if not isinstance(content, dict):
+            raise ConfigError(f"{where}: {section} is a section: write [{section}], and its settings below.")
+        for name, value in content.items():
+            key = f"{section}.{name}"
+            if key not in known:
+                raise ConfigError(f"{where} sets {key}, which does not exist.{_near(key, known)}")
+            found[key] = value, Origin("file", where)
+    return found
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path.name} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{path.name} cannot be read: {error.strerror}") from None
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, Origin]]:
+    keys = {f"{_LONG_PREFIX}{f.section}__{f.name}".upper(): f.key for f in setting_fields()} | dict(SHORT_NAMES)
+    found: dict[str, tuple[Any, Origin]] = {}
+    for variable in sorted(environ):
+        plain = variable.removesuffix(_FROM_FILE)
+        if plain not in keys:
+            _refuse_unknown_variable(variable, keys)
+            continue
+        if environ[variable] == "":
+            continue
+        key = keys[plain]
+        if key in found:
+            raise ConfigError(f"{found[key][1]} and {variable} both set {key}. Keep one of them.")
+        value = environ[variable] if variable == plain else _read_secret(variable, environ[variable])
+        found[key] = value, Origin("environment", variable)
+    return found
+
+
+def _refuse_unknown_variable(variable: str, keys: Mapping[str, str]) -> None:
+    """All that starts like a section is ours; of the rest only what looks like one of our names.
+
+    Others may use the prefix too: Kubernetes sets AIOSCHED_PORT for a service of that name.
+    """
+    if variable.startswith(_NOT_SETTINGS):
+        return
+    if variable.startswith(_LONG_PREFIX):
+        hint = _near(variable, keys)
+    elif variable.startswith(_SHORT_PREFIX) and not _OF_KUBERNETES.search(variable):
+        meant = _meant(variable, keys)
+        if meant is None:
+            return
+        hint = f" Did you mean {meant}?"
+    else:
+        return
+    raise ConfigError(f"The environment sets {variable}, which does not exist.{hint}")
+
+
+def _meant(variable: str, keys: Mapping[str, str]) -> str | None:
+    """The variable that one with a single underscore behind the prefix was meant to be, None for somebody else's."""
+    rest = variable.removeprefix(_SHORT_PREFIX)
+    if "__" in rest:
+        return next(iter(get_close_matches(f"{_LONG_PREFIX}{rest}", keys, n=1)), None)
+    for name in SHORT_NAMES:
+        if rest.startswith(f"{name.removeprefix(_SHORT_PREFIX)}_"):
+            return name
+    if same := [name for name in keys if name.endswith(f"__{rest}")]:
+        return same[0]
+    shorts = [name.removeprefix(_SHORT_PREFIX) for name in SHORT_NAMES]
+    return next((f"{_SHORT_PREFIX}{name}" for name in get_close_matches(rest, shorts, n=1, cutoff=0.65)), None)
+
+
+def _read_secret(variable: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not text"
+        raise ConfigError(f"{variable} names the file {path}, which cannot be read: {reason}.") from None
+
+
+def _near(name: str, possible: Iterable[str]) -> str:
+    return did_you_mean(name, possible, most=1)
+
+
+# ---- secrets ----
+
+
+def shown(key: str, value: Any) -> Any:
+    """`value` as it may be shown to people: paths as text, the password of a DSN and keys hidden."""
+    if key in SECRET_KEYS and isinstance(value, str):
+        return hide_password(value) if key in _ADDRESSES else "***"
+    return str(value) if isinstance(value, Path) else value
+
+
+_USER_INFO: Final = re.compile(r"(?<=://)(?P<user>[^:/?#]*):(?P<password>.*)@(?=[^@]*$)")
+_PASSWORD_WORD: Final = re.compile(r"(?P<key>\bpassword=)(?:'[^']*'|[^&\s]*)")
+
+
+def hide_password(dsn: str) -> str:
+    """The address with `***` in the place of its password."""
+    return _PASSWORD_WORD.sub(r"\g<key>***", _USER_INFO.sub(r"\g<user>:***@", dsn))
