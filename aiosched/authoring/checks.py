@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from aiosched.authoring.location import Location, author_location
 from aiosched.core.ids import ALLOWED_KEY
+from aiosched.core.states import RunType
 from aiosched.errors import DagError
 
 RENAMED: Final = {
@@ -120,6 +121,18 @@ def one_of(name: str, value: str, allowed: Collection[str], where: Location | No
     near = difflib.get_close_matches(str(value), sorted(allowed), n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(sorted(allowed))}."
     raise fail(f"{name}={value!r} does not exist. {hint}", where)
+
+
+def run_types(name: str, value: object, where: Location | None = None) -> tuple[str, ...] | None:
+    """Kinds of runs by their names, each once and in their usual order; None when nothing is said."""
+    if value is None:
+        return None
+    listed = [value] if isinstance(value, str) else list(value) if isinstance(value, Collection) else None
+    known = [run_type.value for run_type in RunType]
+    if not listed:
+        raise fail(f"{name}={value!r} allows no run: name some of {', '.join(known)}, or leave it out.", where)
+    named = {one_of(name, str(one), known, where) for one in listed}
+    return tuple(run_type for run_type in known if run_type in named)
 
 
 def whole_number(

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.authoring.previous_run import PREVIOUS_RUN, read_previous_run
+from aiosched.authoring.settings import defaults
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def build_context(task: BaseOperator, ti: TaskInstance, attempt: Attempt, dag: D
 def build_run_context(dag: DAG, run: RunInfo) -> Context:
     """The context of a DAG's callback when no task instance goes with it: `ti` and `task` are None."""
     values = dict.fromkeys(("exception", "reason", "task", "task_instance", "ti"))
-    params = {**dag.params, **run.conf}
+    params = _over(dag.params, run)
     return Context(
         {**values, "conf": run.conf, "dag": dag, "params": params, "run_id": run.run_id, "test_mode": False},
         _UNDATED if run.logical_date is None else _DATED,
@@ -199,7 +200,12 @@ def moment(value: datetime | None) -> DateTime | None:
 
 
 def _params(context: Context) -> dict[str, Any]:
-    return {**context["task"].params, **context.run.conf}
+    return _over(context["task"].params, context.run)
+
+
+def _over(params: Mapping[str, Any], run: RunInfo) -> dict[str, Any]:
+    """The params of a run: its conf goes over them, unless the installation forbids it."""
+    return {**params, **run.conf} if defaults().conf_overrides_params else dict(params)
 
 
 def _macros(context: Context) -> Any:

@@ -37,7 +37,9 @@ class DAG(metaclass=checks.NamesItsParameters):
 
     Parameters mean what they mean in Airflow; `default_args` reach every task. `max_active_tasks` counts
     the tasks of all runs together, `max_active_tasks_per_run` those of each run. `catchup` is false unless
-    said. Dates may be datetimes or ISO strings; the schedule's time zone is that of `start_date`.
+    said, here or in `scheduler.catchup_by_default`. `allowed_run_types` names the kinds of runs that the DAG
+    takes, of `scheduled`, `manual`, `backfill` and `asset_triggered`; without it all. Dates may be datetimes or
+    ISO strings; the schedule's time zone is that of `start_date`.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         start_date: datetime | str | None = None,
         end_date: datetime | str | None = None,
         *,
-        catchup: bool = False,
+        catchup: bool | None = None,
         default_args: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         tags: Collection[str] | None = None,
@@ -64,6 +66,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         on_failure_callback: Callbacks = None,
         sla_miss_callback: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
         is_paused_upon_creation: bool | None = None,
+        allowed_run_types: Collection[str] | None = None,
         render_template_as_native_obj: bool = False,
         user_defined_macros: Mapping[str, Any] | None = None,
         user_defined_filters: Mapping[str, Any] | None = None,
@@ -86,7 +89,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         self.timezone = zone_name(self.start_date, where) if self.start_date else defaults().timezone
         self.schedule = schedule
         self.timetable = self._timetable(where)
-        self.catchup = catchup
+        self.catchup = defaults().catchup if catchup is None else catchup
         self.tags = _tags(tags, where)
         self.doc_md = doc_md
         self.max_active_runs = self._run_limit(max_active_runs, where)
@@ -107,6 +110,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         self.on_failure_callback = checks.callbacks("on_failure_callback", on_failure_callback, where)
         self.sla_miss_callback = checks.callbacks("sla_miss_callback", sla_miss_callback, where)
         self.is_paused_upon_creation = is_paused_upon_creation
+        self.allowed_run_types = checks.run_types("allowed_run_types", allowed_run_types, where)
         self.render_template_as_native_obj = render_template_as_native_obj
         self.user_defined_macros = dict(user_defined_macros or {})
         self.user_defined_filters = dict(user_defined_filters or {})

@@ -139,6 +139,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         self.retry_exponential_backoff = _backoff(retry_exponential_backoff, where)
         self.max_retry_delay = checks.optional_duration("max_retry_delay", max_retry_delay, where)
         self.retry_policy = checks.optional_callable("retry_policy", retry_policy, where)
+        execution_timeout = defaults().execution_timeout if execution_timeout is None else execution_timeout
         self.execution_timeout = checks.optional_duration("execution_timeout", execution_timeout, where)
         self.sla = checks.optional_duration("sla", sla, where)
         self.email = checks.mail_addresses("email", email, where)

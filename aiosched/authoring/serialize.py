@@ -18,6 +18,8 @@ from aiosched.authoring.settings import defaults
 from aiosched.authoring.start_trigger import starts_deferred
 from aiosched.core.retries import MAX_TASK_RETRY_DELAY
 from aiosched.core.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
+from aiosched.core.states import RunType
+from aiosched.core.timetables import AssetOrTimeSchedule, condition_of
 from aiosched.core.trigger_rules import TriggerRule
 from aiosched.errors import DagCycleError, DagError, ParamError
 
@@ -48,6 +50,7 @@ def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
         dagrun_timeout=_seconds(dag.dagrun_timeout),
         fail_fast=dag.fail_fast,
         is_paused_upon_creation=dag.is_paused_upon_creation,
+        allowed_run_types=dag.allowed_run_types,
         params={name: _param(name, param.to_spec(), dag) for name, param in dag.params.declared().items()},
         param_order=tuple(dag.params.declared()),
         tags=tuple(dag.tags),
@@ -80,6 +83,7 @@ def advise(dag: DAG) -> None:
         if not partial.expanded:
             warn(f"{partial.name}.partial() makes no task. Call .expand() or .expand_kwargs() on it.", partial.where)
     _advise_on_slas(dag)
+    _advise_on_run_types(dag)
     for task in dag.task_dict.values():
         before = task.upstream_task_ids
         if task.is_teardown and not any(dag.task(task_id).is_setup for task_id in before):
@@ -89,6 +93,15 @@ def advise(dag: DAG) -> None:
                 "Name its setups: .as_teardown(setups=…).",
                 task._origin,
             )
+
+
+def _advise_on_run_types(dag: DAG) -> None:
+    condition, timetable = condition_of(dag.timetable), dag.timetable
+    is_timed = isinstance(timetable, AssetOrTimeSchedule) or (condition is None and timetable.can_be_scheduled)
+    for run_type, makes in ((RunType.SCHEDULED, is_timed), (RunType.ASSET_TRIGGERED, condition is not None)):
+        if makes and dag.allowed_run_types is not None and run_type not in dag.allowed_run_types:
+            warn(f"The schedule of DAG {dag.dag_id!r} makes no {run_type} runs, since its allowed_run_types leave "
+                 "them out. Add them, or leave out schedule=.", dag._origin)  # fmt: skip
 
 
 def _advise_on_slas(dag: DAG) -> None:
@@ -192,7 +205,8 @@ def _check_schedule(dag: DAG) -> None:
         return
     starts = [dag.start_date, *(task.start_date for task in dag.task_dict.values())]
     if dag.catchup and not any(starts):
-        raise fail(f"DAG {dag.dag_id!r} has catchup=True, but no start_date to begin at. Give it one.", dag._origin)
+        message = "has catchup=True, but no start_date to begin at. Give it one, or catchup=False."
+        raise fail(f"DAG {dag.dag_id!r} {message}", dag._origin)
     for name, param in dag.params.declared().items():
         try:
             param.resolve(name)

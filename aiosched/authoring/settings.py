@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from aiosched.core.retries import MAX_TASK_RETRY_DELAY
 
 if TYPE_CHECKING:
-    from aiosched.config import CoreSettings
+    from aiosched.config import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,16 @@ class AuthoringDefaults:
     retries: int = 0
     retry_delay: float = 300.0
     max_retry_delay: float = MAX_TASK_RETRY_DELAY  # seconds; where a growing delay stops
+    execution_timeout: float | None = None
     weight_rule: str = "downstream"
+    catchup: bool = False
+    conf_overrides_params: bool = True
     max_map_length: int = 1024  # of a value that tasks are mapped over
 
     @classmethod
-    def of(cls, core: CoreSettings) -> AuthoringDefaults:
+    def of(cls, settings: Settings) -> AuthoringDefaults:
         """The defaults that the settings name."""
+        core = settings.core
         return cls(
             timezone=core.default_timezone,
             max_active_runs=core.max_active_runs_per_dag,
@@ -39,7 +43,10 @@ class AuthoringDefaults:
             retries=core.default_task_retries,
             retry_delay=core.default_task_retry_delay,
             max_retry_delay=core.max_task_retry_delay,
+            execution_timeout=core.default_task_execution_timeout,
             weight_rule=core.default_task_weight_rule,
+            catchup=settings.scheduler.catchup_by_default,
+            conf_overrides_params=core.dag_run_conf_overrides_params,
             max_map_length=core.max_map_length,
         )
 

@@ -41,6 +41,11 @@ Downstream = Annotated[bool, typer.Option("--downstream", "-d", help="Also every
 OnlyFailed = Annotated[bool, typer.Option("--only-failed", "-f", help="Only failed and upstream-failed ones.")]
 OnlyRunning = Annotated[bool, typer.Option("--only-running", help="Only running ones.")]
 MapIndex = Annotated[int | None, typer.Option("--map-index", metavar="N", help="Only this instance of a mapped task.")]
+Past = Annotated[bool, typer.Option("--past", help="Also in all runs with an earlier logical date.")]
+Future = Annotated[bool, typer.Option("--future", help="Also in all runs with a later logical date.")]
+PreventRunning = Annotated[
+    bool, typer.Option("--prevent-running", help="Refuse where some are running, instead of stopping them.")
+]
 Newest = Annotated[
     bool,
     typer.Option("--newest-version", help="Run them with the DAG as it is now; not for runs that are running."),
@@ -68,6 +73,9 @@ def clear_tasks(
     downstream: Downstream = False,
     only_failed: OnlyFailed = False,
     only_running: OnlyRunning = False,
+    past: Past = False,
+    future: Future = False,
+    prevent_running: PreventRunning = False,
     newest_version: Newest = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -82,6 +90,9 @@ def clear_tasks(
         "downstream": downstream,
         "only_failed": only_failed,
         "only_running": only_running,
+        "past": past,
+        "future": future,
+        "prevent_running": prevent_running,
         "newest_version": newest_version,
         **_dates(first, final),
     }
@@ -92,6 +103,7 @@ def clear_runs(
     dag_id: DagId,
     run: RunRef = "latest",
     only_failed: OnlyFailed = False,
+    prevent_running: PreventRunning = False,
     newest_version: Newest = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -99,7 +111,7 @@ def clear_runs(
     output: Output = None,
 ) -> None:
     """Let a whole run run again."""
-    selection = {"only_failed": only_failed, "newest_version": newest_version}
+    selection = {"only_failed": only_failed, "prevent_running": prevent_running, "newest_version": newest_version}
     _change(dag_id, "clear", [run], selection, dry_run=dry_run, yes=yes, dsn=dsn, output=output)
 
 
@@ -111,6 +123,8 @@ def mark_task(
     map_index: MapIndex = None,
     upstream: Upstream = False,
     downstream: Downstream = False,
+    past: Past = False,
+    future: Future = False,
     dry_run: DryRun = False,
     dsn: Dsn = None,
     output: Output = None,
@@ -121,6 +135,8 @@ def mark_task(
         "map_index": map_index,
         "upstream": upstream,
         "downstream": downstream,
+        "past": past,
+        "future": future,
         "state": state,
     }
     _change(dag_id, "mark_tasks", [run], selection, dry_run=dry_run, yes=True, dsn=dsn, output=output)

@@ -113,7 +113,7 @@ def find_dag(dag_id: str, settings: Settings) -> DAG:
     from aiosched.authoring.settings import AuthoringDefaults, use_defaults
     from aiosched.parsing.tracebacks import file_error
 
-    use_defaults(AuthoringDefaults.of(settings.core))
+    use_defaults(AuthoringDefaults.of(settings))
     files = _dag_files(settings)
     root = settings.core.dags_folder.absolute()
     seen: list[str] = []
@@ -177,8 +177,8 @@ def next_(
     output: Output = None,
 ) -> None:
     """Show the next data intervals, when their runs are due, and what clock changes do to them."""
-    from aiosched.core.run_creation import restriction_of
-    from aiosched.core.timetables import condition_of, upcoming, zone
+    from aiosched.core.run_creation import coming_runs
+    from aiosched.core.timetables import condition_of, zone
     from aiosched.errors import TimetableError
 
     spec, last = _from_files(dag_id, dags) if dags is not None else asyncio.run(_from_database(dag_id, dsn))
@@ -188,7 +188,7 @@ def next_(
         raise UsageProblem(f"--tz: {error}") from None
     coming = [
         Coming(u.run.logical_date, u.run.interval.start, u.run.interval.end, u.run.run_after, u.note)
-        for u in upcoming(spec.timetable, restriction=restriction_of(spec), now=datetime.now(UTC), n=number, last=last)
+        for u in coming_runs(spec, last, now=datetime.now(UTC), n=number)
     ]
 
     def local(instant: datetime) -> str:

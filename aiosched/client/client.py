@@ -185,10 +185,17 @@ class Client:
         downstream: bool = False,
         only_failed: bool = False,
         only_running: bool = False,
+        past: bool = False,
+        future: bool = False,
+        prevent_running: bool = False,
         newest_version: bool = False,
         dry_run: bool = False,
     ) -> ClearAnswer:
-        """Let task instances run again, of all runs and all tasks where none are named; tells what was touched."""
+        """Let task instances run again, of all runs and all tasks where none are named; tells what was touched.
+
+        `past` and `future` add the runs before and after those named, by logical date.
+        `prevent_running`: refused where instances are running, which are stopped otherwise.
+        """
         wish = {
             "run_ids": None if run_ids is None else list(run_ids),
             "task_ids": None if task_ids is None else list(task_ids),
@@ -197,6 +204,9 @@ class Client:
             "downstream": downstream,
             "only_failed": only_failed,
             "only_running": only_running,
+            "past": past,
+            "future": future,
+            "prevent_running": prevent_running,
             "newest_version": newest_version,
             "dry_run": dry_run,
         }
@@ -210,9 +220,26 @@ class Client:
         state: Literal["success", "failed", "skipped"],
         *,
         map_index: int | None = None,
+        upstream: bool = False,
+        downstream: bool = False,
+        past: bool = False,
+        future: bool = False,
+        dry_run: bool = False,
     ) -> ClearAnswer:
-        """Set a task instance to success, failed or skipped; without `map_index` all instances of the task."""
-        wish = {"state": state, "map_index": map_index}
+        """Set a task instance to success, failed or skipped; without `map_index` all instances of the task.
+
+        `upstream` and `downstream` add the tasks before and behind it, `past` and `future` the
+        runs before and after that one, by logical date. Tells what was touched.
+        """
+        wish = {
+            "state": state,
+            "map_index": map_index,
+            "upstream": upstream,
+            "downstream": downstream,
+            "past": past,
+            "future": future,
+            "dry_run": dry_run,
+        }
         return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "runs", run, "tasks", task_id, "mark"), wish)
 
     async def log(

@@ -16,6 +16,7 @@ from aiosched.config.sections import (
     SchedulerSettings,
     SecretsSettings,
     Settings,
+    SortMode,
     WebSettings,
     WeightRule,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "SecretsSettings",
     "SettingField",
     "Settings",
+    "SortMode",
     "Source",
     "WebSettings",
     "WeightRule",

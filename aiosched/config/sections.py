@@ -58,6 +58,7 @@ def _executors(kinds: str) -> str:
 
 LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 WeightRule = Literal["downstream", "upstream", "absolute"]
+SortMode = Literal["modified_time", "alphabetical", "random_seeded_by_host"]
 
 
 class _Section(BaseModel):
@@ -86,6 +87,9 @@ class CoreSettings(_Section):
     )
     default_task_retry_delay: float = Field(default=300.0, ge=0, description="seconds between two tries")
     max_task_retry_delay: float = Field(default=86400.0, ge=0, description="seconds; a growing retry delay stops here")
+    default_task_execution_timeout: float | None = Field(
+        default=None, gt=0, description="seconds that a try may take whose task says nothing itself; unset: no limit"
+    )
     default_task_weight_rule: WeightRule = Field(default="downstream", description="how priority weights add up")
     default_pool_task_slot_count: int = Field(
         default=128, ge=-1, description="slots of default_pool when it is created"
@@ -96,6 +100,9 @@ class CoreSettings(_Section):
     dag_discovery_safe_mode: bool = Field(default=True, description="skip files that do not mention aiosched and dag")
     killed_task_cleanup_time: float = Field(default=60.0, ge=0, description="seconds between TERM and KILL of a task")
     check_slas: bool = Field(default=True, description="whether missed SLAs of tasks are recorded and told of")
+    dag_run_conf_overrides_params: bool = Field(
+        default=True, description="whether a run's conf goes over the params of the same names"
+    )
     max_map_length: int = Field(
         default=1024, ge=1, description="longest value that a task may return when others are mapped over it"
     )
@@ -117,6 +124,7 @@ class SchedulerSettings(_Section):
     name: str | None = Field(default=None, description="unset: the host name")
     lease: float = Field(default=15.0, gt=0, description="seconds after which a silent scheduler is taken over")
     safety_poll: float = Field(default=10.0, gt=0, description="seconds between two looks for news that got lost")
+    catchup_by_default: bool = Field(default=False, description="catchup of a DAG that says nothing itself")
     max_dagruns_to_create_per_loop: int = Field(default=100, ge=1, description="runs created in one transaction")
     allowed_run_id_pattern: Annotated[str, AfterValidator(_regex)] = Field(
         default=r"^[A-Za-z0-9_.~:+-]+$", description="what the run ids that people give may look like"
@@ -161,6 +169,9 @@ class ParsingSettings(_Section):
         default=300.0, ge=0, description="seconds before an unchanged file is parsed again; 0: only when it changes"
     )
     refresh_interval: float = Field(default=300.0, gt=0, description="seconds between two listings of the folder")
+    file_parsing_sort_mode: SortMode = Field(
+        default="modified_time", description="which of the waiting files goes first: the newest, by name, or by chance"
+    )
     file_timeout: float = Field(default=50.0, gt=0, description="seconds that one file may take in all")
     max_memory_bytes: int = Field(
         default=1_073_741_824, ge=67_108_864, description="memory that parsing one file may take"

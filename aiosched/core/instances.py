@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
+
 from aiosched.core.graph import Graph
 from aiosched.core.mapping import literal_size
 from aiosched.core.messages import AttemptKey, XComValue
@@ -95,26 +97,25 @@ class CallbackRequest(NamedTuple):
     try_number: int = 0
 
 
-@dataclass(slots=True)
-class Effects:
+class Effects(msgspec.Struct, eq=False):
     """What decisions ask others to do. Instances may stand in several of these."""
 
-    changed: dict[Instance, None] = field(default_factory=dict)  # rows to store
-    lazy: dict[Instance, None] = field(default_factory=dict)  # rows that may wait for the next commit
-    ready: list[Instance] = field(default_factory=list)  # wait for a slot from now on
-    withdrawn: list[Instance] = field(default_factory=list)  # do not wait for a slot any more
-    released: list[Instance] = field(default_factory=list)  # gave their slot back
-    inactive: list[Instance] = field(default_factory=list)  # do not count for their task's own limits any more
-    timers: list[tuple[datetime, Instance]] = field(default_factory=list)  # look again then
-    expanded: list[Instance] = field(default_factory=list)  # their rows have map index -1: it becomes 0
-    created: list[Instance] = field(default_factory=list)  # rows to insert, before any change is stored
-    cancelled: list[AttemptKey] = field(default_factory=list)  # attempts to stop
-    tries: list[FinishedTry] = field(default_factory=list)
-    xcoms: list[tuple[Instance, XComValue]] = field(default_factory=list)
-    forget_xcoms: list[Instance] = field(default_factory=list)  # a new try starts without the old values
-    deferrals: dict[Instance, None] = field(default_factory=dict)  # whose deferral to store, or to forget
-    triggers: list[Instance] = field(default_factory=list)  # wait for a trigger that is to be run
-    callbacks: list[CallbackRequest] = field(default_factory=list)
+    changed: dict[Instance, None] = {}  # rows to store
+    lazy: dict[Instance, None] = {}  # rows that may wait for the next commit
+    ready: list[Instance] = []  # wait for a slot from now on
+    withdrawn: list[Instance] = []  # do not wait for a slot any more
+    released: list[Instance] = []  # gave their slot back
+    inactive: list[Instance] = []  # do not count for their task's own limits any more
+    timers: list[tuple[datetime, Instance]] = []  # look again then
+    expanded: list[Instance] = []  # their rows have map index -1: it becomes 0
+    created: list[Instance] = []  # rows to insert, before any change is stored
+    cancelled: list[AttemptKey] = []  # attempts to stop
+    tries: list[FinishedTry] = []
+    xcoms: list[tuple[Instance, XComValue]] = []
+    forget_xcoms: list[Instance] = []  # a new try starts without the old values
+    deferrals: dict[Instance, None] = {}  # whose deferral to store, or to forget
+    triggers: list[Instance] = []  # wait for a trigger that is to be run
+    callbacks: list[CallbackRequest] = []
     run_changed: bool = False
 
     def __bool__(self) -> bool:

@@ -101,7 +101,7 @@ class Ledger:
     @property
     def total(self) -> int:
         """How many task instances the run has."""
-        return sum(1 for _ in self._tally)
+        return len(self._tally)
 
     @property
     def tally(self) -> Tally:

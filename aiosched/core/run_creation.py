@@ -19,12 +19,37 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from aiosched.core.ids import ALLOWED_RUN_ID, make_run_id
 from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.states import RunType
-from aiosched.core.timetables import DataInterval, NextRun, Restriction, is_trigger, scheduled_between
+from aiosched.core.timetables import (
+    DataInterval,
+    NextRun,
+    Restriction,
+    UpcomingRun,
+    is_trigger,
+    scheduled_between,
+    upcoming,
+)
 from aiosched.errors import DagError, ParamError, Refused, TimetableError
 
 MAX_RUN_ID: Final = 250
 _AUTOMATED_PREFIXES: Final = tuple(f"{kind}__" for kind in RunType if kind is not RunType.MANUAL)
 _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
+
+
+# Which kinds of runs a DAG takes
+
+
+def allows(dag: DagSpec | DagStatus, run_type: RunType) -> bool:
+    """Whether the DAG takes runs of this type, by its `allowed_run_types`."""
+    return dag.allowed_run_types is None or run_type in dag.allowed_run_types
+
+
+def check_run_type(spec: DagSpec, run_type: RunType) -> None:
+    """Raise Refused for a run of a type that the DAG does not take. Source: the semantics reference, section 29.1."""
+    if not allows(spec, run_type):
+        raise Refused(
+            f"DAG {spec.dag_id!r} takes no {run_type} runs: its allowed_run_types are "
+            f"{', '.join(spec.allowed_run_types or ())}. Add {str(run_type)!r} to them in its file."
+        )
 
 
 # The next run of a DAG
@@ -52,6 +77,8 @@ def compute_next(spec: DagSpec, last: DataInterval | None, now: datetime) -> Nex
     date), or that of the run that was just created or found to exist. Whatever goes wrong
     inside the timetable is a TimetableError: log it, it means "no run".
     """
+    if not allows(spec, RunType.SCHEDULED):
+        return None
     try:
         return spec.timetable.next_run(last=last, restriction=restriction_of(spec), now=now)
     except TimetableError:
@@ -61,6 +88,13 @@ def compute_next(spec: DagSpec, last: DataInterval | None, now: datetime) -> Nex
             f"The schedule {spec.timetable.summary!r} of DAG {spec.dag_id!r} gives no next run: {problem!r}; "
             "the DAG is not scheduled until its file is corrected."
         ) from problem
+
+
+def coming_runs(spec: DagSpec, last: DataInterval | None, *, now: datetime, n: int) -> list[UpcomingRun]:
+    """The next `n` scheduled runs, for people; `last` as in `compute_next`."""
+    if not allows(spec, RunType.SCHEDULED):
+        return []
+    return list(upcoming(spec.timetable, restriction=restriction_of(spec), now=now, n=n, last=last))
 
 
 def next_at_creation(spec: DagSpec, planned: NextRun, last: DataInterval | None, now: datetime) -> NextRun | None:
@@ -92,6 +126,7 @@ class DagStatus:
     is_paused: bool = False
     is_stale: bool = False
     has_import_errors: bool = False
+    allowed_run_types: tuple[str, ...] | None = None  # see allows
 
 
 def count_active(active: Iterable[RunType]) -> int:
@@ -108,7 +143,9 @@ def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
     """What is asked before a scheduled run is created, in this order: the reason against it, None for no objection."""
     next_run = dag.next_run
     schedule = None
-    if next_run is None:
+    if not allows(dag, RunType.SCHEDULED):
+        schedule = "its allowed_run_types leave out 'scheduled'"
+    elif next_run is None:
         schedule = "its schedule has no further run"
     elif next_run.run_after > now:
         schedule = f"its next run is due at {_stamp(next_run.run_after)}"
@@ -311,10 +348,11 @@ def backfill_runs(
     """The runs of a backfill over [first, final], in the order in which they start.
 
     Raises Refused for a range that has none: reversed, in the future, or of a schedule
-    that is not periodic; and for `backwards` with a task that depends on its past.
+    that is not periodic; for a DAG that forbids backfills; and for `backwards` with a task that depends on its past.
 
     Source: the semantics reference, section 29.1.
     """
+    check_run_type(spec, RunType.BACKFILL)
     name = f"DAG {spec.dag_id!r}"
     if not spec.timetable.periodic:
         raise Refused(

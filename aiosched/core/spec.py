@@ -168,6 +168,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dagrun_timeout: float | None = None
     fail_fast: bool = False
     is_paused_upon_creation: bool | None = None
+    allowed_run_types: tuple[str, ...] | None = None  # None: all
     params: dict[str, ParamSpec] = {}
     param_order: tuple[str, ...] = ()  # their names as the author ordered them: the JSON has them by name
     tags: tuple[str, ...] = ()  # sorted

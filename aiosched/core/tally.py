@@ -102,6 +102,9 @@ class Tally:
     def __iter__(self) -> Iterator[Instance]:
         return (instance for group in self._of_task for instance in group)
 
+    def __len__(self) -> int:
+        return sum(map(len, self._of_task))
+
     # -- reading ----------------------------------------------------------------------------
 
     def of(self, task: int) -> Sequence[Instance]:

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Final
 
 from aiosched.core.assets import AssetExpression, AssetStatus, QueuedAsset, why_not_triggered
-from aiosched.core.run_creation import DagStatus, due_questions
+from aiosched.core.run_creation import DagStatus, allows, due_questions
 from aiosched.core.spans import duration
+from aiosched.core.states import RunType
 from aiosched.core.why import (
     MOST_HOLDERS,
     Explanation,
@@ -99,15 +100,23 @@ def explain_dag(facts: DagFacts) -> Explanation:
 def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
     status = facts.status
     found: list[Gate] = []
-    if facts.condition is not None:
+    detail: str | None
+    commands: tuple[str, ...]
+    if facts.condition is not None and not allows(status, RunType.ASSET_TRIGGERED):
+        left_out = f"its allowed_run_types leave out {str(RunType.ASSET_TRIGGERED)!r}"
+        found.append(Gate(name="assets", verdict=Verdict.NEVER, detail=left_out))
+    elif facts.condition is not None:
         waits = why_not_triggered(AssetStatus(facts.condition, 0, 1), facts.queue, facts.aliases)
         news = ", ".join(sorted(row.asset.name for row in facts.queue))
         detail = f"{waits}; there is news of {news or 'none of them'}" if waits else None
         found.append(gate("assets", detail, f"there is news of {news}"))
     if facts.condition is None and not facts.is_timed:
-        detail = "it has no schedule: it runs when somebody triggers it"
-        command = f"aiosched dags trigger {status.dag_id}"
-        found.append(Gate(name="schedule", verdict=Verdict.NEVER, detail=detail, commands=(command,)))
+        if allows(status, RunType.MANUAL):
+            how, commands = ": it runs when somebody triggers it", (f"aiosched dags trigger {status.dag_id}",)
+        else:
+            how, commands = ", and its allowed_run_types leave out 'manual'", ()
+        detail = f"it has no schedule{how}"
+        found.append(Gate(name="schedule", verdict=Verdict.NEVER, detail=detail, commands=commands))
     elif facts.is_timed:
         what = f"schedule {facts.schedule}" if facts.schedule else "schedule"
         if status.next_run is None:

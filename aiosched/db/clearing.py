@@ -13,17 +13,19 @@ from aiosched.db.engine import Connection
 
 
 class RunOfRequest(NamedTuple):
-    """A run that a request is about: its key, run id, and the DAG version that it is pinned to."""
+    """A run that a request is about: its key, run id, the DAG version that it is pinned to, and its date."""
 
     key: int
     run_id: str
     version_id: int
+    logical_date: datetime | None
 
 
 # Index: uq_dag_run_dag_id_run_id.
-RUNS_BY_ID: Final = (
-    "SELECT id, run_id, version_id FROM dag_run WHERE dag_id = $1 AND run_id = ANY($2::text[]) ORDER BY id"
-)
+RUNS_BY_ID: Final = """
+    SELECT id, run_id, version_id, logical_date FROM dag_run
+     WHERE dag_id = $1 AND run_id = ANY($2::text[]) ORDER BY id
+"""
 
 
 async def runs_by_id(conn: Connection, dag_id: str, run_ids: Sequence[str]) -> list[RunOfRequest]:
@@ -33,7 +35,7 @@ async def runs_by_id(conn: Connection, dag_id: str, run_ids: Sequence[str]) -> l
 
 # Index: uq_dag_run_dag_id_logical_date, or ix_dag_run_dag_id_id for all.
 RUNS_BETWEEN: Final = """
-    SELECT id, run_id, version_id FROM dag_run
+    SELECT id, run_id, version_id, logical_date FROM dag_run
      WHERE dag_id = $1 AND ($2::timestamptz IS NULL OR logical_date >= $2)
        AND ($3::timestamptz IS NULL OR logical_date <= $3)
      ORDER BY logical_date, id

@@ -18,6 +18,7 @@ from aiosched.core.messages import XComRef
 from aiosched.core.spec import DagSpec, decode_spec
 from aiosched.core.states import RunState, TaskState
 from aiosched.core.timetables.base import DataInterval, NextRun
+from aiosched.db.arrays import array_texts
 from aiosched.db.engine import Connection
 from aiosched.errors import StaleRows
 
@@ -189,15 +190,19 @@ async def latest_automated_intervals(conn: Connection, dag_ids: Sequence[str]) -
 
 
 # A run that exists already (same run id or same logical date) is left alone: losing that race is a shorter result.
+# The columns come as texts of arrays (arrays.py).
 INSERT_RUNS: Final = """
     INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date,
                          data_interval_start, data_interval_end, run_after, queued_at, start_date, conf, created_by,
                          backfill_id, backfill_order)
     SELECT dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
            interval_end, run_after, queued_at, start_date, conf::json, created_by, backfill_id, backfill_order
-      FROM unnest($1::text[], $2::text[], $3::smallint[], $4::bigint[], $5::text[], $6::text[], $7::text[],
-                  $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[],
-                  $13::timestamptz[], $14::text[], $15::bigint[], $16::bigint[], $17::int[])
+      FROM unnest(
+        $1::text::text[], $2::text::text[], $3::text::smallint[], $4::text::bigint[], $5::text::text[],
+        $6::text::text[], $7::text::text[], $8::text::timestamptz[], $9::text::timestamptz[],
+        $10::text::timestamptz[], $11::text::timestamptz[], $12::text::timestamptz[], $13::text::timestamptz[],
+        $14::text::text[], $15::text::bigint[], $16::text::bigint[], $17::text::int[]
+      )
         AS n (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
               interval_end, run_after, queued_at, start_date, conf, created_by, backfill_id, backfill_order)
     ON CONFLICT DO NOTHING
@@ -211,7 +216,7 @@ async def insert_runs(conn: Connection, runs: Sequence[NewRun]) -> dict[tuple[st
     Raises StaleRows when parsing has replaced a version meanwhile: read the DAGs again.
     """
     try:
-        rows = await conn.fetch(INSERT_RUNS, *map(list, zip(*runs, strict=True)))
+        rows = await conn.fetch(INSERT_RUNS, *array_texts(runs, len(NewRun._fields)))
     except asyncpg.ForeignKeyViolationError as error:
         raise StaleRows(f"A DAG version was replaced while runs of it were created ({error.detail})") from error
     return {(row["dag_id"], row["run_id"]): row["id"] for row in rows}

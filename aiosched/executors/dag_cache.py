@@ -49,7 +49,7 @@ class FileDags:
     def of(cls, settings: Settings) -> FileDags:
         """As the settings say."""
         core = settings.core
-        defaults = AuthoringDefaults.of(core)
+        defaults = AuthoringDefaults.of(settings)
         return cls(core.dags_folder.absolute(), import_timeout=core.dagbag_import_timeout, defaults=defaults)
 
     def cached(self, run: RunInfo) -> DAG | None:

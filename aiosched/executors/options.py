@@ -45,7 +45,7 @@ class LocalOptions:
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
             log_level=settings.logs.level,
-            defaults=AuthoringDefaults.of(core),
+            defaults=AuthoringDefaults.of(settings),
             import_timeout=core.dagbag_import_timeout,
             cleanup_time=core.killed_task_cleanup_time,
         )

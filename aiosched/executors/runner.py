@@ -132,7 +132,7 @@ class Execution:
     """
 
     __slots__ = (
-        "_blocking", "_services", "_surroundings", "_ti", "_time_limit",
+        "_blocking", "_plan", "_services", "_surroundings", "_ti", "_time_limit",
         "attempt", "context", "interruptible", "map_label", "operator", "started_at", "stop_requested", "task",
     )  # fmt: skip
 
@@ -154,6 +154,7 @@ class Execution:
         self.stop_requested = False
         self.map_label: str | None = None
         self._ti: TaskInstance | None = None
+        self._plan: Plan | None = None  # of its task, once that is known
         self._services, self._surroundings = services, surroundings
         self._blocking, self._time_limit = blocking, time_limit
 
@@ -173,8 +174,8 @@ class Execution:
             except BaseException as error:
                 self.interruptible = False
                 return await self.conclude(error)
-            if self.task is not None and (callbacks := plan_of(self.task).on_success):
-                await self._after(callbacks)
+            if self._plan is not None and self._plan.on_success:
+                await self._after(self._plan.on_success)
             return report
         except Exception as error:  # not the task's doing, but every attempt gets its report
             reason = f"aiosched could not finish it ({reason_of(error)}): this is a bug in aiosched"
@@ -194,7 +195,7 @@ class Execution:
             reason = f"{where} {dag.dag_id!r} has no task {attempt.task_id!r} any more, it was changed"
             raise DagUnavailable(reason, passing=file is not None)
         self.task = task
-        plan = plan_of(task)
+        self._plan = plan = plan_of(task)
         self._ti = ti = TaskInstance(attempt, task, self._services, self._blocking)
         self.context = context = build_context(task, ti, attempt, dag)
         with current_context(context):

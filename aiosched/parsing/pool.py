@@ -45,7 +45,7 @@ class ParsingPool:
 
     def __init__(self, settings: Settings, *, root: str) -> None:
         self.size = supervisors_for(settings)
-        self._prepared_with = (Limits.of(settings), AuthoringDefaults.of(settings.core))
+        self._prepared_with = (Limits.of(settings), AuthoringDefaults.of(settings))
         self._root = root
         self._closed = False
         self._context = _CleanContext()

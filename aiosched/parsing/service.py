@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from aiosched.db import dags as rows
 from aiosched.db.engine import Connection, Database
 from aiosched.db.inbox import notify
 from aiosched.errors import DatabaseError
-from aiosched.parsing.agenda import Agenda, Rank
+from aiosched.parsing.agenda import Agenda, Rank, order_of
 from aiosched.parsing.check import problem_result
 from aiosched.parsing.claims import Conflict
 from aiosched.parsing.discovery import DagFile, Discovery, Listing
@@ -93,7 +94,10 @@ class Parser:
         self._root = settings.core.dags_folder.absolute()
         parsing = settings.parsing
         every = parsing.reparse_interval
-        self._agenda = Agenda(reparse_every=max(every, parsing.min_file_process_interval) if every else 0.0)
+        self._agenda = Agenda(
+            reparse_every=max(every, parsing.min_file_process_interval) if every else 0.0,
+            order=order_of(parsing.file_parsing_sort_mode, socket.gethostname()),
+        )
         self._discovery = Discovery(self._root, safe_mode=settings.core.dag_discovery_safe_mode)
         self._pool = ParsingPool(settings, root=str(self._root))
         self._partitions: frozenset[int] = frozenset()

@@ -91,13 +91,19 @@ class Actions:
         downstream: bool = False,
         only_failed: bool = False,
         only_running: bool = False,
+        past: bool = False,
+        future: bool = False,
+        prevent_running: bool = False,
         newest_version: bool = False,
         dry_run: bool = False,
     ) -> list[dict[str, Any]]:
         """Let task instances run again, of all runs and all tasks where none are named (28.2).
 
-        `newest_version` moves the runs to the newest version of the DAG before: task instances
-        follow their task ids, tasks that are gone leave the run. Running runs are refused then.
+        `past` and `future` add the runs before and after those named, by logical date.
+        `prevent_running` raises Refused, naming them, where instances are running; else they
+        are stopped and run again. `newest_version` moves the runs to the newest version of the
+        DAG before: task instances follow their task ids, tasks that are gone leave the run.
+        Running runs are refused then.
         Returns what was touched as it was before: run_id, task_id, map_index, state, try_number;
         at most 1,000 of them.
         """
@@ -108,6 +114,9 @@ class Actions:
             "downstream": downstream,
             "only_failed": only_failed,
             "only_running": only_running,
+            "past": past,
+            "future": future,
+            "prevent_running": prevent_running,
             "newest_version": newest_version,
             "dry_run": dry_run,
         }
@@ -115,11 +124,37 @@ class Actions:
         return list(answer["instances"])
 
     async def mark_task(
-        self: _Asking, dag_id: str, run_id: str, task_id: str, state: TaskState | str, *, map_index: int | None = None
-    ) -> None:
-        """Set a task instance to success, failed or skipped (28.4)."""
-        args = {"run_ids": [run_id], "task_ids": [task_id], "map_index": map_index, "state": str(state)}
-        await self.request("mark_tasks", dag_id, args)
+        self: _Asking,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        state: TaskState | str,
+        *,
+        map_index: int | None = None,
+        upstream: bool = False,
+        downstream: bool = False,
+        past: bool = False,
+        future: bool = False,
+        dry_run: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Set a task instance to success, failed or skipped (28.4), without `map_index` all of the task.
+
+        `upstream` and `downstream` add the tasks before and behind it, `past` and `future` the
+        runs before and after that one, by logical date. Returns what was touched, as `clear` does.
+        """
+        args = {
+            "run_ids": [run_id],
+            "task_ids": [task_id],
+            "map_index": map_index,
+            "upstream": upstream,
+            "downstream": downstream,
+            "past": past,
+            "future": future,
+            "dry_run": dry_run,
+            "state": str(state),
+        }
+        answer = await self.request("mark_tasks", dag_id, args)
+        return list(answer["instances"])
 
     async def mark_run(self: _Asking, dag_id: str, run_id: str, state: RunState | str) -> None:
         """Set a run to success or failed with all that is unfinished in it, or queue it again (28.5)."""

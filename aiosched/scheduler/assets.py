@@ -23,7 +23,8 @@ from aiosched.core.assets import (
     why_not_triggered,
 )
 from aiosched.core.params import resolve_params
-from aiosched.core.run_creation import active_runs_limit, asset_run, tasks_of_run
+from aiosched.core.run_creation import active_runs_limit, allows, asset_run, tasks_of_run
+from aiosched.core.states import RunType
 from aiosched.db import assets as statements
 from aiosched.db.inbox import Command, CommandResult, answer_commands
 from aiosched.errors import DagError, did_you_mean
@@ -101,8 +102,13 @@ def status_of(dag: OwnedDag) -> AssetStatus:
 
 
 def run_by_assets(dag: OwnedDag, at: datetime) -> Creation | None:
-    """The run that asset events make, `at` their triggering instant; None for a DAG whose params forbid it."""
+    """The run that asset events make, `at` their triggering instant.
+
+    None for a DAG that takes no such runs, or whose params forbid it.
+    """
     spec = dag.version.spec
+    if not allows(spec, RunType.ASSET_TRIGGERED):
+        return None
     try:
         resolve_params(spec.params, {})
     except DagError as error:

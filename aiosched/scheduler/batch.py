@@ -5,8 +5,9 @@ Does not live here: gathering it (holdings.py), storing it (journal.py), acting 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
+
+import msgspec
 
 from aiosched.core.board import Board, FinishedTry, Instance
 from aiosched.core.messages import AttemptKey, Report
@@ -18,38 +19,37 @@ from aiosched.db.outbox import NewCallback
 from aiosched.db.triggers import DeferralRow
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(msgspec.Struct, eq=False):
     """What one transaction stores, and what may be done once it is committed."""
 
-    instances: list[InstanceChange] = field(default_factory=list)
-    expanded: list[tuple[int, int]] = field(default_factory=list)  # (run, task) whose map index -1 becomes 0
-    created: list[tuple[int, int, int, int]] = field(default_factory=list)  # new rows of task instances
-    runs: list[RunChange] = field(default_factory=list)
-    tries: list[FinishedTry] = field(default_factory=list)
-    xcoms: list[XComRow] = field(default_factory=list)
-    forget_xcoms: list[tuple[int, int, int]] = field(default_factory=list)
-    pool_deltas: dict[str, int] = field(default_factory=dict)
-    claimed: list[tuple[Board, Instance]] = field(default_factory=list)
-    cancelled: list[AttemptKey] = field(default_factory=list)
-    finished: list[Board] = field(default_factory=list)
-    started: list[Board] = field(default_factory=list)
-    reports: list[Report] = field(default_factory=list)
-    answers: list[tuple[int, CommandResult]] = field(default_factory=list)  # to requests, by their id
-    demands: dict[str, str | None] = field(default_factory=dict)  # by pool, what it is to say of us (db/demands.py)
-    wake: set[int] = field(default_factory=set)  # incarnations that slots were left to
-    heard: list[int] = field(default_factory=list)  # rows of reports of other schedulers, done with
-    asset_events: list[NewEvent] = field(default_factory=list)
+    instances: list[InstanceChange] = []
+    expanded: list[tuple[int, int]] = []  # (run, task) whose map index -1 becomes 0
+    created: list[tuple[int, int, int, int]] = []  # new rows of task instances
+    runs: list[RunChange] = []
+    tries: list[FinishedTry] = []
+    xcoms: list[XComRow] = []
+    forget_xcoms: list[tuple[int, int, int]] = []
+    pool_deltas: dict[str, int] = {}
+    claimed: list[tuple[Board, Instance]] = []
+    cancelled: list[AttemptKey] = []
+    finished: list[Board] = []
+    started: list[Board] = []
+    reports: list[Report] = []
+    answers: list[tuple[int, CommandResult]] = []  # to requests, by their id
+    demands: dict[str, str | None] = {}  # by pool, what it is to say of us (db/demands.py)
+    wake: set[int] = set()  # incarnations that slots were left to
+    heard: list[int] = []  # rows of reports of other schedulers, done with
+    asset_events: list[NewEvent] = []
     consumers: frozenset[int] = frozenset()  # partitions of the DAGs that these events were queued for
-    deferrals: list[DeferralRow] = field(default_factory=list)
-    undeferred: list[tuple[int, int, int]] = field(default_factory=list)  # whose deferrals are to be forgotten
-    triggers: list[tuple[Board, Instance]] = field(default_factory=list)  # wait for a trigger that is to be run
-    callbacks: list[NewCallback] = field(default_factory=list)
-    outbox: dict[int, int] = field(default_factory=dict)  # the partitions of these callbacks, by their new ids
-    deadlines: list[DeadlineRow] = field(default_factory=list)  # of cleared runs
-    kept: list[tuple[int, datetime]] = field(default_factory=list)  # runs with deadlines that succeeded, and when
-    failing: dict[str, int] = field(default_factory=dict)  # DAG id of a failed run -> how many in a row pause it
-    paused: list[str] = field(default_factory=list)  # DAGs that were paused by that
+    deferrals: list[DeferralRow] = []
+    undeferred: list[tuple[int, int, int]] = []  # whose deferrals are to be forgotten
+    triggers: list[tuple[Board, Instance]] = []  # wait for a trigger that is to be run
+    callbacks: list[NewCallback] = []
+    outbox: dict[int, int] = {}  # the partitions of these callbacks, by their new ids
+    deadlines: list[DeadlineRow] = []  # of cleared runs
+    kept: list[tuple[int, datetime]] = []  # runs with deadlines that succeeded, and when
+    failing: dict[str, int] = {}  # DAG id of a failed run -> how many in a row pause it
+    paused: list[str] = []  # DAGs that were paused by that
 
     @property
     def needs_transaction(self) -> bool:

@@ -1,17 +1,18 @@
 """Clearing and marking: requests about task instances and runs that exist.
 
-    clear       {run_ids, from, to, task_ids, pattern, upstream, downstream, only_failed, only_running, map_index,
-                 newest_version, dry_run} -> {count, runs, states, instances: [{run_id, task_id, map_index, state,
-                 try_number}, …]}
+    clear       {run_ids, past, future, from, to, task_ids, pattern, upstream, downstream, only_failed, only_running,
+                 map_index, prevent_running, newest_version, dry_run} -> {count, runs, states, instances: [{run_id,
+                 task_id, map_index, state, try_number}, …]}
     mark_tasks  the same selection and {state: success|failed|skipped} -> the same
     mark_run    {run_id, state: success|failed|queued} -> {run_id, state}
 
 Without `run_ids` the runs with a logical date in [from, to] are meant, without those too all
-runs. An id of a task that only some of the runs have is about those. What a request means is
-decided in selection.py, what it does to a run by its board (core/board.py). Runs that are
-held are changed in memory and stored by the journal, together with the answer; all others
-before (stored_runs.py), so a request that was interrupted is applied again from its
-beginning: nothing that it queued has started.
+runs; `past` and `future` add the runs before and after those named, by logical date. An id of a
+task that only some of the runs have is about those. What a request means is decided in
+selection.py, what it does to a run by its board (core/board.py). Runs that are held are changed
+in memory and stored by the journal, together with the answer; all others before
+(stored_runs.py), so a request that was interrupted is applied again from its beginning: nothing
+that it queued has started.
 
 Source: the semantics reference, section 28.
 """
@@ -39,7 +40,9 @@ from aiosched.scheduler.selection import (
     marking,
     marking_run,
     noted,
+    reach,
     refuse_moving,
+    refuse_running,
     select,
 )
 from aiosched.scheduler.session import Session
@@ -81,14 +84,20 @@ async def _change(session: Session, dag: OwnedDag, command: Command, change: Cha
         await ensure_versions(session, conn, versions)
     selection = select({v: session.holdings.versions[v][1] for v in versions}, dag.version.id, args)
     touched = Touched()
+
+    def refuse() -> None:
+        if args.get("prevent_running"):
+            refuse_running(selection, [dag.running[run.key] for run in runs if run.key in dag.running])
+
     if args.get("dry_run"):
+        refuse()
         await _look(session, dag, runs, selection, touched)
         return touched.answer()
     for run in runs if newest_version else ():
         if run.key in dag.running and run.version_id != dag.version.id:
             refuse_moving(run.run_id)
     on_board = noted(selection, touched, change)
-    await _apply(session, dag, command, runs, on_board, touched.answer, newest_version=newest_version)
+    await _apply(session, dag, command, runs, on_board, touched.answer, newest_version=newest_version, refuse=refuse)
     return None
 
 
@@ -107,14 +116,19 @@ async def _runs(session: Session, dag: OwnedDag, args: Mapping[str, Any]) -> lis
     dag_id = dag.row.dag_id
     async with session.db.acquire() as conn:
         if args.get("run_ids") is None:
+            reach((), args)
             first, final = (_instant(args[key]) if args.get(key) else None for key in ("from", "to"))
             return await statements.runs_between(conn, dag_id, first, final)
         wanted = dict.fromkeys(str(run_id) for run_id in args["run_ids"])
         found = {run.run_id: run for run in await statements.runs_by_id(conn, dag_id, list(wanted))}
-    for run_id in wanted:
-        if run_id not in found:
-            raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag_id}`.")
-    return [found[run_id] for run_id in wanted]
+        for run_id in wanted:
+            if run_id not in found:
+                raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag_id}`.")
+        named = [found[run_id] for run_id in wanted]
+        dates = reach(((run.run_id, run.logical_date) for run in named), args)
+        if dates is None:
+            return named
+        return [run for run in await statements.runs_between(conn, dag_id, *dates) if dates.have(run.logical_date)]
 
 
 async def _look(
@@ -158,14 +172,18 @@ async def _apply(
     answer: Callable[[], dict[str, Any]],
     *,
     newest_version: bool = False,
+    refuse: Callable[[], None] | None = None,
 ) -> None:
     """Change the runs, those that are not held first, and answer in the transaction that stores the last change.
 
     No run starts meanwhile (the caller holds `session.books`), but running ones may end.
+    `refuse` raises Refused before anything is changed, by what holds then.
     """
     now = session.clock.now()
     async with session.db.acquire() as conn:
         await ensure_versions(session, conn, {run.version_id for run in runs})
+    if refuse is not None:
+        refuse()
     left = {run.key: run for run in runs}
     while others := [run for run in left.values() if run.key not in dag.running]:
         chunk = next(iter(_chunks(session, others)))

@@ -25,8 +25,8 @@ from typing import Any, Final
 
 import asyncpg
 
-from aiosched.core.run_creation import check_manual_run
-from aiosched.core.states import RUN_FINISHED
+from aiosched.core.run_creation import check_manual_run, check_run_type
+from aiosched.core.states import RUN_FINISHED, RunType
 from aiosched.db import inbox
 from aiosched.db import runs as statements
 from aiosched.db.inbox import Command, CommandResult
@@ -96,6 +96,7 @@ def _exit_code(error: AioschedError) -> int:
 async def _trigger(session: Session, dag: OwnedDag, command: Command) -> None:
     args = command.args
     check_manual_run(dag.row.dag_id, is_stale=dag.row.is_stale, has_import_errors=dag.row.has_import_errors)
+    check_run_type(dag.version.spec, RunType.MANUAL)
     if args.get("unpause") and dag.row.is_paused:
         await _set_paused(session, dag, False)
     now = session.clock.now()

@@ -21,12 +21,14 @@ from aiosched.core.run_creation import (
     active_runs_limit,
     automated_run,
     check_manual_run,
+    check_run_type,
     compute_next,
     manual_run,
     next_at_creation,
     runs_to_start,
     tasks_of_run,
 )
+from aiosched.core.states import RunType
 from aiosched.errors import DagError
 from aiosched.scheduler.holdings import Holdings, OwnedDag, make_board
 from aiosched.scheduler.new_runs import Creation
@@ -53,6 +55,7 @@ def asked_for(
     """
     spec = dag.version.spec
     check_manual_run(dag.row.dag_id, is_stale=dag.row.is_stale, has_import_errors=dag.row.has_import_errors)
+    check_run_type(spec, RunType.MANUAL)
     resolve_params(spec.params, conf)
     planned = manual_run(
         spec, now=now, run_id=run_id, logical_date=logical_date, run_after=run_after, allowed_run_id=allowed_run_id

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiosched.core.board import Board, Instance
 from aiosched.core.clearing import choose, select_tasks
@@ -19,10 +19,25 @@ from aiosched.core.states import RunState, TaskState
 from aiosched.errors import Refused
 
 _SHOWN: Final = 1000  # instances that an answer lists
+_NAMED: Final = 10  # running instances that a refusal names
 _MARKS: Final = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED})
 
 Change = Callable[[Board, datetime], None]
 ChangeOf = Callable[[Board, list[Instance], datetime], object]  # of the chosen instances of a board
+
+
+class Dates(NamedTuple):
+    """Logical dates from `first` to `final`, both inclusive; None: without an end on that side."""
+
+    first: datetime | None
+    final: datetime | None
+
+    def have(self, date: datetime | None) -> bool:
+        return (
+            date is not None
+            and (self.first is None or date >= self.first)
+            and (self.final is None or date <= self.final)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +127,45 @@ def select(graphs: Mapping[int, Graph], newest: int, args: Mapping[str, Any]) ->
     )
 
 
+def reach(named: Iterable[tuple[str, datetime | None]], args: Mapping[str, Any]) -> Dates | None:
+    """The logical dates, both inclusive, to which `past` and `future` widen a request about the `named` runs.
+
+    `named` are run ids with their logical dates. None when nothing is widened. Raises Refused for a
+    run without a logical date, and where no run is named.
+    """
+    past, future = bool(args.get("past")), bool(args.get("future"))
+    if not past and not future:
+        return None
+    dates: list[datetime] = []
+    for run_id, date in named:
+        if date is None:
+            raise Refused(
+                f"Run {run_id!r} has no logical date, so no run lies before or after it; ask without past and future."
+            )
+        dates.append(date)
+    if not dates:
+        raise Refused("past and future widen a request from the runs that it names: name one, or give dates instead.")
+    return Dates(None if past else min(dates), None if future else max(dates))
+
+
 def _has(graph: Graph, name: str) -> bool:
     return name in graph.index or name in graph.members
+
+
+def refuse_running(selection: Selection, boards: Iterable[Board]) -> None:
+    """Raise Refused, naming them, when task instances that a request means are running (28.2: prevent running)."""
+    running = [
+        f"{board.graph.task_ids[i.task]}{f'[{i.map_index}]' if i.map_index >= 0 else ''} of run {board.run.run_id!r}"
+        for board in boards
+        for i in selection.of(board.run.version_id, board)
+        if i.state is TaskState.RUNNING
+    ]
+    if running:
+        more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
+        raise Refused(
+            f"Nothing is cleared, because of what is running: {', '.join(running[:_NAMED])}{more}. "
+            "Wait for its end, or ask without prevent_running to stop it."
+        )
 
 
 def refuse_moving(run_id: str) -> None:

@@ -176,6 +176,7 @@ class _Reader:
             is_paused=row.is_paused,
             is_stale=row.is_stale,
             has_import_errors=row.has_import_errors,
+            allowed_run_types=spec.allowed_run_types,
         )
         queue: list[QueuedAsset] = []
         aliases: dict[str, set[str]] = {}

@@ -62,7 +62,7 @@ def load_dag_bag(folder: Path | str | None = None, *, settings: Settings | None 
     root = Path(folder or settings.core.dags_folder).absolute()
     if not root.is_dir():
         raise ConfigError(f"There is no DAGs folder {root}; give the folder, or set AIOSCHED_DAGS.")
-    use_defaults(AuthoringDefaults.of(settings.core))
+    use_defaults(AuthoringDefaults.of(settings))
     listing = Discovery(root, safe_mode=settings.core.dag_discovery_safe_mode).list(now_ns=time.time_ns())
     bag = DagBag(root)
     for problem in listing.problems.values():

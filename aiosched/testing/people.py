@@ -34,12 +34,15 @@ from aiosched.scheduler.new_runs import Creation
 from aiosched.scheduler.selection import (
     Change,
     ChangeOf,
+    Dates,
     Touched,
     clearing,
     marking,
     marking_run,
     noted,
+    reach,
     refuse_moving,
+    refuse_running,
     select,
 )
 from aiosched.testing.assets import is_mentioned
@@ -173,6 +176,9 @@ class People(View):
         only_failed: bool = False,
         only_running: bool = False,
         map_index: int | None = None,
+        past: bool = False,
+        future: bool = False,
+        prevent_running: bool = False,
         newest_version: bool = False,
         dry_run: bool = False,
     ) -> list[dict[str, Any]]:
@@ -189,18 +195,43 @@ class People(View):
             "only_failed": only_failed,
             "only_running": only_running,
             "map_index": map_index,
+            "past": past,
+            "future": future,
+            "prevent_running": prevent_running,
             "newest_version": newest_version,
             "dry_run": dry_run,
         }
-        runs = self._runs_meant(dag_id, run_ids, first, final)
+        runs = self._runs_meant(dag_id, run_ids, first, final, args)
         return self._change(self._dag(dag_id), runs, args, clearing(args))
 
     def mark_task(
-        self, dag_id: str, run_id: str, task_id: str, state: TaskState | str, *, map_index: int | None = None
-    ) -> None:
+        self,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        state: TaskState | str,
+        *,
+        map_index: int | None = None,
+        upstream: bool = False,
+        downstream: bool = False,
+        past: bool = False,
+        future: bool = False,
+        dry_run: bool = False,
+    ) -> list[dict[str, Any]]:
         """Set a task instance to success, failed or skipped, as `Scheduler.mark_task` does."""
-        args = {"task_ids": [task_id], "map_index": map_index, "state": state}
-        self._change(self._dag(dag_id), [self.run(dag_id, run_id)], args, marking(args))
+        args = {
+            "task_ids": [task_id],
+            "map_index": map_index,
+            "upstream": upstream,
+            "downstream": downstream,
+            "past": past,
+            "future": future,
+            "dry_run": dry_run,
+            "state": state,
+        }
+        return self._change(
+            self._dag(dag_id), self._runs_meant(dag_id, [run_id], None, None, args), args, marking(args)
+        )
 
     def mark_run(self, dag_id: str, run_id: str, state: RunState | str) -> None:
         """Set a run to success or failed with all that is unfinished in it, or queue it again."""
@@ -283,14 +314,21 @@ class People(View):
         return failed
 
     def _runs_meant(
-        self, dag_id: str, run_ids: Sequence[str] | None, first: datetime | None, final: datetime | None
+        self,
+        dag_id: str,
+        run_ids: Sequence[str] | None,
+        first: datetime | None,
+        final: datetime | None,
+        args: Mapping[str, Any],
     ) -> list[Run]:
-        if run_ids is not None:
-            return [self.run(dag_id, run_id) for run_id in dict.fromkeys(run_ids)]
-        if first is None and final is None:
+        named = [self.run(dag_id, run_id) for run_id in dict.fromkeys(run_ids or ())]
+        dates = reach([(run.run_id, run.logical_date) for run in named], args)
+        if dates is None and run_ids is not None:
+            return named
+        if dates is None and first is None and final is None:
             return self.runs(dag_id)
-        dated = [(run.logical_date, run) for run in self.runs(dag_id) if run.logical_date is not None]
-        return [r for at, r in dated if (first is None or at >= first) and (final is None or at <= final)]
+        dates = dates or Dates(first, final)
+        return [run for run in self.runs(dag_id) if dates.have(run.logical_date)]
 
     def _change(
         self, dag: OwnedDag, runs: Sequence[Run], args: Mapping[str, Any], change: ChangeOf
@@ -298,6 +336,8 @@ class People(View):
         versions = {run.version_id for run in runs} | {dag.version.id}
         selection = select({v: self._desk.holdings.versions[v][1] for v in versions}, dag.version.id, args)
         touched, moves = Touched(), bool(args.get("newest_version"))
+        if args.get("prevent_running"):
+            refuse_running(selection, [dag.running[run.key] for run in runs if run.key in dag.running])
         if args.get("dry_run"):
             for run in runs:
                 graph = self._desk.holdings.versions[run.version_id][1]

@@ -54,7 +54,7 @@ _NOT_STORED: Final = frozenset(
         "claimed", "cancelled", "finished", "started", "reports", "answers", "consumers", "triggers", "outbox",
     }
 )  # fmt: skip
-_FOREIGN: Final = tuple(f.name for f in dataclasses.fields(Batch) if f.name not in _STORED | _NOT_STORED)
+_FOREIGN: Final = tuple(name for name in Batch.__struct_fields__ if name not in _STORED | _NOT_STORED)
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 from playwright.async_api import Request, expect
 
+from aiosched.db import ownership
 from tests.browser.conftest import Service, Tab
 from tests.browser.test_run_pages import SIDEWAYS
 
@@ -217,20 +218,23 @@ async def _body(request: Request) -> str:
     return "" if response is None or response.status == 204 else await response.text()
 
 
-async def test_a_scheduler_that_died_is_told_beside_the_living(service: Service, tab: Tab) -> None:
+async def test_a_scheduler_that_drains_and_one_that_goes_are_told(service: Service, tab: Tab) -> None:
     page = await tab.open("/schedulers")
     await expect(page.get_by_text("64 of 64 owned")).to_be_visible()
-    await expect(page.get_by_text("ended/s").first).to_be_visible(timeout=20_000)  # the charts have begun
-    await service.execute(
-        "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)"
-        " VALUES ('lost', 'elsewhere', 7, '0', 'inline', 1, now() - interval '1 minute')"
-    )
-
     card = page.locator("section").filter(has_text="elsewhere, process 7")
-    await expect(card).to_contain_text("dead", timeout=20_000)
-    await tab.check_access()
-    await tab.picture("schedulers")
-    await service.execute("DELETE FROM scheduler WHERE name = 'lost'")
+    conn = await asyncpg.connect(service.dsn)  # its session is what a living scheduler is known by
+    try:
+        async with conn.transaction():
+            facts = {"hostname": "elsewhere", "pid": 7, "version": "0", "executor": "inline", "slots": 1}
+            other = await ownership.register(conn, name="other", lease=60.0, **facts)
+            await conn.execute("UPDATE scheduler SET draining = true WHERE incarnation = $1", other)
+
+        await expect(card).to_contain_text("draining", timeout=20_000)
+        await expect(page.get_by_text("ended/s").first).to_be_visible(timeout=20_000)  # the charts have begun
+        await tab.check_access()
+        await tab.picture("schedulers")
+    finally:
+        await conn.close()
     await expect(card).to_have_count(0, timeout=20_000)
 
 

@@ -187,6 +187,11 @@ async def test_clearing_shows_what_it_touches_before(service: Service, tab: Tab)
     dialog = page.get_by_role("dialog")
     await expect(dialog.get_by_text("1 instance in 1 run will run again")).to_be_visible()
     await expect(dialog.locator("code").filter(has_text="aiosched tasks clear troubled --run to-clear")).to_be_visible()
+    await dialog.get_by_label("Also what is behind them").check()
+    await expect(dialog.get_by_text("2 instances in 1 run will run again")).to_be_visible()
+    await dialog.get_by_label("Not if some are running").check()
+    await expect(dialog.locator("code").first).to_contain_text("--downstream --prevent-running")
+    await dialog.get_by_label("Also what is behind them").uncheck()
     await dialog.get_by_role("button", name="Clear 1").click()
 
     await expect(page.get_by_role("link", name="Try 2")).to_be_visible(timeout=15_000)
@@ -244,6 +249,21 @@ async def test_what_a_run_did_is_told_as_events_and_the_log_can_be_had(service: 
     assert download.suggested_filename == "divide.try-1.log"
     kept = await download.path()
     assert "ZeroDivisionError" in await asyncio.to_thread(kept.read_text)
+
+
+async def test_the_run_in_time_tells_when_a_try_was_deferred(service: Service, tab: Tab, tmp_path: Path) -> None:
+    until = tmp_path / "arrived"
+    await service.run("deferring", "running", "to-defer", {"until": str(until)})
+    page = await tab.open("/dags/deferring/runs/to-defer?tab=time")
+    chart = page.get_by_role("listbox", name="Tasks of the run in time")
+    await expect(page.locator("header .parts")).to_have_attribute("aria-label", "1 deferred")
+    await chart.focus()
+    await page.keyboard.press("ArrowDown")
+    await expect(page.get_by_label("Selected")).to_contain_text(re.compile("try 1: deferred.*, deferred "))
+    await tab.picture("run-deferred")
+    until.touch()
+    await expect(page.locator("header .state").first).to_contain_text("success")
+    await expect(page.get_by_label("Selected")).to_contain_text(re.compile("try 1: success.*, deferred .*, ran "))
 
 
 async def test_the_run_in_time_is_walked_by_keys_and_leads_to_its_tasks(service: Service, tab: Tab) -> None:

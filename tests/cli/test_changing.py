@@ -225,6 +225,25 @@ def test_tasks_mark_lets_what_failed_behind_it_run(live: Cli) -> None:
     assert live.json("tasks", "show", "broken", "rescued", "after")["state"] == "success"
 
 
+def test_past_and_future_reach_the_runs_before_and_after(live: Cli) -> None:
+    for day in (3, 4, 5):
+        live("dags", "trigger", "steps", "--logical-date", f"2026-03-0{day}", "--run-id", f"m{day}", "--wait")
+
+    past = live.json("tasks", "mark", "steps", "m4", "first", "skipped", "--past", "--dry-run")
+    future = live.json(
+        "tasks", "clear", "steps", "-r", "m4", "-t", "first", "--future", "--prevent-running", "--dry-run"
+    )
+    marked = live.json("tasks", "mark", "steps", "2026-03-05", "second", "skipped", "--upstream")
+
+    assert {"m3", "m4"} <= set(past["runs"])
+    assert "m5" not in past["runs"]
+    assert future["runs"] == ["m4", "m5"]
+    assert [one["task_id"] for one in marked["instances"]] == ["first", "second"]
+    live("dags", "trigger", "steps", "--run-id", "dateless", "--wait")
+    refused = live("tasks", "mark", "steps", "dateless", "first", "skipped", "--future", code=4)
+    assert "'dateless' has no logical date" in refused.stderr
+
+
 def test_runs_mark_gives_a_run_a_state(live: Cli) -> None:
     live("dags", "trigger", "broken", "--run-id", "forgiven", "--wait", code=1)
 

@@ -54,10 +54,13 @@ async def test_pausing_clearing_and_marking(client: Client) -> None:
     await client.wait("sales", run.run_id, timeout=30)
 
     touched = await client.clear("sales", run_ids=[run.run_id], dry_run=True)
+    looked = await client.mark_task("sales", run.run_id, "load", "skipped", downstream=True, dry_run=True)
+    with pytest.raises(Refused, match="no logical date"):
+        await client.mark_task("sales", run.run_id, "load", "skipped", past=True)
     marked = await client.mark_run("sales", run.run_id, "failed")
     paused = await client.pause("sales", reason="a test")
 
-    assert (touched.count, marked.state, paused.is_paused) == (1, "failed", True)
+    assert (touched.count, looked.count, marked.state, paused.is_paused) == (1, 1, "failed", True)
     assert (await client.dag("sales")).is_paused
     verbs = [command.verb async for command in client.commands(dag_id="sales")]
     assert verbs[0] == "pause"

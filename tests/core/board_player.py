@@ -29,7 +29,7 @@ from aiosched.core.tally import Tally
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEGAL = {(old, new) for (old, _), new in TRANSITIONS.items()}
-EFFECTS = [f.name for f in dataclasses.fields(Effects) if f.name != "run_changed"]
+EFFECTS = [name for name in Effects.__struct_fields__ if name != "run_changed"]
 
 _row = attrgetter(*(f.name for f in dataclasses.fields(Instance) if f.name not in ("stored_state", "stored_try")))
 _run_row = attrgetter(*(f.name for f in dataclasses.fields(Run)))

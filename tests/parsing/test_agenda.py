@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from aiosched.parsing.agenda import Agenda, Rank
+from aiosched.parsing.agenda import Agenda, Rank, order_of
 from aiosched.parsing.discovery import Listing
 from aiosched.parsing.result import ParsedFile
 from tests.parsing.builders import a_listing, a_result
@@ -41,6 +41,22 @@ def test_a_cold_start_begins_with_the_newest_file() -> None:
     updated(agenda, a_listing("old.py", "newer.py", "newest.py"))
 
     assert taken(agenda) == ["newest.py", "newer.py", "old.py"]
+
+
+def test_a_cold_start_may_go_by_name_or_by_chance() -> None:
+    names = [f"{letter}.py" for letter in "qwertyuiop"]
+
+    def started(mode: str, host: str = "one") -> list[str]:
+        agenda = Agenda(reparse_every=300, order=order_of(mode, host))
+        updated(agenda, a_listing(*names))
+        return taken(agenda)
+
+    assert started("modified_time") == names[::-1]
+    assert started("alphabetical") == sorted(names)
+    by_chance = started("random_seeded_by_host")
+    assert sorted(by_chance) == sorted(names)
+    assert by_chance == started("random_seeded_by_host")
+    assert by_chance != started("random_seeded_by_host", "two")
 
 
 def test_an_unchanged_file_is_not_parsed_again() -> None:

@@ -313,3 +313,32 @@ async def test_a_run_that_was_going_to_end_in_failure_goes_on_when_a_task_of_it_
         await it.finish_all()
 
         assert await it.fetch("SELECT state, reason FROM dag_run") == [("success", None)]
+
+
+# -- options (28.1, 28.2) -----------------------------------------------------------------------
+
+
+async def test_a_clear_that_prevents_running_is_refused_before_anything_has_changed(dsn: str, clock: FakeClock) -> None:
+    """Of two runs one is over, and the other still runs `b`."""
+    async with running(dsn, clock, dag("d", task("a"), task("b"))) as it:
+        for run_id in ("over", "runs"):
+            await it.trigger("d", run_id, logical_date=NEW_YEAR - (HOUR if run_id == "over" else 0 * HOUR))
+            await it.finish("a", run_id=run_id)
+            attempt = await it.attempt("b", run_id)
+            it.executor.start_running(attempt)
+            if run_id == "over":
+                it.executor.succeed(attempt)
+            await it.settled()
+        before = [await it.instances(run_id) for run_id in ("over", "runs")]
+
+        for dry_run in (True, False):
+            with pytest.raises(Refused, match=r"what is running: b of run 'runs'\. Wait for its end"):
+                await it.scheduler.clear("d", ["over"], future=True, prevent_running=True, dry_run=dry_run)
+
+        assert [await it.instances(run_id) for run_id in ("over", "runs")] == before
+        assert not it.executor.cancelled
+        cleared = await it.scheduler.clear("d", ["runs"], task_ids=["a"], past=True, prevent_running=True)
+        assert [(one["run_id"], one["task_id"]) for one in cleared] == [("over", "a"), ("runs", "a")]
+        await it.finish_all()
+        assert await it.runs("d") == {"over": "success", "runs": "success"}
+        await it.assert_consistent()

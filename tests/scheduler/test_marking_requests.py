@@ -117,6 +117,35 @@ async def test_marking_with_upstream_and_downstream(dsn: str, clock: FakeClock) 
         await it.assert_consistent()
 
 
+async def test_marking_with_past_and_future_reaches_stored_and_running_runs(dsn: str, clock: FakeClock) -> None:
+    """Two runs are over, one runs, one waits for it, and one has no date."""
+    async with running(dsn, clock, dag("d", task("a"), task("b", after="a"), max_active_runs=1)) as it:
+        for number in (2, 0):
+            await it.trigger("d", f"over{number}", logical_date=NEW_YEAR - number * HOUR)
+            it.executor.fail(await it.attempt("a"))
+            await it.settled()
+        await it.trigger("d", "undated")
+        await it.finish_all()
+        await it.trigger("d", "runs", logical_date=NEW_YEAR - HOUR)
+        it.executor.start_running(await it.attempt("a"))
+        await it.trigger("d", "waits", logical_date=NEW_YEAR - 3 * HOUR)
+        args = {"run_ids": ["runs"], "task_ids": ["a"], "state": "success"}
+
+        past = await it.ask("mark_tasks", "d", **args, past=True, dry_run=True)
+        both = await it.scheduler.mark_task("d", "runs", "a", "success", past=True, future=True)
+
+        assert past["runs"] == ["waits", "over2", "runs"]
+        assert {one["run_id"] for one in both} == {"waits", "over2", "over0", "runs"}
+        for run_id in ("waits", "over2", "over0", "runs"):
+            assert (await it.states(run_id))["a"] == "success", run_id
+        assert it.executor.cancelled
+        with pytest.raises(Refused, match="'undated' has no logical date"):
+            await it.ask("mark_tasks", "d", **{**args, "run_ids": ["undated"]}, future=True)
+        await it.finish_all()
+        assert set((await it.runs("d")).values()) == {"success"}
+        await it.assert_consistent()
+
+
 @pytest.mark.parametrize("state", ["running", "queued", "none", "removed"])
 async def test_a_state_that_a_task_cannot_be_marked_with_is_refused(dsn: str, clock: FakeClock, state: str) -> None:
     async with running(dsn, clock, dag("d")) as it:

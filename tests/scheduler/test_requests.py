@@ -89,6 +89,32 @@ async def test_more_requests_than_fit_one_pass_are_all_applied(dsn: str, db: Dat
         assert len(await it.runs("d")) == 210
 
 
+async def test_a_dag_that_takes_no_manual_runs_refuses_them_and_stays_paused(dsn: str, clock: FakeClock) -> None:
+    """The DAG's allowed_run_types: the semantics reference, 29.1."""
+    spec = dag("d", schedule="@daily", start_date=NEW_YEAR, allowed_run_types=("backfill",))
+    async with running(dsn, clock, spec) as it:
+        await it.ask("pause", "d")
+
+        with pytest.raises(Refused, match="takes no manual runs"):
+            await it.ask("trigger", "d", unpause=True)
+
+        assert [row["is_paused"] for row in await it.fetch("SELECT is_paused FROM dag")] == [True]
+        assert await it.runs("d") == {}
+
+
+async def test_a_dag_that_takes_no_scheduled_runs_has_no_next_one(dsn: str, clock: FakeClock) -> None:
+    spec = dag("d", schedule="@hourly", start_date=NEW_YEAR, allowed_run_types=("manual",))
+    async with running(dsn, clock, spec) as it:
+        await it.advance(3 * 3600)
+
+        assert await it.runs("d") == {}
+        why = await it.scheduler.why("d")
+        assert "its allowed_run_types leave out 'scheduled'" in why.summary
+        await it.trigger("d", "r")
+        await it.finish_all()
+        assert await it.runs("d") == {"r": "success"}
+
+
 async def test_a_request_that_nobody_knows_is_refused_and_says_what_is_known(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
         with pytest.raises(Refused, match=r"no request 'explode'; known are .*cancel_run"):

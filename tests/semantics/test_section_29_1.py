@@ -5,16 +5,23 @@ How its runs are stored, limited, paused and cancelled is in tests/scheduler/tes
 
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from aiosched import Asset
+from aiosched import DAG, Asset
+from aiosched.authoring.serialize import advise
 from aiosched.core.messages import Attempt
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.run_creation import DagStatus
+from aiosched.core.spec import DagSpec, TaskSpec, encode_spec
+from aiosched.core.states import RunType
+from aiosched.core.timetables import condition_of
 from aiosched.core.timetables.parse import parse_schedule
-from aiosched.errors import AioschedError
+from aiosched.core.why import Owner
+from aiosched.core.why_dag import DagFacts, explain_dag
+from aiosched.errors import AioschedError, DagError, Refused
 from aiosched.testing import Ending, World, fails, never_ends, succeeds
 
 NOW = datetime(2026, 1, 20, 12, tzinfo=UTC)
@@ -103,6 +110,7 @@ async def test_dates_are_those_whose_interval_has_ended_ends_included_whatever_t
         pytest.param(dag("@continuous", max_active_runs=1), {}, id="continuous"),
         pytest.param(dag(Asset("x")), {}, id="assets"),
         pytest.param(dag(of_task={"depends_on_past": True}), {"backwards": True}, id="the past, backwards"),
+        pytest.param(dag(allowed_run_types=("scheduled", "manual")), {}, id="a DAG that forbids backfills"),
     ],
 )
 async def test_what_is_refused(spec: DagSpec, options: dict[str, Any]) -> None:
@@ -123,3 +131,96 @@ async def test_a_dag_has_one_unfinished_backfill() -> None:
             world.backfill("d", DATE + DAY, DATE + DAY)
         await world.run_until_idle()
         assert world.backfill("d", DATE + DAY, DATE + DAY)["id"] is not None
+
+
+# ---- a DAG that forbids backfills, or other kinds of runs ----
+
+
+async def test_a_dag_takes_only_the_kinds_of_runs_that_it_allows() -> None:
+    async with World(now=NOW) as world:
+        world.add(dag("@hourly", start_date=DATE, allowed_run_types=("backfill",)))
+
+        with pytest.raises(Refused, match=r"'d' takes no manual runs: .* are backfill\. Add 'manual' to them"):
+            world.trigger("d")
+        world.backfill("d", DATE, DATE)
+        await world.run_for(timedelta(hours=3))
+
+        assert [run.run_type for run in world.runs("d")] == ["backfill"]
+
+
+async def test_asset_events_make_no_run_of_a_dag_that_forbids_them() -> None:
+    async with World(now=NOW) as world:
+        world.add(dag(Asset("x"), dag_id="closed", allowed_run_types=("manual",)), dag(Asset("x"), dag_id="open"))
+
+        world.emit("x")
+        world.trigger("closed", run_id="by_hand")
+        await world.run_for(timedelta(hours=1))
+
+        assert [run.run_type for run in world.runs("closed")] == ["manual"]
+        assert [run.run_type for run in world.runs("open")] == ["asset_triggered"]
+
+
+def test_a_dag_says_which_kinds_of_runs_it_takes() -> None:
+    spec = DAG("d", schedule=None, allowed_run_types=["manual", RunType.BACKFILL, "manual"]).to_spec()
+
+    assert spec.allowed_run_types == ("manual", "backfill")
+    assert DAG("d", schedule=None, allowed_run_types="manual").to_spec().allowed_run_types == ("manual",)
+    assert b"allowed_run_types" not in encode_spec(DAG("d", schedule=None).to_spec())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [([], "allows no run"), (3, "allows no run"), (["backfil"], "Did you mean 'backfill'"), (["x"], "Use one of")],
+    ids=str,
+)
+def test_kinds_of_runs_that_do_not_exist_are_refused(wrong: Any, said: str) -> None:
+    with pytest.raises(DagError, match=said):
+        DAG("d", schedule=None, allowed_run_types=wrong)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "allowed", "warned"),
+    [
+        ("@daily", ["manual"], "makes no scheduled runs"),
+        (Asset("x"), ["manual"], "makes no asset_triggered runs"),
+        ("@daily", ["scheduled"], None),
+        (None, ["manual"], None),
+    ],
+    ids=str,
+)
+def test_a_schedule_that_makes_no_run_is_warned_of(schedule: Any, allowed: list[str], warned: str | None) -> None:
+    built = DAG("d", schedule=schedule, allowed_run_types=allowed)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        advise(built)
+
+    assert [warned in str(one.message) for one in caught if warned] == ([True] if warned else [])
+    assert bool(caught) == bool(warned)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "detail"),
+    [
+        ("@daily", "its allowed_run_types leave out 'scheduled'"),
+        (Asset("x"), "its allowed_run_types leave out 'asset_triggered'"),
+        (None, "it has no schedule, and its allowed_run_types leave out 'manual'"),
+    ],
+    ids=str,
+)
+def test_why_a_dag_has_no_run_names_what_it_does_not_allow(schedule: Any, detail: str) -> None:
+    timetable = parse_schedule(schedule)
+    condition = condition_of(timetable)
+    status = DagStatus("d", None, 16, 0, allowed_run_types=("backfill",))
+
+    why = explain_dag(
+        DagFacts(
+            now=NOW,
+            owner=Owner(name="host", is_alive=True),
+            status=status,
+            is_timed=condition is None and timetable.can_be_scheduled,
+            condition=condition,
+        )
+    )
+
+    assert detail in [gate.detail for gate in why.gates if gate.closed]

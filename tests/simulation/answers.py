@@ -81,3 +81,8 @@ def handles(*texts: str) -> Callable[[Handler], Handler]:
 def document(value: object) -> str:
     """JSON as it is stored."""
     return msgspec.json.encode(value).decode()
+
+
+def read_arrays(texts: Iterable[str], kinds: Iterable[Any]) -> list[list[Any]]:
+    """The values of columns that came as texts of arrays. Texts with escapes do not occur here."""
+    return [msgspec.json.decode(f"[{text[1:-1]}]", type=list[kind]) for text, kind in zip(texts, kinds, strict=True)]  # type: ignore[valid-type]

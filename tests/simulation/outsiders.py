@@ -120,7 +120,7 @@ async def _keep_a_pool(o: Outsider) -> None:
 
 
 async def _move_a_pool(o: Outsider) -> None:
-    delta = o.random.choice((-300, -1, 1, 300))
+    delta = o.random.choice((-300, 1, 300))
     await journal.write(o.conn, o.choose("scheduler")[0], [], [], {"default_pool": delta})
 
 

@@ -301,12 +301,16 @@ def _rows(rows: Iterable[Iterable[Any]]) -> list[list[Any]]:
 
 
 def _value(value: Any) -> Any:
-    """JSON without its spaces, instants to the microsecond, arrays in any order."""
+    """JSON without its spaces and order, seconds to the microsecond, arrays in any order."""
     if isinstance(value, str):
-        return msgspec.json.decode(value) if value[:1] in ("{", "[") else str(value)
+        return _sorted(msgspec.json.decode(value)) if value[:1] in ("{", "[") else str(value)
     if isinstance(value, float):
         return round(value, 6)
-    return sorted(value) if isinstance(value, list) else value
+    return sorted(value) if isinstance(value, list) else _sorted(value)
+
+
+def _sorted(value: Any) -> Any:
+    return dict(sorted(value.items())) if isinstance(value, dict) else value
 
 
 def _difference(expected: list[list[Any]], found: list[list[Any]]) -> tuple[list[list[Any]], list[list[Any]]]:

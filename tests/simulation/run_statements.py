@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import asyncpg
 import msgspec
 
 from aiosched.db import clearing, inbox, outbox, recollections, reports, runs
-from tests.simulation.answers import Answer, answer, changed, handles, pick
+from tests.simulation.answers import Answer, answer, changed, handles, pick, read_arrays
 from tests.simulation.store import Row, Strength, Transaction
 
 NO_KEY_UPDATE, UPDATE = Strength.NO_KEY_UPDATE, Strength.UPDATE
@@ -87,7 +87,7 @@ async def _latest_automated(t: Transaction, dag_ids: list[str]) -> Answer:
 @handles(runs.INSERT_RUNS)
 async def insert_runs(t: Transaction, *columns: Any) -> Answer:
     created = []
-    for values in zip(*columns, strict=True):
+    for values in zip(*read_arrays(columns, get_type_hints(runs.NewRun).values()), strict=True):
         new, number = runs.NewRun(*values), t.store.number("dag_run")  # drawn for those that exist already, too
         row = new._asdict()
         row |= {"data_interval_start": row.pop("interval_start"), "data_interval_end": row.pop("interval_end")}
@@ -111,7 +111,7 @@ async def _copy_instances(t: Transaction, records: Sequence[Sequence[Any]], colu
     for values in records:
         row = empty | dict(zip(columns, values, strict=True))
         key = (row["run_id"], row["task_index"], row["map_index"])
-        if t.get("task_instance", key) is not None:
+        if not await t.reserve("task_instance", key):
             raise asyncpg.UniqueViolationError("pk_task_instance")
         t.put("task_instance", key, row)
     return changed("COPY", len(records))
@@ -155,7 +155,8 @@ async def _fail_queued_run(t: Transaction, key: int, now: datetime, reason: str)
 @handles(clearing.RUNS_BY_ID)
 async def _runs_by_id(t: Transaction, dag_id: str, run_ids: list[str]) -> Answer:
     rows = [row for _, row in t.rows("dag_run") if row["dag_id"] == dag_id and row["run_id"] in run_ids]
-    return answer("id run_id version_id", [pick(row, "id run_id version_id") for row in rows])
+    columns = "id run_id version_id logical_date"
+    return answer(columns, [pick(row, columns) for row in rows])
 
 
 @handles(recollections.LOAD_DECISIONS)

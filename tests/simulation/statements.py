@@ -29,6 +29,7 @@ from tests.simulation.answers import (
     handles,
     normal,
     pick,
+    read_arrays,
 )
 from tests.simulation.store import EPOCH, Backend, Row, Strength, Transaction
 
@@ -247,11 +248,6 @@ async def _withdraw_demands(t: Transaction, incarnation: str) -> Answer:
 _TRY: Final = "run_id task_index map_index try_number state queued_by queued_at start_date end_date reason"
 _CHANGE: Final = journal.InstanceChange._fields
 _RUN_CHANGE: Final = journal.RunChange._fields
-
-
-def read_arrays(texts: Iterable[str], kinds: Iterable[Any]) -> list[list[Any]]:
-    """The values of columns that came as texts of arrays. Texts with escapes do not occur here."""
-    return [msgspec.json.decode(f"[{text[1:-1]}]", type=list[kind]) for text, kind in zip(texts, kinds, strict=True)]  # type: ignore[valid-type]
 
 
 @handles(journal.WRITE)

@@ -8,7 +8,6 @@ see to it that statements are refused and wait. Not compared: notifications, and
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 
 import pytest
 
@@ -20,22 +19,23 @@ from tests.simulation.statements import HANDLERS
 from tests.simulation.store import Traffic
 from tests.simulation.workload import make_plan, rows_of
 
-_SEEDS = tuple(range(400)) if NIGHTLY else (0, 1, 4)
+_SEEDS = tuple(range(400)) if NIGHTLY else (1, 4, *range(20, 40))  # the first two suffice, as a rule
 _MODELLED = frozenset(HANDLERS)  # but for statements on what simulated fleets have none of: those find nothing
 
 
 @pytest.mark.timeout(7_200 if NIGHTLY else 300)
 def test_postgresql_answers_what_fleets_say_as_the_model_does(server: Server) -> None:
-    statements, errors, overtaken = Counter[str](), Counter[str](), 0
-    for seed in _SEEDS:
+    missing = _MODELLED | {"DivisionByZeroError", "UniqueViolationError", "CheckViolationError"}
+    overtaken = 0
+    for played, seed in enumerate(_SEEDS):
         replay = _play_again(server, seed)
-        statements += replay.compared
-        errors += replay.errors
+        missing -= replay.compared.keys() | replay.errors.keys()
         overtaken += replay.overtaken
+        assert overtaken <= 1 + played / 10  # of these the end is not compared
+        if not (missing or NIGHTLY):
+            break
 
-    assert _MODELLED - statements.keys() == set()
-    assert errors.keys() >= {"DivisionByZeroError", "UniqueViolationError", "CheckViolationError"}
-    assert overtaken <= len(_SEEDS) / 4
+    assert missing == set()
 
 
 def _play_again(server: Server, seed: int) -> Replay:

@@ -113,9 +113,15 @@ async def test_clearing_tells_first_what_it_would_touch(live: httpx2.AsyncClient
 async def test_marking_a_task_and_a_run(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
     await triggered(live, scheduler)
 
+    mark = {"state": "success", "upstream": True}
+    looked = await live.post("dags/sales/runs/one/tasks/load/mark", json=mark | {"dry_run": True})
+    refused = await live.post("dags/sales/runs/one/tasks/load/mark", json=mark | {"past": True, "future": True})
     task_ = await live.post("dags/sales/runs/one/tasks/load/mark", json={"state": "success"})
     run = await live.post("dags/sales/runs/latest/mark", json={"state": "success"})
 
+    assert {one["task_id"]: one["state"] for one in looked.json()["instances"]}["load"] == "failed"
+    assert (refused.status_code, refused.json()["code"]) == (409, "refused")
+    assert "'one' has no logical date" in refused.json()["detail"]
     assert task_.json()["count"] == 1
     assert (run.status_code, run.json()["state"]) == (200, "success")
 

@@ -56,7 +56,10 @@ class NewRun(BaseModel):
 
 
 class Selection(BaseModel):
-    """Which task instances are meant: of all runs and all tasks where none are named."""
+    """Which task instances are meant: of all runs and all tasks where none are named.
+
+    `past` and `future` add the runs before and after those named, by logical date.
+    """
 
     run_ids: Annotated[list[Text] | None, Field(max_length=1000)] = None
     task_ids: Annotated[list[Text] | None, Field(max_length=5000)] = None
@@ -65,11 +68,17 @@ class Selection(BaseModel):
     downstream: bool = False
     only_failed: bool = False
     only_running: bool = False
+    past: bool = False
+    future: bool = False
 
 
 class Clearing(Selection):
-    """Task instances that are to run again. `newest_version` moves their runs to the newest version before."""
+    """Task instances that are to run again. `newest_version` moves their runs to the newest version before.
 
+    `prevent_running`: refused where some of them are running, which are stopped otherwise.
+    """
+
+    prevent_running: bool = False
     newest_version: bool = False
     dry_run: bool = False
     reason: Reason = None
@@ -95,10 +104,19 @@ class ClearAnswer(BaseModel):
 
 
 class Mark(BaseModel):
-    """A state that a person gives a task instance."""
+    """A state that a person gives a task instance.
+
+    `upstream` and `downstream` add the tasks before and behind it, `past` and `future` the runs before and after
+    that one, by logical date.
+    """
 
     state: Literal["success", "failed", "skipped"]
     map_index: Annotated[int | None, Field(ge=-1, lt=2**31)] = None
+    upstream: bool = False
+    downstream: bool = False
+    past: bool = False
+    future: bool = False
+    dry_run: bool = False
     reason: Reason = None
 
 
@@ -238,9 +256,12 @@ async def clear(request: Request, gateway: TheGateway, person: Person, dag_id: N
 async def mark_task(
     request: Request, gateway: TheGateway, person: Person, dag_id: Name, run: RunRef, task_id: Name, mark: Mark
 ) -> Response:
-    """Set a task instance to success, failed or skipped; without `map_index` all instances of the task."""
+    """Set a task instance to success, failed or skipped; without `map_index` all instances of the task.
+
+    With `dry_run` only tell which.
+    """
     row = await queries.find_run(gateway.db, dag_id, run)
-    args = {"run_ids": [row.run_id], "task_ids": [task_id], "map_index": mark.map_index, "state": mark.state}
+    args = {"run_ids": [row.run_id], "task_ids": [task_id], **mark.model_dump(exclude={"reason"})}
     answer = await gateway.ask("mark_tasks", dag_id, args, by=person, reason=mark.reason)
     return answered(request, answer, ClearAnswer.model_validate)
 

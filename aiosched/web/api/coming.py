@@ -8,10 +8,9 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from aiosched.core.run_creation import restriction_of
+from aiosched.core.run_creation import coming_runs
 from aiosched.core.spec import DagSpec
 from aiosched.core.states import RunState
-from aiosched.core.timetables import upcoming
 from aiosched.db import run_queries
 from aiosched.db import runs as run_statements
 from aiosched.db.engine import Database
@@ -62,7 +61,7 @@ async def _coming(db: Database, spec: DagSpec, now: datetime, n: int) -> list[Co
             run_after=one.run.run_after,
             note=one.note,
         )
-        for one in upcoming(spec.timetable, restriction=restriction_of(spec), now=now, n=n, last=last)
+        for one in coming_runs(spec, last, now=now, n=n)
     ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pendulum
 
-from aiosched import DAG, Asset, EmptyOperator, task
+from aiosched import DAG, Asset, EmptyOperator, FileSensor, task
 
 log = logging.getLogger("aiosched.task")
 START = pendulum.datetime(2026, 1, 1, tz="UTC")
@@ -55,6 +55,9 @@ with DAG("daily", schedule="@daily", start_date=START, catchup=False, tags=["ope
     def count() -> None: ...
 
     count()
+
+with DAG("deferring", schedule=None, start_date=START, tags=["operations"]):
+    FileSensor(task_id="arrive", filepath="{{ params.until }}", deferrable=True, poke_interval=0.05)
 
 with DAG("hourly", schedule="0 * * * *", start_date=START, catchup=False, tags=["operations"]):
     EmptyOperator(task_id="tick")

@@ -90,17 +90,20 @@ function confOf(params, texts, more) {
 
 // ---- clear ----
 
-const OPTIONS = [
-  ["only_failed", "Only failed ones", "--only-failed"],
+const OPTIONS = [ // name, words, flag, whether for whole runs, too
+  ["only_failed", "Only failed ones", "--only-failed", true],
   ["upstream", "Also what is before them", "--upstream"],
   ["downstream", "Also what is behind them", "--downstream"],
-  ["newest_version", "With the DAG as it is now", "--newest-version"],
+  ["past", "Also in earlier runs", "--past"],
+  ["future", "Also in later runs", "--future"],
+  ["newest_version", "With the DAG as it is now", "--newest-version", true],
+  ["prevent_running", "Not if some are running", "--prevent-running", true],
 ];
 const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})$`;
 
 function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
   const flags = OPTIONS.filter(([name]) => options[name]).map(([, , flag]) => flag);
-  if (!task_ids && run_ids?.length === 1) return commandLine("runs", "clear", dagId, run_ids[0], ...flags.filter((flag) => flag === "--only-failed" || flag === "--newest-version"));
+  if (!task_ids && run_ids?.length === 1) return commandLine("runs", "clear", dagId, run_ids[0], ...flags);
   return commandLine("tasks", "clear", dagId, ...(run_ids ?? []).flatMap((id) => ["--run", id]), ...(task_ids ? ["--task", pattern(task_ids)] : []), ...(map_index !== undefined && map_index !== null ? ["--map-index", map_index] : []), ...flags);
 }
 
@@ -133,7 +136,7 @@ export function ClearDialog({ dagId, selection, options: initial = {}, onClose, 
     return () => abort.abort();
   }, [dagId, wish]);
   const what = selection.task_ids ? (selection.task_ids.length === 1 ? selection.task_ids[0] : `${selection.task_ids.length} tasks`) : (selection.run_ids?.length === 1 ? "the run" : "runs");
-  const usable = OPTIONS.filter(([name]) => selection.task_ids || (name !== "upstream" && name !== "downstream"));
+  const usable = OPTIONS.filter(([, , , ofRuns]) => selection.task_ids || ofRuns);
   return html`<${Confirm} title=${`Clear ${what}`} words=${preview?.count ? `Clear ${preview.count}` : "Clear"} act=${() => post(at("dags", dagId, "clear"), body)} done="Cleared: they run again." cli=${clearLine(dagId, selection, options)} disabled=${!preview || preview.count === 0} onClose=${onClose} onDone=${onDone}>
     <div class="row wide">${usable.map(([name, words]) => html`<label class="row"><input type="checkbox" checked=${!!options[name]} onChange=${(e) => setOptions({ ...options, [name]: e.target.checked })} /> ${words}</label>`)}</div>
     <${Preview} preview=${preview} error=${error} />

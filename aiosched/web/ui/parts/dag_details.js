@@ -45,6 +45,7 @@ const Settings = ({ dag, spec }) => html`<${Facts} rows=${[
   ["Catches up", spec.catchup ? "yes" : "no"],
   ["Runs at a time", dag.max_active_runs],
   ["Tasks at a time", dag.max_active_tasks],
+  ["Takes", spec.allowed_run_types && `${spec.allowed_run_types.join(", ").replace("_", " ")} runs only`],
   ["Fails fast", spec.fail_fast ? "yes" : null],
   ["Run timeout", spec.dagrun_timeout && duration(spec.dagrun_timeout)],
   ["Owner", dag.owner],
