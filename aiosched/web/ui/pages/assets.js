@@ -1,6 +1,6 @@
 // Assets: who makes them and who waits for them as a picture, the list, their events, and emitting one.
 import { html, useState } from "../lib/html.js";
-import { at, post, useResource } from "../lib/api.js";
+import { at, post, useList, useResource } from "../lib/api.js";
 import { taskName, taskPath } from "../lib/names.js";
 import { href, path, query } from "../lib/router.js";
 import { layered } from "../lib/layered.js";
@@ -22,7 +22,7 @@ export function Assets() {
 const dags = (ids) => ids.length ? html`<span class="row">${ids.map((id) => html`<${Link} to=${path("dags", id)}>${id}<//>`)}</span>` : html`<span class="faint">–</span>`;
 
 function AssetList() {
-  const found = useResource("assets", {}, KINDS);
+  const list = useList("assets", {}, KINDS);
   const columns = [
     { head: "Asset", cell: (a) => html`<${Link} to=${path("assets", a.name)}>${a.name}<//> ${!a.is_active && html`<${Tag} kind="warn">no DAG names it<//>`}` },
     { head: "Address", cell: (a) => html`<code class="soft">${a.uri}</code>` },
@@ -31,7 +31,7 @@ function AssetList() {
     { head: "Last event", cell: (a) => html`<${When} at=${a.last_event_at} ago none="never" />` },
   ];
   const empty = html`<${Empty} title="No asset yet">A task with an asset among its outlets, or a DAG with one in its schedule, makes it appear here.<//>`;
-  return html`<${Card} plain><${Shown} of=${found}>${({ items }) => html`<${Table} columns=${columns} items=${items} keyOf=${(a) => a.name} empty=${empty} caption="Assets" />`}<//><//>`;
+  return html`<${Card} plain><${Table} columns=${columns} list=${list} keyOf=${(a) => a.name} empty=${empty} caption="Assets" /><//>`;
 }
 
 // ---- lineage ----
@@ -95,7 +95,7 @@ export function AssetPage({ asset }) {
 }
 
 function Events({ asset }) {
-  const found = useResource(`${at("assets", asset)}/events`, { limit: 100 }, KINDS);
+  const list = useList(`${at("assets", asset)}/events`, {}, KINDS);
   const source = (e) => e.dag_id ? html`<${Link} to=${taskPath(e)}>${e.dag_id} · ${taskName(e)}<//>` : html`<span class="soft">a person or another system</span>`;
   const columns = [
     { head: "At", cell: (e) => html`<${When} at=${e.timestamp} />` },
@@ -103,7 +103,7 @@ function Events({ asset }) {
     { head: "Run", cell: (e) => e.run_id && html`<${Link} class="mono" to=${path("dags", e.dag_id, "runs", e.run_id)}>${e.run_id}<//>` },
     { head: "Extra", cell: (e) => Object.keys(e.extra).length ? html`<code>${JSON.stringify(e.extra)}</code>` : html`<span class="faint">–</span>` },
   ];
-  return html`<${Card} title="Events" plain><${Shown} of=${found}>${({ items }) => html`<${Table} columns=${columns} items=${items} keyOf=${(e) => e.id} empty=${html`<${Empty} title="It has no event yet" />`} caption="Events" />`}<//><//>`;
+  return html`<${Card} title="Events" plain><${Table} columns=${columns} list=${list} keyOf=${(e) => e.id} empty=${html`<${Empty} title="It has no event yet" />`} caption="Events" /><//>`;
 }
 
 function Emit({ asset, onClose, onDone }) {

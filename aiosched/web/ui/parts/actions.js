@@ -88,7 +88,7 @@ function confOf(params, texts, more) {
   return { conf, wrong };
 }
 
-// ---- clear ----
+// ---- what an action on task instances is about ----
 
 const OPTIONS = [ // name, words, flag, whether for whole runs, too
   ["only_failed", "Only failed ones", "--only-failed", true],
@@ -101,8 +101,24 @@ const OPTIONS = [ // name, words, flag, whether for whole runs, too
 ];
 const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})$`;
 
-function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
-  const flags = OPTIONS.filter(([name]) => options[name]).map(([, , flag]) => flag);
+const flagsOf = (options) => OPTIONS.filter(([name]) => options[name]).map(([, , flag]) => flag);
+
+/** Options to tick; `usable` are those that make sense here. */
+const Options = ({ usable, options, setOptions }) => html`<div class="row wide">${usable.map(([name, words]) => html`<label class="row"><input type="checkbox" checked=${!!options[name]} onChange=${(e) => setOptions({ ...options, [name]: e.target.checked })} /> ${words}</label>`)}</div>`;
+
+/** The answer to the dry run of an action as `{preview, error}`: none of both until it is there. `address` null: nothing to ask. */
+function useDryRun(address, body) {
+  const [found, setFound] = useState({});
+  const wish = address && JSON.stringify([address, body]);
+  useEffect(() => {
+    if (!wish) return undefined;
+    const abort = new AbortController();
+    post(address, { ...body, dry_run: true }, { signal: abort.signal }).then((preview) => setFound({ wish, preview }), (error) => { if (error.name !== "AbortError") setFound({ wish, error }); });
+    return () => abort.abort();
+  }, [wish]);
+  return found.wish === wish ? found : {}; // never that of another wish
+}
+
   if (!task_ids && run_ids?.length === 1) return commandLine("runs", "clear", dagId, run_ids[0], ...flags);
   return commandLine("tasks", "clear", dagId, ...(run_ids ?? []).flatMap((id) => ["--run", id]), ...(task_ids ? ["--task", pattern(task_ids)] : []), ...(map_index !== undefined && map_index !== null ? ["--map-index", map_index] : []), ...flags);
 }
@@ -110,36 +126,36 @@ function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
 /** How many instances of which states: `states` are counts. */
 const Counts = ({ states }) => html`<span class="row">${byState(states).map(([name, count]) => html`<${State} name=${name} count=${count} />`)}</span>`;
 
-/** What a clear would touch. */
-function Preview({ preview, error }) {
+/** What an action would touch; `none` tells that it is nothing, `becomes` what happens to it, `label` what the list is of. */
+function Preview({ preview, error, none, becomes, label }) {
   if (error) return html`<${Notice} kind="danger">${error.message}<//>`;
   if (!preview) return html`<${Loading} lines=${3} />`;
   if (preview.accepted) return html`<${Notice} kind="warn">No scheduler answers now, so there is no preview. The request would wait until one does.<//>`;
-  if (!preview.count) return html`<${Notice}>Nothing of this can be cleared.<//>`;
+  if (!preview.count) return html`<${Notice}>${none}<//>`;
   const shown = preview.instances.slice(0, 100);
-  return html`<div class="stack tight" role="status"><b>${preview.count} ${preview.count === 1 ? "instance" : "instances"} in ${preview.runs.length} ${preview.runs.length === 1 ? "run" : "runs"} will run again</b><${Counts} states=${preview.states} />
-    <div class="scroll preview" tabindex="0" role="group" aria-label="Instances that are cleared"><table class="table"><thead><tr><th scope="col">Task</th><th scope="col">Run</th><th scope="col">State</th></tr></thead><tbody>${shown.map((one) => html`<tr key=${`${one.run_id} ${one.task_id} ${one.map_index}`}><td>${taskName(one)}</td><td class="clip">${one.run_id}</td><td><${State} name=${one.state ?? "none"} /></td></tr>`)}</tbody></table></div>
+  return html`<div class="stack tight" role="status"><b>${preview.count} ${preview.count === 1 ? "instance" : "instances"} in ${preview.runs.length} ${preview.runs.length === 1 ? "run" : "runs"} ${becomes}</b><${Counts} states=${preview.states} />
+    <div class="scroll preview" tabindex="0" role="group" aria-label=${label}><table class="table"><thead><tr><th scope="col">Task</th><th scope="col">Run</th><th scope="col">State</th></tr></thead><tbody>${shown.map((one) => html`<tr key=${`${one.run_id} ${one.task_id} ${one.map_index}`}><td>${taskName(one)}</td><td class="clip">${one.run_id}</td><td><${State} name=${one.state ?? "none"} /></td></tr>`)}</tbody></table></div>
     ${preview.count > shown.length && html`<span class="faint">and ${preview.count - shown.length} more</span>`}</div>`;
+}
+
+// ---- clear ----
+
+function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
+  const flags = flagsOf(options);
+  if (!task_ids && run_ids?.length === 1) return commandLine("runs", "clear", dagId, run_ids[0], ...flags);
+  return commandLine("tasks", "clear", dagId, ...(run_ids ?? []).flatMap((id) => ["--run", id]), ...(task_ids ? ["--task", pattern(task_ids)] : []), ...(map_index !== undefined && map_index !== null ? ["--map-index", map_index] : []), ...flags);
 }
 
 /** Let instances run again. `selection` is `{run_ids, task_ids, map_index}`: without tasks whole runs; `options` are the ones that are on at first. */
 export function ClearDialog({ dagId, selection, options: initial = {}, onClose, onDone }) {
   const [options, setOptions] = useState(initial);
-  const [preview, setPreview] = useState(null);
-  const [error, setError] = useState(null);
   const body = { ...selection, ...options };
-  const wish = JSON.stringify(body);
-  useEffect(() => {
-    const abort = new AbortController();
-    setPreview(null); setError(null);
-    post(at("dags", dagId, "clear"), { ...body, dry_run: true }, { signal: abort.signal }).then(setPreview, (problem) => { if (problem.name !== "AbortError") setError(problem); });
-    return () => abort.abort();
-  }, [dagId, wish]);
+  const { preview, error } = useDryRun(at("dags", dagId, "clear"), body);
   const what = selection.task_ids ? (selection.task_ids.length === 1 ? selection.task_ids[0] : `${selection.task_ids.length} tasks`) : (selection.run_ids?.length === 1 ? "the run" : "runs");
   const usable = OPTIONS.filter(([, , , ofRuns]) => selection.task_ids || ofRuns);
   return html`<${Confirm} title=${`Clear ${what}`} words=${preview?.count ? `Clear ${preview.count}` : "Clear"} act=${() => post(at("dags", dagId, "clear"), body)} done="Cleared: they run again." cli=${clearLine(dagId, selection, options)} disabled=${!preview || preview.count === 0} onClose=${onClose} onDone=${onDone}>
-    <div class="row wide">${usable.map(([name, words]) => html`<label class="row"><input type="checkbox" checked=${!!options[name]} onChange=${(e) => setOptions({ ...options, [name]: e.target.checked })} /> ${words}</label>`)}</div>
-    <${Preview} preview=${preview} error=${error} />
+    <${Options} usable=${usable} options=${options} setOptions=${setOptions} />
+    <${Preview} preview=${preview} error=${error} none="Nothing of this can be cleared." becomes="will run again" label="Instances that are cleared" />
   <//>`;
 }
 

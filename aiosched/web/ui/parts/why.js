@@ -26,7 +26,7 @@ export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], co
   const why = useResource(`${of}/why`, params, { kinds, concerns });
   if (why.error.value) return why.error.value.status === 404 || why.data.value ? null : html`<${Card} title="Why"><${Failure} error=${why.error.value} retry=${why.reload} /><//>`;
   if (!why.data.value) return html`<${Card} title="Why"><${Loading} lines=${3} /><//>`;
-  const { summary, gates, rank, likely_free_at, earliest_start, commands, waiting_seconds } = why.data.value;
+  const { summary, gates, notes, rank, likely_free_at, earliest_start, commands, waiting_seconds } = why.data.value;
   return html`<${Card} title="Why" class="card why" actions=${waiting_seconds ? html`<span class="soft">waits for ${duration(waiting_seconds)}</span>` : null}>
     <div class="stack">
       <p class="summary">${summary}</p>
@@ -34,6 +34,7 @@ export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], co
         <i aria-hidden="true">${glyph}</i><b>${gate.name}</b><span class="verdict">${words}</span><span class="detail">${gate.detail}${gate.opens_at && html` · opens <${When} at=${gate.opens_at} ago />`}</span>
         ${gate.holders?.length > 0 && html`<ul class="holders">${gate.holders.map((one) => html`<${Holder} one=${one} gate=${gate.name} />`)}</ul>`}
       </li>`; })}</ol>`}
+      ${notes?.length > 0 && html`<ul class="notes" aria-label="What was not looked at">${notes.map((note) => html`<li>${note}</li>`)}</ul>`}
       ${(rank || likely_free_at || earliest_start) && html`<div class="row wide soft">
         ${rank && html`<span>number ${rank} in the queue</span>`}
         ${likely_free_at && html`<span>likely free <${When} at=${likely_free_at} ago /></span>`}
