@@ -69,7 +69,7 @@ def test_a_dag_says_what_the_scheduler_needs() -> None:
         ("schedule_interval", "Use 'schedule' instead."),
         ("concurrency", "Use 'max_active_tasks' instead."),
         ("fail_stop", "Use 'fail_fast' instead."),
-        ("zzz", "Remove it, or use one of: auto_register, catchup"),
+        ("zzz", "Remove it, or use one of: allowed_run_types, auto_register, catchup"),
     ],
 )
 def test_an_unknown_parameter_is_named_with_the_near_one(name: str, hint: str) -> None:

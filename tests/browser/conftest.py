@@ -87,9 +87,12 @@ class Service:
         finally:
             await conn.close()
 
-    async def run(self, dag_id: str, state: str, run_id: str, conf: dict[str, Any] | None = None) -> None:
-        """Trigger a run and wait until it is in `state`."""
-        await self.api("POST", f"dags/{dag_id}/runs", json={"run_id": run_id, "conf": conf or {}})
+    async def run(
+        self, dag_id: str, state: str, run_id: str, conf: dict[str, Any] | None = None, date: str | None = None
+    ) -> None:
+        """Trigger a run, of a logical date where there is one, and wait until it is in `state`."""
+        wish = {"run_id": run_id, "conf": conf or {}, "logical_date": date}
+        await self.api("POST", f"dags/{dag_id}/runs", json=wish)
         async with asyncio.timeout(60):
             while (await self.api("GET", f"dags/{dag_id}/runs/{run_id}"))["state"] != state:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)

@@ -183,6 +183,37 @@ async def test_an_event_is_emitted_and_the_lineage_drawn(service: Service, tab: 
     await expect(page).to_have_url(re.compile("/dags/waiting$"))
 
 
+async def test_assets_and_their_events_are_read_by_pages(service: Service, tab: Tab) -> None:
+    conn = await asyncpg.connect(service.dsn)
+    try:
+        await conn.execute(
+            "INSERT INTO asset (name, uri)"
+            " SELECT name, 'file:///' || name FROM generate_series(1, 120) AS n, to_char(n, '\"many-\"FM000') AS name"
+        )
+        await conn.execute(
+            "INSERT INTO asset_event (asset_id, timestamp, extra)"
+            " SELECT asset.id, timestamptz '2026-01-01 00:00Z' + n * interval '1 minute', json_build_object('n', n)"
+            " FROM asset, generate_series(1, 120) AS n WHERE name = 'many-120'"
+        )
+        page = await tab.open("/assets")
+        await expect(page.get_by_role("link", name=re.compile("many-"))).to_have_count(100)
+        await page.get_by_role("button", name="Show more").click()
+        await expect(page.get_by_role("link", name=re.compile("many-"))).to_have_count(120)
+        await expect(page.get_by_role("link", name="report", exact=True)).to_be_visible()
+
+        await page.get_by_role("link", name="many-120").click()
+        events = page.get_by_role("table", name="Events").get_by_role("row")
+        await expect(events).to_have_count(1 + 100)
+        await expect(events.nth(1)).to_contain_text('{"n":120}')
+        await page.get_by_role("button", name="Show more").click()
+        await expect(events).to_have_count(1 + 120)
+        await expect(events.last).to_contain_text('{"n":1}')
+        await expect(page.get_by_role("button", name="Show more")).to_have_count(0)
+    finally:
+        await conn.execute("DELETE FROM asset WHERE name LIKE 'many-%'")
+        await conn.close()
+
+
 async def test_what_is_in_a_variable_or_a_connection_is_never_shown(service: Service, tab: Tab) -> None:
     heard: list[str] = []
     reading: list[asyncio.Future[str]] = []

@@ -166,6 +166,22 @@ async def test_why_a_task_waits_and_how_it_goes_on_when_the_pool_opens(service: 
     await expect(why).to_have_count(0)
 
 
+async def test_what_why_did_not_look_at_is_told_below_the_gates(service: Service, tab: Tab) -> None:
+    await pool(service, "bridge", 0)
+    await service.run("crowded", "running", "to-leave-out")
+
+    address = "dags/crowded/runs/to-leave-out/tasks/cross"
+    notes = ["more than 2,000 task instances wait for slots: <b>its rank</b> is not known"]
+    answer = await service.api("GET", f"{address}/why", params={"map_index": 2}) | {"notes": notes}
+    await tab.page.route("**/api/v1/**/why*", lambda route: route.fulfill(json=answer))
+    page = await tab.open(f"/{address}?map_index=2")
+
+    told = page.locator(".why .gates + .notes").get_by_role("listitem")
+    await expect(told).to_have_text(notes)
+    await tab.check_access()
+    await tab.picture("why-notes")
+
+
 async def test_mapped_instances_are_one_row_until_it_is_opened(service: Service, tab: Tab) -> None:
     await pool(service, "bridge", 3)
     await service.run("crowded", "success", "to-open")
@@ -221,6 +237,7 @@ async def test_marking_says_what_it_does_before(service: Service, tab: Tab) -> N
     dialog = page.get_by_role("dialog", name="Mark divide")
     await expect(dialog).to_contain_text("What failed behind it for this reason runs again.")
     await expect(dialog.locator("code").last).to_have_text("aiosched tasks mark troubled to-mark divide success")
+    await expect(dialog.get_by_role("status")).to_contain_text("1 instance in 1 run will be success")
     await tab.check_access()
     await tab.picture("mark")
     await dialog.get_by_role("button", name="Mark success").click()
@@ -234,6 +251,45 @@ async def test_marking_says_what_it_does_before(service: Service, tab: Tab) -> N
     await expect(dialog.locator("code").last).to_have_text("aiosched runs mark troubled to-mark failed")
     await dialog.get_by_role("button", name="Mark failed").click()
     await expect(page.locator("header .state").first).to_contain_text("failed")
+
+
+async def test_a_mark_that_reaches_further_shows_how_far_before(service: Service, tab: Tab) -> None:
+    for day in ("01", "02"):
+        await service.run("troubled", "failed", f"to-reach-{day}", date=f"2026-02-{day}T00:00:00Z")
+    page = await tab.open(RUN + "to-reach-02/tasks/divide")
+
+    await page.get_by_role("button", name="Mark …").click()
+    dialog = page.get_by_role("dialog", name="Mark divide")
+    preview = dialog.get_by_role("status")
+    await dialog.get_by_label("State").select_option(label="skipped")
+    await expect(preview).to_contain_text("1 instance in 1 run will be skipped")
+    await dialog.get_by_label("Also what is behind them").check()
+    await expect(preview).to_contain_text("2 instances in 1 run will be skipped")
+    await dialog.get_by_label("Also in earlier runs").check()
+    await expect(preview).to_contain_text("4 instances in 2 runs will be skipped")
+    await expect(preview.get_by_role("row").filter(has_text="behind")).to_have_count(2)
+    line = "aiosched tasks mark troubled to-reach-02 divide skipped --downstream --past"
+    await expect(dialog.locator("code").last).to_have_text(line)
+    await tab.check_access()
+    await tab.picture("mark-further")
+    await dialog.get_by_role("button", name="Mark skipped").click()
+
+    await expect(page.locator("header .state")).to_contain_text("skipped")
+    await page.goto(service.url + RUN + "to-reach-01/tasks/behind")
+    await expect(page.locator("header .state")).to_contain_text("skipped")
+
+
+async def test_a_mark_that_is_refused_says_so_before(service: Service, tab: Tab) -> None:
+    tab.expected.append("409")  # the browser logs every such answer
+    await service.run("troubled", "failed", "to-refuse")
+    page = await tab.open(RUN + "to-refuse/tasks/divide")
+
+    await page.get_by_role("button", name="Mark …").click()
+    dialog = page.get_by_role("dialog", name="Mark divide")
+    await dialog.get_by_label("Also in later runs").check()
+
+    await expect(dialog.get_by_role("alert")).to_contain_text("has no logical date")
+    await expect(dialog.get_by_role("button", name="Mark success")).to_be_disabled()
 
 
 async def test_what_a_run_did_is_told_as_events_and_the_log_can_be_had(service: Service, tab: Tab) -> None:

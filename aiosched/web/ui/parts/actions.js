@@ -99,8 +99,6 @@ const OPTIONS = [ // name, words, flag, whether for whole runs, too
   ["newest_version", "With the DAG as it is now", "--newest-version", true],
   ["prevent_running", "Not if some are running", "--prevent-running", true],
 ];
-const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})$`;
-
 const flagsOf = (options) => OPTIONS.filter(([name]) => options[name]).map(([, , flag]) => flag);
 
 /** Options to tick; `usable` are those that make sense here. */
@@ -119,10 +117,6 @@ function useDryRun(address, body) {
   return found.wish === wish ? found : {}; // never that of another wish
 }
 
-  if (!task_ids && run_ids?.length === 1) return commandLine("runs", "clear", dagId, run_ids[0], ...flags);
-  return commandLine("tasks", "clear", dagId, ...(run_ids ?? []).flatMap((id) => ["--run", id]), ...(task_ids ? ["--task", pattern(task_ids)] : []), ...(map_index !== undefined && map_index !== null ? ["--map-index", map_index] : []), ...flags);
-}
-
 /** How many instances of which states: `states` are counts. */
 const Counts = ({ states }) => html`<span class="row">${byState(states).map(([name, count]) => html`<${State} name=${name} count=${count} />`)}</span>`;
 
@@ -139,6 +133,8 @@ function Preview({ preview, error, none, becomes, label }) {
 }
 
 // ---- clear ----
+
+const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})$`;
 
 function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
   const flags = flagsOf(options);
@@ -161,18 +157,25 @@ export function ClearDialog({ dagId, selection, options: initial = {}, onClose, 
 
 // ---- mark ----
 
+const MARKS = OPTIONS.filter(([name]) => ["upstream", "downstream", "past", "future"].includes(name));
+
 /** Set the state of a run (without `taskId`) or of a task instance; without `mapIndex` of all instances of the task. */
 export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) {
   const states = taskId ? ["success", "failed", "skipped"] : ["success", "failed", "queued"];
   const [state, setState] = useState("success");
+  const [options, setOptions] = useState({});
   const mapped = mapIndex !== undefined && mapIndex !== null && mapIndex >= 0;
   const run = useResource(taskId ? null : at("dags", dagId, "runs", runId));
   const address = taskId ? at("dags", dagId, "runs", runId, "tasks", taskId, "mark") : at("dags", dagId, "runs", runId, "mark");
-  const cli = taskId ? commandLine("tasks", "mark", dagId, runId, taskId, state, ...(mapped ? ["--map-index", mapIndex] : [])) : commandLine("runs", "mark", dagId, runId, state);
+  const body = { state, ...(taskId && mapped && { map_index: mapIndex }), ...options };
+  const { preview, error } = useDryRun(taskId ? address : null, body);
+  const cli = taskId ? commandLine("tasks", "mark", dagId, runId, taskId, state, ...(mapped ? ["--map-index", mapIndex] : []), ...flagsOf(options)) : commandLine("runs", "mark", dagId, runId, state);
   const words = state === "queued" ? "The run goes on: what has not run yet in it runs." : taskId ? "What failed behind it for this reason runs again." : "All that is unfinished in the run gets this state, too; what runs is stopped.";
-  return html`<${Confirm} title=${taskId ? `Mark ${taskName({ task_id: taskId, map_index: mapIndex })}` : "Mark the run"} words=${`Mark ${stateOf(state).label}`} act=${() => post(address, { state, ...(taskId && mapped && { map_index: mapIndex }) })} done=${`Marked ${stateOf(state).label}.`} cli=${cli} onClose=${onClose} onDone=${onDone}>
+  return html`<${Confirm} title=${taskId ? `Mark ${taskName({ task_id: taskId, map_index: mapIndex })}` : "Mark the run"} words=${`Mark ${stateOf(state).label}`} act=${() => post(address, body)} done=${`Marked ${stateOf(state).label}.`} cli=${cli} disabled=${Boolean(taskId) && (!preview || preview.count === 0)} onClose=${onClose} onDone=${onDone}>
     <div class="field"><label for="mark-state">State</label><select class="input" id="mark-state" value=${state} onChange=${(e) => setState(e.target.value)}>${states.map((one) => html`<option value=${one}>${stateOf(one).label}</option>`)}</select></div>
     <p class="soft">In run <code>${runId}</code>. ${words}</p>
-    ${!taskId && html`<${Shown} of=${run} lines=${1}>${(facts) => html`<${Counts} states=${facts.tasks} />`}<//>`}
+    ${taskId ? html`<${Options} usable=${MARKS} options=${options} setOptions=${setOptions} />
+      <${Preview} preview=${preview} error=${error} none="Nothing of this can be marked." becomes=${`will be ${stateOf(state).label}`} label="Instances that are marked" />`
+      : html`<${Shown} of=${run} lines=${1}>${(facts) => html`<${Counts} states=${facts.tasks} />`}<//>`}
   <//>`;
 }
