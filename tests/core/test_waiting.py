@@ -5,6 +5,8 @@ Source: the semantics reference, sections 17.3 and 17.4.
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +32,17 @@ def test_candidates_leave_in_order_of_precedence_and_arrival() -> None:
     assert queue.take(room(etl=3)).taken == [high, first, second]
     assert queue.take(room(etl=3)).taken == [low]
     assert len(queue) == 0
+
+
+def test_what_has_left_waits_for_no_garbage_collector() -> None:
+    queue, gone = queue_of(needs(weight=1), needs(weight=2)), needs(weight=3)
+    queue.add(gone)
+    gc.collect()
+
+    queue.discard(gone.key)
+    queue.take(room(etl=9))
+
+    assert gc.collect() == 0
 
 
 def test_a_candidate_that_was_discarded_is_not_taken() -> None:

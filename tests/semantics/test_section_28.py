@@ -57,7 +57,7 @@ def touched(instances: list[dict[str, Any]]) -> set[str]:
     ],
     ids=str,
 )
-async def test_past_and_future_go_by_logical_date(options: dict[str, bool], runs: set[str]) -> None:
+async def test_past_and_future_go_by_logical_date(options: dict[str, Any], runs: set[str]) -> None:
     async with await world_of(fails=1) as world:
         cleared = world.clear("d", ["d6"], task_ids=["b"], dry_run=True, **options)
         looked_at = world.mark_task("d", "d6", "b", "success", dry_run=True, **options)
@@ -94,13 +94,14 @@ async def test_between_several_named_runs_lie_those_of_both_directions() -> None
 
 @pytest.mark.parametrize("option", ["past", "future"])
 async def test_a_run_without_a_logical_date_has_no_past_and_no_future(option: str) -> None:
+    wish: dict[str, Any] = {option: True}
     async with await world_of() as world:
         with pytest.raises(Refused, match=r"'undated' has no logical date.* without past and future"):
-            world.mark_task("d", "undated", "b", "failed", **{option: True})
+            world.mark_task("d", "undated", "b", "failed", **wish)
         with pytest.raises(Refused, match="'undated' has no logical date"):
-            world.clear("d", ["d5", "undated"], **{option: True})
+            world.clear("d", ["d5", "undated"], **wish)
         with pytest.raises(Refused, match="name one, or give dates"):
-            world.clear("d", **{option: True})
+            world.clear("d", **wish)
         assert set(world.states("d", "undated").values()) == {"success"}
 
 
