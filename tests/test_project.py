@@ -296,7 +296,7 @@ def test_the_compose_file_publishes_a_web_server_with_a_login() -> None:
     assert web["ports"] == ["8484:8484"]
     assert "/readyz" in web["healthcheck"]["test"][-1]
     assert web["environment"]["AIOSCHED__WEB__AUTH"] == "password"
-    assert web["environment"]["AIOSCHED__WEB__ADMIN_PASSWORD"]== "${ADMIN_PASSWORD:-}"
+    assert web["environment"]["AIOSCHED__WEB__ADMIN_PASSWORD"] == "${ADMIN_PASSWORD:-}"
     assert set(web["environment"]) <= known_variables()
 
 

@@ -96,7 +96,11 @@ def _mapping_gate(board: Board, instance: Instance, held: _Holders, *, asks: boo
     assert graph.mappings is not None
     producers = [each for other in graph.mappings.producers[instance.task] for each in tally.of(other)]
     if not asks or instance.map_index >= 0:
-        fine = f"map index {instance.map_index} of {len(tally.of(instance.task))} instances" if instance.map_index >= 0 else ""
+        fine = (
+            f"map index {instance.map_index} of {len(tally.of(instance.task))} instances"
+            if instance.map_index >= 0
+            else ""
+        )
         return gate("mapping", None, fine or "is not mapped itself")
     judged = tally.judge_producers(instance)
     if judged.settles:

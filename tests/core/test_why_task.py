@@ -289,7 +289,7 @@ class TestDependencies:
         said = explain_task(facts(board, board.tally.of(1)[2]))
 
         assert said.subject == "sales · manual__1 · load[2]"
-        assert gate_of(said, "mapping").detail == "instance 2 of 3"
+        assert gate_of(said, "mapping").detail == "map index 2 of 3 instances"
 
     def test_a_retry(self) -> None:
         board = started(task("load", retries=2, retry_delay=300.0), running=["load"])
