@@ -140,7 +140,7 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         lease=4.0 if harsh else random.choice((4.0, 6.0, 9.0)),
         specs=tuple(specs),
         behaviour=behaviour,
-        requests=tuple(sorted(r._replace(at=min(r.at, FAULTS_END - 2)) for r in requests)),
+        requests=tuple(sorted((r._replace(at=min(r.at, FAULTS_END - 2)) for r in requests), key=lambda r: r[:3])),
         blows=tuple(sorted(_blows(random, 20 if harsh else random.randint(1, 6)))),
         rough=1.0 if harsh else random.choice((0.0, 0.3, 1.0)),
         parallelism=random.choice((2, 4, 32)),
