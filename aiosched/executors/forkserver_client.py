@@ -99,27 +99,31 @@ class ForkserverClient:
                 pass  # as above
 
     def _read(self) -> None:
-        try:
-            data = self._control.recv(_READ, socket.MSG_DONTWAIT)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._shut()
+        """Read all there is: of a socket that is broken and still holds something, uvloop tells only once."""
+        while self._open:
             try:
-                status = self._process.wait(1)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                status = self._process.wait()
-            self._listener.forkserver_lost(describe_exit(status))
-            return
-        for message in self._reader.feed(data):
-            match message:
-                case Forked(worker, pid):
-                    self._listener.worker_forked(worker, pid)
-                case Exited(worker, code, reason):
-                    self._listener.worker_exited(worker, code, reason)
+                data = self._control.recv(_READ, socket.MSG_DONTWAIT)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._lose()
+            for message in self._reader.feed(data):
+                match message:
+                    case Forked(worker, pid):
+                        self._listener.worker_forked(worker, pid)
+                    case Exited(worker, code, reason):
+                        self._listener.worker_exited(worker, code, reason)
+
+    def _lose(self) -> None:
+        self._shut()
+        try:
+            status = self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        self._listener.forkserver_lost(describe_exit(status))
 
     def _shut(self) -> None:
         self._open = False

@@ -132,9 +132,7 @@ def of_a_queued_run(world: World, run: str) -> None:
     world.mark_run("d", run, "failed")
 
 
-@pytest.mark.parametrize(
-    ("change", "queued"), [(as_it_is, True), (paused, False), (of_a_queued_run, False)], ids=lambda v: str(v)
-)
+@pytest.mark.parametrize(("change", "queued"), [(as_it_is, True), (paused, False), (of_a_queued_run, False)])
 async def test_only_scheduled_instances_of_running_runs_of_dags_that_are_not_paused(
     change: Callable[[World, str], None], queued: bool
 ) -> None:

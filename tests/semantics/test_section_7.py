@@ -163,7 +163,7 @@ def test_a_branch_skips_at_once_unless_it_is_running_success_or_failed(state: Ta
         (SkipDecision(skipped=("a",)), {"a"}),
         (SkipDecision(skipped=("a", "b", "far")), {"a", "b"}),
     ],
-    ids=str,
+    ids=["follows-a", "follows-none", "skips-a", "skips-all"],
 )
 @pytest.mark.parametrize("cleared", ["a", "b", "far"])
 def test_what_was_skipped_stays_skipped_when_it_alone_is_cleared(

@@ -1,0 +1,70 @@
+"""The scheduler's side of the forkserver notices its end, on either event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from aiosched.authoring.settings import AuthoringDefaults
+from aiosched.executors.forkserver_client import ForkserverClient
+from aiosched.executors.protocol import WorkerConfig
+from aiosched.executors.trust import TrustWindow
+
+CONFIG = WorkerConfig(
+    dags_folder="/nowhere",
+    logs_folder=None,
+    max_xcom_bytes=1000,
+    max_log_bytes=1000,
+    log_level="INFO",
+    import_timeout=5.0,
+    defaults=AuthoringDefaults(),
+    max_attempts=10,
+    max_growth_bytes=1 << 30,
+)
+
+
+class Ears:
+    def __init__(self) -> None:
+        self.forked: list[int] = []
+        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def worker_forked(self, worker: int, pid: int) -> None:
+        self.forked.append(worker)
+
+    def worker_exited(self, worker: int, code: int | None, reason: str | None) -> None:
+        raise AssertionError(f"nobody told a worker to end: {worker}, {code}, {reason}")
+
+    def forkserver_lost(self, reason: str) -> None:
+        self.lost.set_result(reason)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_forkserver_that_ends_in_the_middle_of_a_talk_is_missed(
+    run: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    async def talk() -> None:
+        ears, trust = Ears(), TrustWindow()
+        client = ForkserverClient(CONFIG, ears, trust)
+        ours = client.fork(1, is_async=True)
+        select.select([client._control], [], [])  # it has answered, and the loop has not looked yet
+        os.kill(client.pid, signal.SIGSTOP)
+        client.signal(1, signal.SIGCONT)  # it will never read this
+
+        os.kill(client.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, client.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222  the loop must not look before
+
+        async with asyncio.timeout(20):
+            assert "SIGKILL" in await ears.lost
+        assert ears.forked == [1]
+        ours.close()
+        await client.close()
+        trust.close()
+
+    run(talk())
