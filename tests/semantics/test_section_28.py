@@ -55,7 +55,7 @@ def touched(instances: list[dict[str, Any]]) -> set[str]:
         ({"future": True}, {"d6", "d7", "d8"}),
         ({"past": True, "future": True}, {"d5", "d6", "d7", "d8"}),
     ],
-    ids=str,
+    ids=["neither", "past", "future", "both"],
 )
 async def test_past_and_future_go_by_logical_date(options: dict[str, Any], runs: set[str]) -> None:
     async with await world_of(fails=1) as world:
