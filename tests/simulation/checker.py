@@ -27,11 +27,12 @@ from tests.simulation.history import (
     RowChange,
 )
 from tests.simulation.store import EPOCH
-from tests.simulation.workload import Plan, rows_of
+from tests.simulation.workload import FAULTS_END, Plan, rows_of
 
 HOLDING = frozenset({"queued", "running", "restarting", "shutdown"})
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 RUN_OVER = frozenset({"success", "failed"})
+NOBODYS = 5.0  # seconds in which a free partition finds an owner when faults are over: looks and pauses take up to two
 _OWNED = ("task_instance", "dag_run", "task_try", "xcom")  # tables that only the owner of a partition writes
 
 Instance = tuple[int, int, int]
@@ -45,6 +46,7 @@ class Checker:
     history: History
     found: list[str] = field(default_factory=list)
     rows: dict[str, dict[Any, Row]] = field(default_factory=lambda: defaultdict(dict))
+    free: dict[int, float] = field(default_factory=dict)  # partitions without an owner: since when
     handed: dict[Attempt, Handed] = field(default_factory=dict)
     working: dict[Instance, list[Began]] = field(default_factory=lambda: defaultdict(list))
     again: set[Attempt] = field(default_factory=set)  # attempts that asked to be called again
@@ -64,6 +66,7 @@ class Checker:
     def check(self) -> list[str]:
         for table, rows in rows_of(self.plan.specs).items():
             self.rows[table].update(rows)
+        self.free = dict.fromkeys(self.rows["partition_lease"], 0.0)
         for event in self.history.events:
             self.at = event.at
             match event:
@@ -127,6 +130,7 @@ class Checker:
                     self.callbacks[new["kind"], new["run_id"], new["task_id"], new["map_index"], new["try_number"]] += 1
                 case "partition_lease":
                     self._lease(change, living)
+        self._somebodys(commit)
         if any(change.table in ("task_instance", "dag_run", "pool") for change in commit.changes):
             self._limits()
 
@@ -153,6 +157,18 @@ class Checker:
             self.say("lease", f"partition {change.key} went from {old} to {new} without being free")
         if new is not None and new not in living:
             self.say("lease", f"partition {change.key} went to {new}, who is not there")
+
+    def _somebodys(self, commit: Commit) -> None:
+        """A partition that was given away, or belonged to a dead scheduler, has an owner again soon."""
+        late = []
+        for change in commit.changes:
+            if change.table == "partition_lease" and change.new is not None:
+                if change.new["incarnation"] is None:
+                    self.free[change.key] = self.at
+                elif self.at - max(self.free.pop(change.key, self.at), FAULTS_END) > NOBODYS:
+                    late.append(change.key)
+        if late:
+            self.say("nobody's", f"partitions {late} were without an owner for more than {NOBODYS:.0f} seconds")
 
     def _instance(self, change: RowChange) -> None:
         new, key = change.new, change.key
@@ -322,8 +338,10 @@ class Checker:
         if dead := tables["scheduler"].keys() - living:
             self.say("dead rows", f"schedulers {sorted(dead)} are not alive")
         owners = {row["incarnation"] for row in tables["partition_lease"].values()}
-        if not owners <= living:
-            self.say("dead rows", f"partitions belong to {owners - living}, who are not alive")
+        if None in owners:
+            self.say("nobody's", f"partitions {sorted(self.free)} are without an owner in the end")
+        if dead := owners - living - {None}:
+            self.say("dead rows", f"partitions belong to {sorted(dead)}, who are not alive")
         if tables["task_report"]:
             self.say("inbox", f"{len(tables['task_report'])} reports are left")
 

@@ -20,6 +20,7 @@ from tests.simulation.store import Change, Store, Transaction
 from tests.simulation.workload import FAULTS_END, Blow, Plan, Request, make_plan, rows_of
 
 _PATIENCE = 240.0  # virtual seconds after the last fault in which everything must have ended
+_STANDSTILL = 2.0  # and then nothing moves for so long: a machine that is only now started again gets its share first
 _UNFINISHED = ("queued", "running")
 
 
@@ -213,12 +214,14 @@ class Simulation:
         await asyncio.sleep(FAULTS_END)
         self._heal()
         until = self.loop.time() + _PATIENCE
-        while not self._over() and self.loop.time() < until:
-            await asyncio.sleep(1.0)
+        while self.loop.time() < until:
+            over, fleet = self._over(), self._fleet()
+            await asyncio.sleep(_STANDSTILL if over else 1.0)
             if any(m.state == "up" and m.life.done() for m in self.machines):
                 return  # a scheduler that ends by itself is a fault of its own
+            if over and self._over() and self._fleet() == fleet:
+                return
             self._heal()
-        await asyncio.sleep(2.0)
 
     def _heal(self) -> None:
         self.weather.calm = True
@@ -240,10 +243,14 @@ class Simulation:
                 created[run_["dag_id"]] += 1
         waiting = any(command["state"] == "waiting" for command in tables["command"].values())
         calling = any(row["given_up_at"] is None for row in tables["callback_outbox"].values())
-        alive = {m.incarnation for m in self.machines if m.state == "up" and not m.life.done()}
-        owners = {row["incarnation"] for row in tables["partition_lease"].values()}
-        same = tables["scheduler"].keys() == alive and owners <= alive
+        alive, owners = self._fleet()
+        same = tables["scheduler"].keys() == alive and set(owners.values()) <= alive
         return created == self.plan.intervals and not waiting and not calling and same
+
+    def _fleet(self) -> tuple[set[int], dict[int, int | None]]:
+        """The incarnations that are alive, and whom each partition belongs to."""
+        alive = {m.incarnation for m in self.machines if m.state == "up" and not m.life.done()}
+        return alive, {key: row["incarnation"] for key, row in self.store.tables["partition_lease"].items()}
 
     def finish(self) -> History:
         """Note down how it ended."""

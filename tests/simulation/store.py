@@ -91,7 +91,7 @@ class Transaction:
     written: dict[Place, Row | None] = field(default_factory=dict)
     held: dict[Place, Strength] = field(default_factory=dict)
     notices: list[tuple[str, str]] = field(default_factory=list)
-    waits_for: Place | None = None
+    waits_for: Place | None = None  # in whose queue it stands
 
     @property
     def now(self) -> datetime:
@@ -353,10 +353,7 @@ class Store:
             granted: asyncio.Future[None] = self.loop.create_future()
             self._queues.setdefault(place, []).append((transaction, strength, granted))
             transaction.waits_for = place
-            try:
-                await self._wait(granted)
-            finally:
-                transaction.waits_for = None
+            await self._wait(granted)
             return
         self._take(transaction, place, strength)
 
@@ -371,6 +368,7 @@ class Store:
             if self._against(transaction, place, strength):
                 return
             queue.pop(0)
+            transaction.waits_for = None
             self._take(transaction, place, strength)
             if not granted.done():
                 self._loosen(granted)
@@ -383,6 +381,7 @@ class Store:
         for entry in [entry for entry in queue if entry[0] is transaction]:
             queue.remove(entry)
             _refuse(entry[2])
+        transaction.waits_for = None
         self._grant(place)
 
     def _circle(self, transaction: Transaction, place: Place, strength: Strength) -> bool:

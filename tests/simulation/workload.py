@@ -16,6 +16,7 @@ from tests.simulation.store import EPOCH
 
 BUSY_SECONDS = 40.0  # while DAGs are scheduled and people ask for things
 FAULTS_END = 50.0
+ARRIVAL = 0.5  # in which a request is stored for certain: what is asked for sooner may overtake it
 POOL, SLOTS = "small", 2
 
 
@@ -164,7 +165,7 @@ def _requests(random: Random, dag_id: str, *, scheduled: bool) -> list[Request]:
     if random.random() < 0.3:
         at = random.uniform(0, BUSY_SECONDS - 10)
         found.append(Request(at, "pause", dag_id, {}))
-        found.append(Request(at + random.uniform(0, 10), "unpause", dag_id, {}))
+        found.append(Request(at + max(ARRIVAL, random.uniform(0, 10)), "unpause", dag_id, {}))
     return found
 
 
