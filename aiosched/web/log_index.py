@@ -8,6 +8,7 @@ itself does not travel.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ def _blocks(path: Path, offset: int = 0, line: int = 0) -> Iterator[tuple[Block,
     """The blocks of a log from byte `offset` on, which begins line `line`, with what is in them."""
     try:
         with path.open("rb") as file:
-            file.seek(offset)
+            file.seek(min(offset, os.fstat(file.fileno()).st_size))
             rest = b""
             while part := rest + file.read(BLOCK - len(rest)):
                 end = part.rfind(b"\n") + 1

@@ -70,6 +70,13 @@ def test_a_log_that_does_not_exist_has_no_blocks(tmp_path: Path) -> None:
     assert index_log(tmp_path / "none.log", limit=10) == []
 
 
+@pytest.mark.parametrize("offset", [7, 2**50 - 1])  # beyond what the file system can hold, too
+def test_there_is_nothing_beyond_the_end(path: Path, offset: int) -> None:
+    path.write_bytes(b"a line")
+
+    assert index_log(path, offset=offset, limit=10) == []
+
+
 def test_no_more_blocks_than_asked_for(path: Path) -> None:
     path.write_bytes(b"line\n" * 100)
 
