@@ -96,8 +96,9 @@ def _wake_due(session: Desk, now: datetime) -> None:
         if board is None:
             continue
         if instance is not None:
-            board.wake(instance)
-            board.time_out_trigger(instance, now)
+            if board.find(instance.task, instance.map_index) is instance:  # the run was not read anew meanwhile
+                board.wake(instance)
+                board.time_out_trigger(instance, now)
         elif not holdings.dags[board.run.dag_id].row.is_paused:
             timeout = board.graph.spec.dagrun_timeout
             start = board.run.start_date

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -236,6 +237,31 @@ async def test_a_partition_that_comes_back_finds_its_attempt_and_its_report(dsn:
         assert await it.runs("d") == await it.runs("e") == {"r": "success"}
         assert await it.fetch("SELECT 1 FROM task_try") == []
         assert await it.fetch("SELECT 1 FROM task_report") == []
+        await it.assert_consistent()
+
+
+async def test_what_was_on_the_calendar_when_a_partition_left_is_of_no_use_when_it_comes_back(
+    dsn: str, clock: FakeClock
+) -> None:
+    """The run was read anew, and its tasks may wait for another time by now."""
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        it.executor.reschedule(await it.attempt("a"), clock.now() + timedelta(minutes=5))
+        await it.settled()
+        async with it.session.books:  # nobody else is there: it takes them again
+            await give_back(it.session, PARTITIONS)
+        await until(lambda: len(owned(it)) == PARTITIONS, "the partitions to come back")
+        await it.ask("clear", "d", run_id="r", task_ids=["a"])
+        it.executor.reschedule(await it.attempt("a"), clock.now() + timedelta(minutes=10))
+        await it.settled()
+
+        await it.advance(301)
+
+        assert await it.states("r") == {"a": "up_for_reschedule"}
+        await it.advance(300)
+        await it.finish("a")
+        assert await it.runs("d") == {"r": "success"}
+        assert len(it.executor.submitted) == 3
         await it.assert_consistent()
 
 
