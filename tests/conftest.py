@@ -12,6 +12,7 @@ import itertools
 import logging
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -47,6 +48,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("aiosched")
+
+if (
+    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+):  # a job in the background: what tests start would never hear Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 OTHER_SERVER = os.environ.get("AIOSCHED_TEST_DSN")  # of a superuser; without -n: all tests on a server of your own
 POSTGRES_15 = Path(os.environ.get("AIOSCHED_TEST_POSTGRES_15", "/usr/lib/postgresql/15/bin"))  # as Debian installs it

@@ -256,7 +256,8 @@ def test_whatever_dies_every_attempt_gets_exactly_one_final_report(
         reports = Reports()
         executor = LocalExecutor(LocalOptions(dags_folder=dags_folder, slots=3, max_attempts=20, kill_after=0.3))
         await executor.start(reports, FakeServices())
-        (forkserver,) = (p for p in psutil.Process().children() if "aiosched.executors.forkserver" in p.cmdline())
+        assert executor._forkserver is not None
+        forkserver = psutil.Process(executor._forkserver.pid)
         for start in range(0, len(attempts), 20):
             executor.submit(attempts[start : start + 20])
             await executor.cancel(attempts[start + 1].key, 0.05)
