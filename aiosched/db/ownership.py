@@ -13,8 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+import asyncpg
+
 from aiosched.db.demands import withdraw_demands
 from aiosched.db.engine import Connection
+from aiosched.errors import FencedOut
 
 # How schedulers of one fleet deal with each other. 2: a partition may move while its tasks run.
 PROTOCOL: Final = 2
@@ -150,8 +153,12 @@ ACQUIRE: Final = """
 
 
 async def acquire(conn: Connection, incarnation: int, wanted: Iterable[int]) -> set[int]:
-    """Take those of `wanted` that are free; returns the ones taken."""
-    return {row["partition"] for row in await conn.fetch(ACQUIRE, incarnation, list(wanted))}
+    """Take those of `wanted` that are free; returns the ones taken. Raises FencedOut when taken over meanwhile."""
+    try:
+        rows = await conn.fetch(ACQUIRE, incarnation, list(wanted))
+    except asyncpg.ForeignKeyViolationError as error:
+        raise FencedOut(f"Scheduler {incarnation} was taken over while it took partitions.") from error
+    return {row["partition"] for row in rows}
 
 
 RELEASE: Final = """

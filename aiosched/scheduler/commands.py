@@ -38,6 +38,7 @@ from aiosched.scheduler.holdings import OwnedDag
 from aiosched.scheduler.loading import plan_next, set_paused
 from aiosched.scheduler.new_runs import create
 from aiosched.scheduler.notes import set_note
+from aiosched.scheduler.past import look_again
 from aiosched.scheduler.session import Session
 
 logger = logging.getLogger(__name__)
@@ -155,6 +156,7 @@ async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> dict
             dag.queued.remove(run)
             await _cancel_queued(session, run.key, now)
             session.on_run_end(run)
+            look_again(session, run)
             session.holdings.plan(dag)  # there is room for another run
             return {"run_id": run_id}
     async with session.db.acquire() as conn:

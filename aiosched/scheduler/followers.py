@@ -54,6 +54,13 @@ class Followers:
             self.forget(board)
         return bool(found)
 
+    def look_again(self, run: int) -> bool:
+        """The rows of a run that is not held have changed: those who follow it do not know their past any more. Any?"""
+        found = list(self._of.get(run, ()))
+        for board in found:
+            self.forget(board)
+        return bool(found)
+
     def tell(self, board: Board) -> list[Board]:
         """Tell those who follow `board` what changed there and is not collected yet; returns them: evaluate them."""
         followers = self._of.get(board.run.key)

@@ -64,7 +64,6 @@ async def _send(session: Session) -> None:
 async def hear_lent(session: Session, conn: Connection, partitions: Iterable[int]) -> None:
     """Read what other schedulers tell of attempts of `partitions`. Call it with `session.books` held."""
     reports = await statements.read_reports(conn, partitions, but=session.reading)
-    session.reading.update(report.inbox_id for report in reports if report.inbox_id is not None)
     session.attempts.reports.extend(reports)
     if reports:
         session.evaluation.wake()

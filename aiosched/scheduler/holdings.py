@@ -429,6 +429,7 @@ class Holdings:
             return
         for board in dag.running.values():
             self.boards.pop(board.run.key, None)
+            self.followers.forget(board)
             self.to_evaluate.pop(board, None)
             self.dirty.pop(board, None)
             for instance in board:

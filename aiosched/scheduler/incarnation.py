@@ -149,6 +149,8 @@ class Incarnation:
                 if session.holdings.partitions != before:
                     session.on_partitions()
                 if session.holdings.partitions or not busy:
+                    if not session.ready.is_set():
+                        session.stop_unwanted()
                     session.ready.set()
                     session.on_ready()
             session.progress.set()
@@ -191,7 +193,7 @@ async def _listen(session: Session) -> None:
                     await reload_dags(session, changed or session.holdings.partitions)
                 while await apply_commands(session):
                     pass
-                if session.has_reports or (overdue and session.holdings.elsewhere):
+                if session.has_reports or overdue:
                     session.has_reports = False
                     async with session.db.acquire() as reading:
                         await hear_lent(session, reading, session.holdings.partitions)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from aiosched.core.board import Board
+from aiosched.core.board import Board, Run
 from aiosched.core.past import Past, PreviousRun, StoredRun, previous_types
 from aiosched.core.states import RunType
 from aiosched.db import recollections as statements
@@ -49,6 +49,13 @@ async def look_back(session: Session) -> None:
         else:
             holdings.followers.forget(board)
     session.evaluation.wake()
+
+
+def look_again(session: Session, run: Run) -> None:
+    """The rows of a run that is not held have changed: those who look at it are to read them again."""
+    if session.holdings.followers.look_again(run.key):
+        session.holdings.to_look_back[run.dag_id] = None
+        session.creation.wake()
 
 
 async def read_past(

@@ -18,6 +18,7 @@ from typing import Any, Final
 from aiosched.clock import Clock
 from aiosched.config import Settings
 from aiosched.core.board import Board, Instance, Run
+from aiosched.core.deferral import is_trigger, trigger_key
 from aiosched.core.messages import AttemptKey, Executor
 from aiosched.core.states import SUCCEEDED, TaskState
 from aiosched.db.engine import Database
@@ -40,6 +41,7 @@ from aiosched.scheduler.triggers import TriggerQueue
 
 logger = logging.getLogger(__name__)
 
+_WANTED: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})  # of such a task the attempt may go on
 _LAZY_SECONDS: Final = 0.25  # a start that no other commit takes along is stored after this
 
 
@@ -86,7 +88,6 @@ class Session:
     progress: asyncio.Event = field(default_factory=asyncio.Event)  # something was committed or looked at
     storing: Batch | None = None  # sent, not yet known to be committed
     answering: set[int] = field(default_factory=set)  # requests that are applied in memory and not yet stored
-    reading: set[int] = field(default_factory=set)  # reports of others that are read and not yet stored
     has_reports: bool = False  # others have sent some
     courtesy: Courtesy = field(init=False)  # towards other schedulers that want slots of the same pools
     _last_look: float = 0.0
@@ -109,6 +110,12 @@ class Session:
 
     def may_claim(self) -> bool:
         return not self.draining
+
+    @property
+    def reading(self) -> set[int]:
+        """Reports of other schedulers that are read and not yet done with, by their rows."""
+        unapplied = {report.inbox_id for report in self.attempts.reports if report.inbox_id is not None}
+        return unapplied.union(self.holdings.heard, self.storing.heard if self.storing is not None else ())
 
     @property
     def pulses(self) -> tuple[Pulse, ...]:
@@ -171,7 +178,8 @@ class Session:
 
     def committed(self, batch: Batch) -> None:
         """Act on what is now stored. Raises FencedOut when the lease ran out meanwhile."""
-        self.storing = None
+        if self.storing is batch:
+            self.storing = None
         self.progress.set()
         self.broadcast.saw(batch)
         if self.tracing is not None:
@@ -192,9 +200,9 @@ class Session:
                 self.stop_attempt(key)
         if batch.cancelled and self.holdings.elsewhere:
             self._spawn(self._tell_owners("attempts", ()), "tell who runs attempts of ours")
-        self.triggers.add((b, i) for b, i in batch.triggers if self.holds(b))
+        self.triggers.add(batch.triggers)
         if self.triggers and not self.draining:
-            triggers = self.triggers.take(self.attempts, self.settings.scheduler.max_triggers)
+            triggers = self.triggers.take(self.attempts, self.settings.scheduler.max_triggers, self.holds)
             self.attempts.triggers.update(trigger.key for trigger in triggers)
             self.executor.submit(triggers)
         if batch.outbox:
@@ -209,7 +217,6 @@ class Session:
         if batch.answers:
             self.answering.difference_update(command_id for command_id, _ in batch.answers)
             self._spawn(self._announce([command_id for command_id, _ in batch.answers]), "announce answers")
-        self.reading.difference_update(batch.heard)
         if batch.wake:
             self._spawn(self._tell_owners("slots", batch.wake), "tell whom slots were left to")
         if batch.consumers:
@@ -229,8 +236,8 @@ class Session:
             self.creation.wake()
 
     def holds(self, board: Board) -> bool:
-        """Whether the board's DAG is still ours: the commit that stored it may have given its partition away."""
-        return board.run.dag_id in self.holdings.dags
+        """Whether the board is still the one that is held: its partition may have left meanwhile, and come back."""
+        return self.holdings.boards.get(board.run.key) is board
 
     def assets_changed(self, partitions: Collection[int]) -> None:
         """Asset events were queued for DAGs of these partitions: look at ours, tell the owners of the others."""
@@ -261,6 +268,21 @@ class Session:
         """Ask the executor to end an attempt whose result is not wanted any more."""
         grace = self.settings.core.killed_task_cleanup_time
         self._spawn(self.executor.cancel(key, grace), f"cancel {tuple(key)}")
+
+    def stop_unwanted(self) -> None:
+        """Stop what runs here for nobody, once everything is read: the commit that cancelled it was not answered."""
+        for key in [*self.in_flight.keys() - self.attempts.lent.keys(), *self.attempts.triggers]:
+            if not self._is_wanted(key):
+                self.attempts.triggers.discard(key)
+                self.stop_attempt(key)
+
+    def _is_wanted(self, key: AttemptKey) -> bool:
+        if (found := self.holdings.find(key)) is None:
+            return False
+        board, instance = found
+        if is_trigger(key):
+            return instance.state is TaskState.DEFERRED and key == trigger_key(board.key(instance))
+        return instance.state in _WANTED and key == board.key(instance)
 
     async def _announce(self, ids: list[int]) -> None:
         async with self.db.acquire() as conn:

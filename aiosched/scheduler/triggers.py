@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from aiosched.core.board import Board, Instance
 from aiosched.core.deferral import trigger_key
-from aiosched.core.messages import Attempt, Outcome
+from aiosched.core.messages import Attempt, AttemptKey, Outcome
 from aiosched.core.states import TaskState
 from aiosched.db.triggers import delete_orphans, waiting_triggers
 from aiosched.scheduler.attempts import Attempts
@@ -49,13 +49,17 @@ class TriggerQueue:
             entry = (-board.graph.weights[instance.task], next(self._numbers), board, instance)
             heapq.heappush(self._heap, entry)
 
-    def take(self, attempts: Attempts, capacity: int) -> list[Attempt]:
-        """The attempts for which there is a place, best first; those that nobody wants any more are dropped."""
-        found: list[Attempt] = []
+    def take(self, attempts: Attempts, capacity: int, holds: Callable[[Board], bool]) -> list[Attempt]:
+        """The attempts for which there is a place, best first; those that nobody wants any more are dropped.
+
+        `holds` tells whether a board is held: that of a run that left and came back is another one.
+        """
+        found: dict[AttemptKey, Attempt] = {}
         while self._heap and (room := capacity - len(attempts.triggers) - len(found)) > 0:
-            best = (heapq.heappop(self._heap)[2:] for _ in range(min(room, len(self._heap))))
-            found += triggers_to_run(best, attempts)
-        return found
+            best = [heapq.heappop(self._heap)[2:] for _ in range(min(room, len(self._heap)))]
+            held = [(board, instance) for board, instance in best if holds(board)]
+            found |= {attempt.key: attempt for attempt in triggers_to_run(held, attempts)}
+        return list(found.values())
 
     def sweep_due(self, now: float, every: float) -> bool:
         """Whether it is `every` seconds since triggers were held against their rows; begins the next period then."""
@@ -96,12 +100,14 @@ async def sweep_triggers(session: Session) -> None:
 
 
 def triggers_to_run(waiting: Iterable[tuple[Board, Instance]], attempts: Attempts) -> list[Attempt]:
-    """The attempts for those that still wait and whose trigger neither runs here nor has just ended."""
+    """The attempts for those that wait, as the rows know, and whose trigger neither runs here nor has just ended."""
     ended = {report.key for report in attempts.reports if report.outcome is not Outcome.STARTED}
     found: dict[object, Attempt] = {}
     for board, instance in waiting:
         waited = board.deferrals.get(instance)
-        if instance.state is not TaskState.DEFERRED or waited is None or waited.resume is not None:
+        if waited is None or waited.resume is not None:
+            continue
+        if not instance.state is instance.stored_state is TaskState.DEFERRED:  # it goes on, or waits for something new
             continue
         key = trigger_key(board.key(instance))
         if key in attempts.triggers or key in ended:

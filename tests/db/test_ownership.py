@@ -106,6 +106,18 @@ async def test_a_scheduler_without_a_row_takes_nothing(db: Database) -> None:
         assert await ownership.acquire(conn, 999, range(64)) == set()
 
 
+async def test_who_is_taken_over_while_it_takes_partitions_is_fenced_out(db: Database) -> None:
+    """The statement has seen its row; the foreign key waits for the take-over, and sees that the row is gone."""
+    async with scheduler(db) as (number, conn), db.acquire() as peer:
+        async with peer.transaction():
+            await peer.execute("DELETE FROM scheduler WHERE incarnation = $1", number)
+            taking = asyncio.create_task(ownership.acquire(conn, number, range(8)))
+            await until_somebody_is_blocked(peer)
+
+        with pytest.raises(FencedOut, match="taken over"):
+            await taking
+
+
 async def test_only_ones_own_partitions_are_released(db: Database) -> None:
     async with scheduler(db) as (first, one), scheduler(db) as (second, two):
         await ownership.acquire(one, first, range(2))

@@ -12,7 +12,7 @@ from aiosched.db import inbox
 from aiosched.db.engine import IDLE_IN_TRANSACTION, Database
 from aiosched.db.ownership import LOCK_CLASS, look
 from aiosched.scheduler.drift import DriftSweep
-from tests.faults.injection import When, faults
+from tests.faults.injection import When, faults, once
 from tests.scheduler.harness import dag, running
 
 
@@ -56,6 +56,34 @@ async def test_an_attempt_that_has_begun_is_known_to_run_after_a_doubt_though_it
         assert [a.key.try_number for a in it.executor.submitted] == [1, 2]
         await it.finish_all()
         assert await it.runs("d") == {"r": "success"}
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_what_was_cancelled_in_a_commit_whose_answer_never_came_is_stopped_all_the_same(
+    dsn: str, clock: FakeClock, waits: bool
+) -> None:
+    """An attempt, or the trigger of a task that waits."""
+    with faults() as injected:
+        async with running(dsn, clock, dag("d")) as it:
+            await it.trigger("d", "r")
+            attempt = await it.attempt("a")
+            if waits:
+                it.executor.defer(attempt)
+                attempt = await it.trigger_of("a")
+            doubted = it.session
+            injected.fail = once("COMMIT", "after")
+
+            async with it.db.acquire() as conn:
+                args = {"run_id": "r"}
+                await inbox.add_command(conn, verb="cancel_run", dag_id="d", args=args, requested_by="test")
+
+            await it.until(lambda: it.executor.cancelled, "the attempt to be stopped")
+            await it.settled()
+            assert it.session is not doubted
+            assert it.executor.cancelled == [attempt.key]
+            assert it.scheduler._attempts.triggers == set()
+            assert await it.runs("d") == {"r": "failed"}
+            await it.assert_consistent()
 
 
 async def test_pools_that_are_locked_later_are_locked_by_name_all_the_same(dsn: str, clock: FakeClock) -> None:

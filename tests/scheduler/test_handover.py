@@ -10,7 +10,9 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.ids import PARTITIONS, partition_of
-from aiosched.core.messages import Outcome
+from aiosched.core.messages import Outcome, Report
+from aiosched.db.reports import insert_reports
+from aiosched.scheduler.handover import hear_lent
 from aiosched.scheduler.ownership import give_back
 from tests.scheduler.harness import GUARD, Running, chain, dag, dag_in, running, succeeding, task
 
@@ -238,6 +240,51 @@ async def test_a_partition_that_comes_back_finds_its_attempt_and_its_report(dsn:
         assert await it.fetch("SELECT 1 FROM task_try") == []
         assert await it.fetch("SELECT 1 FROM task_report") == []
         await it.assert_consistent()
+
+
+async def test_a_report_that_was_read_and_not_applied_when_its_partition_left_is_read_again(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, chain("d", 1)) as first:
+        await first.trigger("d", "r")
+        async with running(dsn, clock, settle=False) as second:
+            await _give_everything(first, second)
+            session = second.session
+            async with session.books:
+                session.gate.clear()  # nothing is evaluated
+                first.executor.succeed(await first.attempt("t0"))
+                await until(lambda: not first.scheduler._attempts.lent, "the report to be sent")
+                async with session.db.acquire() as conn:
+                    await hear_lent(session, conn, owned(second))
+                assert len(session.reading) == 1
+                await give_back(session, PARTITIONS)
+                assert (owned(second), session.reading) == (set(), set())
+
+            await until(lambda: len(owned(second)) == PARTITIONS, "the partitions to come back")
+            await second.settled()
+            assert await second.runs("d") == {"r": "success"}
+            assert await second.fetch("SELECT 1 FROM task_report") == []
+            await second.assert_consistent()
+
+
+async def test_a_report_that_comes_when_nobody_waits_for_one_any_more_is_read_and_forgotten(
+    dsn: str, clock: FakeClock
+) -> None:
+    """Its sender was taken for dead, and its NOTIFY is lost."""
+    async with running(dsn, clock, chain("d", 1)) as it:
+        await it.trigger("d", "r")
+        report = Report(key=(await it.attempt("t0")).key, outcome=Outcome.SUCCESS, at=clock.now())
+        async with it.db.acquire() as conn:
+            await insert_reports(conn, [(partition_of("d"), report)], incarnation=it.incarnation + 1)
+        assert not it.session.holdings.elsewhere
+
+        await it.advance(it.scheduler.settings.scheduler.safety_poll)
+
+        await it.until(lambda: it.scheduler.metrics.stale_reports == 1, "the report to be read")
+        await it.settled()
+        assert await it.fetch("SELECT 1 FROM task_report") == []
+        await it.finish("t0")
+        assert await it.runs("d") == {"r": "success"}
 
 
 async def test_what_was_on_the_calendar_when_a_partition_left_is_of_no_use_when_it_comes_back(

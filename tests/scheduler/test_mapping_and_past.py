@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from aiosched.clock import FakeClock
+from aiosched.core.ids import PARTITIONS
 from aiosched.core.messages import SkipDecision
 from aiosched.core.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
+from aiosched.scheduler.ownership import give_back
 from tests.scheduler.harness import Running, dag, running, task
 
 JAN = [datetime(2025, 12, day, tzinfo=UTC) for day in range(1, 10)]
@@ -193,6 +195,38 @@ async def test_marking_the_run_before_lets_the_next_one_go_on(dsn: str, clock: F
         await it.ask("mark_tasks", "d", run_ids=["one"], task_ids=["a"], state="success")
 
         assert await it.states("two") == {"a": "queued"}
+        await it.assert_consistent()
+
+
+async def test_a_queued_run_that_is_cancelled_lets_the_next_one_go_on(dsn: str, clock: FakeClock) -> None:
+    """Its tasks are skipped in the rows alone: it was never held."""
+    async with running(dsn, clock, patient_dag()) as it:
+        await it.trigger("d", "one", logical_date=JAN[0], run_after=clock.now() + timedelta(hours=1))
+        await it.trigger("d", "two", logical_date=JAN[1])
+        assert (await it.runs("d"), await it.states("two")) == ({"one": "queued", "two": "running"}, {"a": None})
+
+        await it.ask("cancel_run", "d", run_id="one")
+
+        assert (await it.states("one"), await it.states("two")) == ({"a": "skipped"}, {"a": "queued"})
+        await it.assert_consistent()
+
+
+async def test_who_looked_at_the_past_in_a_partition_that_left_is_told_nothing(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, patient_dag()) as it:
+        await it.trigger("d", "one", logical_date=JAN[0])
+        await it.trigger("d", "two", logical_date=JAN[1])
+        followers = list(it.session.holdings.boards.values())
+        async with it.session.books:  # nobody else is there: it takes them again
+            await give_back(it.session, PARTITIONS)
+        await it.until(lambda: len(it.session.holdings.partitions) == PARTITIONS, "the partitions to come back")
+        await it.settled()
+
+        await it.finish("a", run_id="one")
+        await it.finish("a", run_id="two")
+
+        assert await it.runs("d") == {"one": "success", "two": "success"}
+        assert not any(board.past for board in followers)
+        assert len(it.executor.submitted) == 2
         await it.assert_consistent()
 
 

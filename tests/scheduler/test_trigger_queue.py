@@ -1,0 +1,85 @@
+"""Which triggers are handed out, and when: of boards that are held, once each, after their deferral is stored."""
+
+from __future__ import annotations
+
+from aiosched.clock import FakeClock
+from aiosched.core.board import Board, Instance
+from aiosched.core.ids import PARTITIONS
+from aiosched.core.states import TaskState
+from aiosched.scheduler.attempts import Attempts
+from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.ownership import give_back
+from aiosched.scheduler.triggers import TriggerQueue
+from tests.scheduler.harness import Running, dag, running, task
+
+
+async def deferring(it: Running, *task_ids: str) -> list[tuple[Board, Instance]]:
+    """Let tasks of run `r` defer; returns where they stand."""
+    await it.trigger("d", "r")
+    keys = []
+    for task_id in task_ids:
+        attempt = await it.attempt(task_id)
+        keys.append(attempt.key)
+        it.executor.defer(attempt)
+        await it.settled()
+    return [it.session.holdings.get(key) for key in keys]
+
+
+def free() -> Attempts:
+    return Attempts(Metrics())
+
+
+async def test_a_trigger_that_waited_for_a_place_when_its_partition_left_is_that_of_the_run_read_anew(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, dag("d", task("a", priority_weight=9), task("b")), max_triggers=1) as it:
+        await deferring(it, "a", "b")
+        assert [trigger.task_id for trigger in it.executor.triggers.values()] == ["a"]
+        async with it.session.books:  # nobody else is there: it takes them again
+            await give_back(it.session, PARTITIONS)
+        await it.until(lambda: len(it.session.holdings.partitions) == PARTITIONS, "the partitions to come back")
+        await it.settled()
+        await it.ask("mark_tasks", "d", run_ids=["r"], task_ids=["b"], state="success")
+
+        it.executor.fire(await it.trigger_of("a"))
+        await it.settled()
+
+        assert not it.executor.triggers, "nobody waits for the other one"
+        await it.finish("a")
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_a_board_that_is_not_held_gets_no_trigger(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b"))) as it:
+        (board, a), (_, b) = await deferring(it, "a", "b")
+        queue = TriggerQueue()
+        queue.add([(board, a), (board, b)])
+
+        assert queue.take(free(), 10, lambda _: False) == []
+        assert len(queue) == 0
+
+
+async def test_a_trigger_that_waits_twice_is_handed_out_once(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b"), task("c"))) as it:
+        (board, a), (_, b) = await deferring(it, "a", "b")
+        (running_one,) = [i for i in board if i.state is TaskState.QUEUED]
+        queue = TriggerQueue()
+        queue.add([(board, running_one), (board, a), (board, a), (board, b)])
+
+        taken = queue.take(free(), 3, lambda _: True)
+
+        assert [attempt.task_id for attempt in taken] == ["a", "b"]
+
+
+async def test_a_deferral_that_is_not_stored_yet_waits_for_its_own_commit(dsn: str, clock: FakeClock) -> None:
+    """The place in the line is of an earlier deferral of the same try, which is over."""
+    async with running(dsn, clock, dag("d")) as it:
+        ((board, a),) = await deferring(it, "a")
+        queue = TriggerQueue()
+        queue.add([(board, a)])
+        a.stored_state = TaskState.RUNNING
+        try:
+            assert queue.take(free(), 1, lambda _: True) == []
+        finally:
+            a.stored_state = TaskState.DEFERRED
