@@ -1,6 +1,7 @@
 """Files that do their worst at import. Each concerns itself alone. Source: the design, section 8.
 
-All of them are parsed once, together, by the real processes; the tests look at the outcomes.
+All of them are parsed once, together, by the real processes; the tests look at the outcomes. Only files that hang have
+short limits: on a busy machine any other file may take a while.
 Source: the semantics reference, section 30.4.
 """
 
@@ -19,7 +20,7 @@ from aiosched.parsing.result import FileError, ParsedFile
 from tests.parsing.builders import dag_source, settings_for, write, write_zip
 
 WORDS = "# aiosched dag\n"
-IMPORT_TIMEOUT, FILE_TIMEOUT = 1.0, 2.0
+IMPORT_TIMEOUT, FILE_TIMEOUT, PLENTY = 1.0, 4.0, 60.0
 
 FILES: dict[str, str | bytes] = {
     "sys_exit.py": "import sys\nsys.exit(3)",
@@ -28,13 +29,6 @@ FILES: dict[str, str | bytes] = {
     "segfault.py": "import ctypes\nprint('so far so good')\nctypes.string_at(0)",
     "abort.py": "import os\nos.abort()",
     "kill.py": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-    "loop.py": "while True:\n    pass",
-    "stubborn.py": """
-        import signal, time
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
-        print("still here")
-        time.sleep(60)
-    """,
     "memory.py": "x = bytearray(2 << 30)",
     "many_small.py": "x = [bytes(1 << 20) for _ in range(4096)]",
     "unpicklable.py": """
@@ -73,10 +67,19 @@ FILES: dict[str, str | bytes] = {
     ),
     "exits_later.py": dag_source("exits_later") + "import atexit, os\natexit.register(os._exit, 9)\n",
     "thread.py": dag_source("thread")
-    + "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n",
+    + "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n",
     "pool_of_no_one.py": dag_source("pooled").replace("task_id='t0'", "task_id='t0', pool='nobodys'"),
     "fine.py": dag_source("fine", tasks=2) + "print('hello')\n",
     "nested/deep.py": dag_source("deep") + "import helper\n",
+}
+HANGING = {
+    "loop.py": "while True:\n    pass",
+    "stubborn.py": """
+        import signal, time
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        print("still here")
+        time.sleep(600)
+    """,
 }
 
 
@@ -97,17 +100,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             folder,
             f"leaves_{kind}.py",
             f"import os, time\n{dag_source(kind)}\nready, told = os.pipe()\nif os.fork() == 0:\n    {leave}"
-            f"open({str(folder / kind)!r}, 'w').write(str(os.getpid()))\n    os.write(told, b'!')\n    time.sleep(60)\n"
-            "    os._exit(0)\nos.read(ready, 1)\n",
+            f"open({str(folder / kind)!r}, 'w').write(str(os.getpid()))\n    os.write(told, b'!')\n"
+            "    time.sleep(600)\n    os._exit(0)\nos.read(ready, 1)\n",
         )
     return folder
 
 
 @pytest.fixture(scope="module")
-def outcomes(folder: Path) -> Iterator[dict[str, ParsedFile]]:
-    settings = settings_for(folder, import_timeout=IMPORT_TIMEOUT, file_timeout=FILE_TIMEOUT)
+def outcomes(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ParsedFile]]:
+    apart = tmp_path_factory.mktemp("hanging")
+    loop, stubborn = (write(apart, name, text) for name, text in HANGING.items())
+
+    async def parse() -> dict[str, ParsedFile]:
+        parsed = await asyncio.gather(
+            check_paths([folder], settings_for(folder, import_timeout=PLENTY, file_timeout=PLENTY)),
+            check_paths([loop], settings_for(apart, import_timeout=IMPORT_TIMEOUT, file_timeout=PLENTY)),
+            check_paths([stubborn], settings_for(apart, import_timeout=IMPORT_TIMEOUT, file_timeout=FILE_TIMEOUT)),
+        )
+        return {result.name: result for results in parsed for result in results}
+
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        yield {result.name: result for result in runner.run(check_paths([folder], settings))}
+        yield runner.run(parse())
 
 
 def error_of(outcome: ParsedFile) -> FileError:
@@ -126,7 +139,7 @@ def error_of(outcome: ParsedFile) -> FileError:
         ("abort.py", "Killed", r"killed by SIGABRT \(abort\)", 2),
         ("kill.py", "Killed", r"killed by SIGKILL \(.*ran out of memory\)", None),
         ("loop.py", "Timeout", r"longer than 1 s.*core\.dagbag_import_timeout", None),
-        ("stubborn.py", "Timeout", r"killed after 2 s.*parsing\.file_timeout", 5),
+        ("stubborn.py", "Timeout", r"killed after 4 s.*parsing\.file_timeout", 5),
         ("memory.py", "MemoryError", r"more than 512 MiB of memory.*parsing\.max_memory_bytes", 1),
         ("many_small.py", "MemoryError", r"more than 512 MiB of memory", 1),
         ("unpicklable.py", "Odd", r"Odd without a message", 11),
@@ -230,7 +243,7 @@ def test_a_file_that_hangs_says_where(outcomes: dict[str, ParsedFile]) -> None:
     error = error_of(outcomes["stubborn.py"])
 
     assert error.code_frame is not None
-    assert "time.sleep(60)" in error.code_frame
+    assert "time.sleep(600)" in error.code_frame
     assert "still here" in (error.traceback or "")
 
 
@@ -245,9 +258,10 @@ def test_processes_that_a_file_leaves_behind_are_killed(
 
 
 def test_the_time_limits_free_the_place_at_once(outcomes: dict[str, ParsedFile]) -> None:
-    assert IMPORT_TIMEOUT <= outcomes["loop.py"].seconds < FILE_TIMEOUT
-    assert FILE_TIMEOUT <= outcomes["stubborn.py"].seconds < FILE_TIMEOUT + 3
-    assert outcomes["leaves_child.py"].seconds < FILE_TIMEOUT
+    """Nobody waits for the limit that comes after, nor for what a file leaves behind (ten minutes)."""
+    assert IMPORT_TIMEOUT <= outcomes["loop.py"].seconds < PLENTY
+    assert FILE_TIMEOUT <= outcomes["stubborn.py"].seconds < PLENTY
+    assert outcomes["leaves_child.py"].seconds < PLENTY
 
 
 def test_the_imports_of_a_file_are_known(outcomes: dict[str, ParsedFile]) -> None:
@@ -266,7 +280,8 @@ def test_the_source_is_kept_with_the_outcome(outcomes: dict[str, ParsedFile]) ->
 async def test_two_parses_give_the_same_hash(folder: Path, outcomes: dict[str, ParsedFile]) -> None:
     names = ["fine.py", "ten_thousand.py", "nested/deep.py"]
 
-    again = await check_paths([folder / name for name in names], settings_for(folder))
+    settings = settings_for(folder, import_timeout=PLENTY, file_timeout=PLENTY)
+    again = await check_paths([folder / name for name in names], settings)
 
     assert [[d.content_hash for d in r.dags] for r in again] == [
         [d.content_hash for d in outcomes[r.name].dags] for r in again
