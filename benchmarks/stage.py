@@ -64,13 +64,19 @@ class Stage:
 async def stage() -> AsyncIterator[Stage]:
     """A stage; what it left is removed afterwards."""
     with temporary_folders() as folders:
-        async with EmbeddedPostgres(folders.home / "pg") as dsn:
-            await migrate(dsn)
-            conn = await asyncpg.connect(dsn)
-            try:
-                yield Stage(folders, dsn, conn)
-            finally:
-                await conn.close()
+        async with EmbeddedPostgres(folders.home / "pg") as dsn, staged(folders, dsn) as made:
+            yield made
+
+
+@asynccontextmanager
+async def staged(folders: Folders, dsn: str) -> AsyncIterator[Stage]:
+    """A stage on an empty database. Its default pool limits nothing: the pool would be measured, not the scheduler."""
+    await migrate(dsn, default_pool_slots=NO_LIMIT)
+    conn = await asyncpg.connect(dsn)
+    try:
+        yield Stage(folders, dsn, conn)
+    finally:
+        await conn.close()
 
 
 @contextmanager

@@ -11,9 +11,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
+import msgspec
 
 from aiosched.db.demands import withdraw_demands
 from aiosched.db.engine import Connection
@@ -82,6 +83,14 @@ async def renew(conn: Connection, incarnation: int, lease: float, *, figures: st
     """Renew the lease, and show the scheduler's figures (JSON); False when the row is gone: it was taken over."""
     tag: str = await conn.execute(RENEW, incarnation, lease, figures)
     return tag == "UPDATE 1"
+
+
+FLEET_FIGURES: Final = "SELECT figures FROM scheduler WHERE figures IS NOT NULL AND lease_expires_at > now()"
+
+
+async def fleet_figures(conn: Connection) -> list[dict[str, Any]]:
+    """What each scheduler whose lease has not run out told last of itself."""
+    return [msgspec.json.decode(row["figures"]) for row in await conn.fetch(FLEET_FIGURES)]
 
 
 # A lock that fell with a restart of PostgreSQL says nothing until its holder had time to come back.

@@ -152,15 +152,6 @@ SCHEDULERS: Final = """
 """
 
 
-FLEET_FIGURES: Final = "SELECT figures FROM scheduler WHERE figures IS NOT NULL AND lease_expires_at > now()"
-
-
-async def fleet_figures(db: Database) -> list[dict[str, Any]]:
-    """What each scheduler whose lease has not run out told last of itself."""
-    async with db.acquire() as conn:
-        return [msgspec.json.decode(row["figures"]) for row in await conn.fetch(FLEET_FIGURES)]
-
-
 async def list_schedulers(db: Database) -> list[SchedulerRow]:
     """All incarnations that are known, oldest first; dead ones until somebody has taken them over."""
     async with db.acquire() as conn:

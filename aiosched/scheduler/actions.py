@@ -17,7 +17,6 @@ from aiosched.core.states import RunState, TaskState
 from aiosched.core.why import Explanation
 from aiosched.db.engine import Database
 from aiosched.scheduler.run_handle import RunHandle, Runs
-from aiosched.scheduler.why import why as explain
 
 
 class _Asking(Runs, Protocol):
@@ -67,6 +66,8 @@ class Actions:
 
         Raises NotFound. What the command `aiosched why` prints is `aiosched.core.why.Explanation`.
         """
+        from aiosched.scheduler.why import why as explain  # imports SQLAlchemy, which nothing else here needs
+
         return await explain(self.db, dag_id, run, task, map_index, now=self.clock.now())
 
     async def pause(self: _Asking, dag_id: str) -> None:

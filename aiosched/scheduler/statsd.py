@@ -17,8 +17,8 @@ from typing import Any, Final
 from aiosched.config import MetricsSettings
 from aiosched.db.engine import Database
 from aiosched.db.failures import is_retryable
+from aiosched.db.ownership import fleet_figures
 from aiosched.db.pools import Pool, list_pools
-from aiosched.db.status import fleet_figures
 
 Figures = Mapping[str, Any]
 
@@ -147,9 +147,9 @@ async def emit(settings: MetricsSettings, figures: Callable[[], Figures], db: Ca
                     loop = asyncio.get_running_loop()
                     transport, _ = await loop.create_datagram_endpoint(lambda: errors, remote_addr=address)
                 now = figures()
-                told = lines(
-                    now, before, await list_pools(db()), await fleet_figures(db()), prefix=settings.statsd_prefix
-                )
+                async with db().acquire() as conn:
+                    fleet = await fleet_figures(conn)
+                told = lines(now, before, await list_pools(db()), fleet, prefix=settings.statsd_prefix)
                 for datagram in datagrams(told):
                     transport.sendto(datagram)
                 before = now

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import asyncpg
 import pytest
 
 from benchmarks import fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover
-from benchmarks.stage import Stage, temporary_folders
-from tests.conftest import TEMPLATE, Server
+from benchmarks.stage import Stage, staged, temporary_folders
+from tests.conftest import Server
 
 STAGED = (fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover)
 
@@ -21,13 +20,10 @@ def on_test_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
     @asynccontextmanager
     async def stage() -> AsyncIterator[Stage]:
-        dsn = await server.create(TEMPLATE)
+        dsn = await server.create("template0")
         with temporary_folders() as folders:
-            conn = await asyncpg.connect(dsn)
-            try:
-                yield Stage(folders, dsn, conn)
-            finally:
-                await conn.close()
+            async with staged(folders, dsn) as made:
+                yield made
         await server.drop(dsn)
 
     for module in STAGED:

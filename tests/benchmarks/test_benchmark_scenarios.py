@@ -40,6 +40,7 @@ async def test_a_history_is_compared_with_an_empty_database_and_never_scanned() 
     assert figure(finding, "chain-5: lag p50, full to empty").most == 1.1
     assert figure(finding, "chain-5: throughput, full to empty").least == 0.9
     assert figure(finding, "chain-5: statements").value < 2
+    assert figure(finding, "chain-5: WAL").value < 2
 
 
 async def test_an_idle_service_is_measured_and_nothing_runs() -> None:

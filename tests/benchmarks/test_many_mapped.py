@@ -15,25 +15,23 @@ MANY = 10_000
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = """
 import asyncio, sys
-import asyncpg
 from benchmarks.figures import as_json
 from benchmarks.mapped import mapped_on
-from benchmarks.stage import Stage, temporary_folders
+from benchmarks.stage import staged, temporary_folders
 
 async def main(dsn, size):
-    conn = await asyncpg.connect(dsn)
     with temporary_folders() as folders:
-        finding = await mapped_on(Stage(folders, dsn, conn), size, 300.0)
-    await conn.close()
+        async with staged(folders, dsn) as at:
+            finding = await mapped_on(at, size, 300.0)
     print(as_json(finding))
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
-async def test_thousands_of_mapped_instances_run_once_each_in_half_a_gigabyte(dsn: str) -> None:
+async def test_thousands_of_mapped_instances_run_once_each_in_half_a_gigabyte(empty_dsn: str) -> None:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", PROGRAM, dsn, str(MANY)), stdout=asyncio.subprocess.PIPE, cwd=ROOT
+        *(sys.executable, "-c", PROGRAM, empty_dsn, str(MANY)), stdout=asyncio.subprocess.PIPE, cwd=ROOT
     )
     output, _ = await process.communicate()
 

@@ -60,6 +60,21 @@ def test_until_idle_runs_what_is_due_and_ends(tmp_path: Path, dsn: str) -> None:
     assert {json.loads(line)["level"] for line in err.splitlines()} <= {"info"}
 
 
+def test_on_tables_that_are_current_it_needs_no_sqlalchemy(tmp_path: Path, dsn: str) -> None:
+    put_dag(tmp_path)
+    script = (
+        "import sys\nfrom aiosched.cli import main\n"
+        "try:\n    main(['serve', '--no-web', '--until-idle', '--dsn', sys.argv[1]])\n"
+        "except SystemExit as end:\n    print(end.code, {'alembic', 'sqlalchemy'} & set(sys.modules))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, dsn], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert done.stdout.splitlines()[-1] == "0 set()"
+
+
 def test_people_see_a_banner_and_a_line_for_each_run(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
@@ -118,3 +121,30 @@ async def test_names_of_what_runs_are_told(dsn: str, clock: FakeClock) -> None:
         await it.advance(5)
 
         assert it.scheduler.running_attempts() == [(dag_in(7), "r", "a", 5.0)]
+
+
+ONE_RUN = """
+import asyncio, sys
+from aiosched import DAG, Scheduler, task
+
+with DAG("d", schedule=None) as dag:
+    @task
+    async def work(): ...
+    work()
+
+async def main():
+    async with Scheduler(dsn=sys.argv[1], dags=[dag], executor="inline", parse=False) as scheduler:
+        print(await (await scheduler.trigger("d")).wait(60))
+
+asyncio.run(main())
+print({"alembic", "sqlalchemy"} & set(sys.modules))
+"""
+
+
+async def test_a_scheduler_lives_without_sqlalchemy(dsn: str) -> None:
+    """It is 14 MiB that only people's queries need."""
+    command = [sys.executable, "-c", ONE_RUN, dsn]
+
+    answer = await asyncio.to_thread(subprocess.check_output, command, text=True)
+
+    assert answer.split() == ["success", "set()"]
