@@ -147,6 +147,16 @@ def lost_attempts() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(Board, "lose", return_value=None)
 
 
+def waiting_for_the_past() -> contextlib.AbstractContextManager[Any]:
+    """A task that depends on its past waits until the run before allows it to begin."""
+    return mock.patch.object(Board, "waits_for_past", return_value=None)
+
+
+def stopped_triggers() -> contextlib.AbstractContextManager[Any]:
+    """Who gives a partition away forgets its triggers, which the new owner runs."""
+    return mock.patch.object(Attempts, "forget_triggers", return_value=None)
+
+
 def kept_callbacks() -> contextlib.AbstractContextManager[Any]:
     """A request for a callback is kept until it has run."""
 

@@ -30,6 +30,7 @@ NEEDED: dict[str, tuple[tuple[Removal, ...], str]] = {
     "dropping stale reports": ((safeguards.stale_reports,), "lost"),
     "taking free partitions only": ((safeguards.free_partitions,), "lease"),
     "noticing lost attempts": ((safeguards.lost_attempts,), "lost"),
+    "waiting for the run before": ((safeguards.waiting_for_the_past,), "past"),
     "callbacks that stay until they have run": ((safeguards.kept_callbacks,), "callbacks"),
 }
 

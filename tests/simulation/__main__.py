@@ -1,5 +1,7 @@
 """`python -m tests.simulation --seeds 20000`: play many seeds; a seed that fails is printed with how to replay it.
 
+Seeds in which too little has happened (minimums.py) fail together.
+
 `--seed 17 --trace` plays one and prints every event of it.
 """
 
@@ -13,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 
 from tests.simulation.checker import violations
+from tests.simulation.minimums import too_little
 from tests.simulation.simulate import simulate
 from tests.simulation.workload import make_plan
 
@@ -63,7 +66,9 @@ def main() -> int:
             )
     print("seen: " + ", ".join(f"{count} {what}" for what, count in sorted(seen.items())))
     print("failed seeds:", failed or "none")
-    return 1 if failed else 0
+    vacuous = too_little(seen, arguments.seeds)
+    print(*vacuous, sep="\n", end="\n" if vacuous else "")
+    return 1 if failed or vacuous else 0
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from tests.simulation.checker_pasts import Pasts
+from tests.simulation.checker_waits import Waits
 from tests.simulation.history import (
     Attempt,
     Began,
@@ -21,6 +23,7 @@ from tests.simulation.history import (
     Commit,
     Ended,
     Fault,
+    Fired,
     Handed,
     History,
     Row,
@@ -33,7 +36,14 @@ HOLDING = frozenset({"queued", "running", "restarting", "shutdown"})
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 RUN_OVER = frozenset({"success", "failed"})
 NOBODYS = 5.0  # seconds in which a free partition finds an owner when faults are over: looks and pauses take up to two
-_OWNED = ("task_instance", "dag_run", "task_try", "xcom")  # tables that only the owner of a partition writes
+_OWNED = (
+    "task_instance",
+    "dag_run",
+    "task_try",
+    "xcom",
+    "deferred_trigger",
+    "deferral",
+)  # tables that only the owner of a partition writes
 
 Instance = tuple[int, int, int]
 
@@ -59,6 +69,7 @@ class Checker:
 
     def __post_init__(self) -> None:
         self.specs = {spec.dag_id: spec for spec in self.plan.specs}
+        self.pasts, self.waits = Pasts(self), Waits(self)
 
     def say(self, rule: str, what: str) -> None:
         self.found.append(f"[{rule}] at {self.at:.6f}: {what}")
@@ -72,9 +83,14 @@ class Checker:
             match event:
                 case Commit():
                     self._commit(event)
-                case Handed():
+                case Handed(trigger=None):
                     self._handed(event)
+                case Handed():
+                    self.waits.handed(event)
+                case Fired():
+                    self.waits.fired(event)
                 case Began():
+                    self.waits.began(event)
                     self._began(event)
                 case Ended():
                     self._ended(event)
@@ -83,6 +99,7 @@ class Checker:
                 case Buried():
                     self.buried[event.incarnation] = event
                 case Fault(what="kill"):
+                    self.waits.killed(event.node)
                     for working in self.working.values():
                         working[:] = [began for began in working if began.node != event.node]
         self._end()
@@ -116,6 +133,8 @@ class Checker:
                 table.pop(change.key, None)
             else:
                 table[change.key] = change.new
+        self.pasts.commit(commit)
+        self.waits.commit(commit)
         for change in commit.changes:
             self._only_the_owner_writes(commit, change, owners, living)
             match change.table:
@@ -187,7 +206,7 @@ class Checker:
                 self.say("final", f"{move}, and nobody has cleared it")
         if after == "queued":
             called_again = before in HOLDING and (*key, new["try_number"]) in self.again  # it was due again at once
-            if step == 0 and before not in ("scheduled", "up_for_reschedule") and not called_again:
+            if step == 0 and before not in ("scheduled", "up_for_reschedule", "deferred") and not called_again:
                 self.say("transition", f"{move} without a new try")
             self._dependencies(key)
         if after == "running" and (before != "queued" or step):
@@ -304,7 +323,7 @@ class Checker:
         instance = event.attempt[:3]
         working = self.working[instance]
         working[:] = [began for began in working if (began.attempt, began.node) != (event.attempt, event.node)]
-        if event.outcome == "rescheduled":
+        if event.outcome in ("rescheduled", "deferred"):
             self.again.add(event.attempt)
         if event.outcome == "success":
             self.succeeded[instance].append(event.attempt)
@@ -332,6 +351,8 @@ class Checker:
         self._runs_in_the_end()
         self._callbacks_in_the_end()
         self._work_in_the_end()
+        self.waits.end()
+        self.history.seen["tasks that waited for the run before"] = self.pasts.waited
 
     def _fleet_in_the_end(self) -> None:
         tables, living = self.history.tables, self.history.living

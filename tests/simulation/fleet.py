@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 from unittest import mock
 
 import msgspec
 
 from aiosched.config import Settings
+from aiosched.core.deferral import is_trigger
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, SkipDecision, TaskServices, XComValue
 from aiosched.db import ownership as lease_statements
 from aiosched.scheduler import broadcast, incarnation, ownership, service
@@ -29,7 +30,9 @@ from aiosched.scheduler.service import Scheduler
 from tests.simulation.history import Began, CallbackRan, Ended, Handed, History
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.network import ModelledDatabase, Network
+from tests.simulation.shapes import Wait
 from tests.simulation.store import EPOCH
+from tests.simulation.waits import Triggers, VirtualTriggers
 
 
 class VirtualClock:
@@ -85,6 +88,9 @@ def virtual_time(loop: VirtualLoop) -> Iterator[None]:
 
 # -- tasks ------------------------------------------------------------------------------------
 
+# The same key is handed out again after these: what comes late would be taken for news of that.
+_CALLED_AGAIN: Final = frozenset({Outcome.RESCHEDULED, Outcome.DEFERRED})
+
 
 @dataclass(frozen=True)
 class Behaviour:
@@ -99,6 +105,7 @@ class Behaviour:
     branches: dict[tuple[str, str], str] = field(default_factory=dict)  # which task is followed
     silent: frozenset[tuple[str, str]] = frozenset()  # fail without a word: the scheduler calls their callbacks
     slowest: float = 2.0
+    waits: dict[tuple[str, str], Wait] = field(default_factory=dict)  # for triggers, in each real try
 
     def seconds(self, attempt: Attempt) -> float:
         """How long it takes."""
@@ -121,11 +128,13 @@ class VirtualExecutor:
         history: History,
         twice: Callable[[], bool],
         slots: int,
+        triggers: Triggers,
     ) -> None:
         self.node, self.clock, self.behaviour, self.retries, self.history = node, clock, behaviour, retries, history
         self.twice, self.slots = twice, slots
         self.incarnation: Callable[[], int] = lambda: 0
         self.running: dict[AttemptKey, asyncio.Task[None]] = {}
+        self.triggers, self.waiting = triggers, VirtualTriggers(node, triggers, clock.now, self._say)
         self._report: Callable[[Report], None] = lambda report: None
 
     @property
@@ -139,6 +148,9 @@ class VirtualExecutor:
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
+            if attempt.trigger is not None:
+                self.waiting.start(attempt, self.incarnation())
+                continue
             if attempt.callback is None:
                 handed = Handed(self.clock.monotonic(), self.node, self.incarnation(), tuple(attempt.key))
                 self.history.events.append(handed)
@@ -153,7 +165,10 @@ class VirtualExecutor:
             self._end(Report(key=key, outcome=Outcome.SUCCESS, at=self.clock.now()))
             return
         outcome = "died"
-        self.history.events.append(Began(self.clock.monotonic(), self.node, plain))
+        event = None if attempt.resume is None else attempt.resume.event
+        self.history.events.append(Began(self.clock.monotonic(), self.node, plain, event))
+        if event is not None:
+            self.history.seen["tasks that went on after a trigger"] += 1
         try:
             self._say(Report(key=key, outcome=Outcome.STARTED, at=self.clock.now()))
             await asyncio.sleep(self.behaviour.seconds(attempt))
@@ -173,8 +188,10 @@ class VirtualExecutor:
     def _say(self, report: Report) -> None:
         self._report(report)
         if self.twice():
+            again = report.outcome in _CALLED_AGAIN or is_trigger(report.key)
+            late = self.twice() and not again
             loop = asyncio.get_running_loop()
-            loop.call_later(self.behaviour.slowest * 2 if self.twice() else 0.01, self._report, report)
+            loop.call_later(self.behaviour.slowest * 2 if late else 0.01, self._report, report)
 
     def _result(self, attempt: Attempt) -> Report:
         task, now = (attempt.run.dag_id, attempt.task_id), self.clock.now()
@@ -184,6 +201,8 @@ class VirtualExecutor:
         if self.clock.monotonic() < until:
             again = now + timedelta(seconds=1.5)
             return Report(key=key, outcome=Outcome.RESCHEDULED, at=now, reschedule_at=again)
+        if (deferral := self.triggers.next_of(attempt)) is not None:
+            return Report(key=key, outcome=Outcome.DEFERRED, at=now, deferral=deferral)
         if real_try <= self.behaviour.failures.get(task, 0):
             silent = task in self.behaviour.silent
             return Report(key=key, outcome=Outcome.FAILED, at=now, reason="boom", unattended=silent)
@@ -193,17 +212,19 @@ class VirtualExecutor:
         return Report(key=key, outcome=Outcome.SUCCESS, at=now, xcoms=(value,), skip=skip)
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        self.waiting.cancel(attempt)
         if (work := self.running.get(attempt)) is not None:
             work.cancel()
             await asyncio.wait((work,))
 
     def forget(self, triggers: Sequence[AttemptKey]) -> None:
-        """Nothing here waits for triggers."""
+        self.waiting.forget(triggers)
 
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
         return [key for key in attempts if key in self.running]
 
     async def stop(self, grace: float) -> None:
+        self.waiting.stop()
         for work in list(self.running.values()):
             work.cancel()
         if self.running:

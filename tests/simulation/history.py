@@ -27,20 +27,33 @@ class Commit(NamedTuple):
 
 
 class Handed(NamedTuple):
-    """An executor was given an attempt."""
+    """An executor was given an attempt, or a trigger: the how manieth one of its try, which is negated."""
 
     at: float
     node: int
     incarnation: int
     attempt: Attempt
+    trigger: int | None = None
 
 
 class Began(NamedTuple):
-    """A process began to work on an attempt."""
+    """A process began to work on an attempt, or went on with it because of an event."""
 
     at: float
     node: int
     attempt: Attempt
+    event: str | None = None
+
+
+class Fired(NamedTuple):
+    """A trigger has ended: by its event (triggered), or without one (lost, forgotten)."""
+
+    at: float
+    node: int
+    attempt: Attempt
+    trigger: int
+    outcome: str
+    event: str | None
 
 
 class Ended(NamedTuple):
@@ -76,7 +89,7 @@ class Buried(NamedTuple):
     gone: bool
 
 
-Event = Commit | Handed | Began | Ended | CallbackRan | Fault | Buried
+Event = Commit | Handed | Began | Ended | Fired | CallbackRan | Fault | Buried
 
 
 @dataclass
@@ -127,4 +140,7 @@ _SHOWN = (
     "run_id",
     "reason",
     "outcome",
+    "next_method",
+    "event",
+    "logical_date",
 )

@@ -10,20 +10,21 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from random import Random
 from typing import Any, TypeVar, cast
 
 import asyncpg
 
 from aiosched.core.messages import AttemptKey, Outcome, Report
-from aiosched.db import demands, journal, outbox, ownership, recollections, reports, runs
+from aiosched.db import demands, journal, outbox, ownership, recollections, reports, runs, triggers
 from aiosched.db.engine import Connection
 from aiosched.errors import FencedOut, StaleRows
 from tests.simulation.loop import WORLD
 from tests.simulation.network import ModelledConnection
+from tests.simulation.shapes import POOL
 from tests.simulation.simulate import Simulation
 from tests.simulation.store import EPOCH, Row
-from tests.simulation.workload import POOL
 
 T = TypeVar("T")
 
@@ -72,6 +73,28 @@ async def _look_for_a_run(o: Outsider) -> None:
 
 async def _measure(o: Outsider) -> None:
     await recollections.load_map_lengths(o.conn, [o.choose("xcom")[0][:2], (0, 0)])
+
+
+async def _look_back(o: Outsider) -> None:
+    key, row = o.choose("dag_run")
+    date = row["logical_date"] or EPOCH + timedelta(seconds=30)
+    dag_id, manual = row["dag_id"], o.random.random() < 0.5
+    await recollections.runs_before(o.conn, [(key, dag_id, date, manual), (0, "ghost", date, manual)])
+    await recollections.load_states(o.conn, [key, 0])
+    await recollections.versions_before(o.conn, dag_id, date)
+    await recollections.seen_before(o.conn, dag_id, date, [(row["version_id"], 0), (row["version_id"], 9), (99, 0)])
+
+
+async def _forget_a_deferral(o: Outsider) -> None:
+    """Its row comes back as if it had just been stored; in between, orphans are looked for."""
+    place, row = o.choose("deferred_trigger")
+    partition = o.tables["dag_run"][place[0]]["partition"]
+    now = triggers.DeferralRow(**row)
+    await triggers.waiting_triggers(o.conn, [place[0], 0])
+    async with o.holding():
+        await triggers.delete_deferrals(o.conn, [place, (0, 0, -1)])
+        await triggers.store_deferrals(o.conn, [now, now._replace(task_index=77)])
+    await triggers.delete_orphans(o.conn, [partition], o.random.choice((10_000, o.choose("scheduler")[0])))
 
 
 async def _look_for_an_attempt(o: Outsider) -> None:
@@ -153,7 +176,7 @@ async def _fail_a_callback(o: Outsider) -> None:
 _ACTS: tuple[Callable[[Outsider], Awaitable[None]], ...] = (
     _bury, _end_a_queued_run, _look_for_a_run, _look_for_an_attempt, _measure, _insert_a_run, _copy_what_is_there,
     _report, _forget_a_report, _keep_a_pool, _move_a_pool, _write_in_the_name_of_nobody, _fail_an_instance, _fail_a_run,
-    _fail_a_callback,
+    _fail_a_callback, _look_back, _forget_a_deferral,
 )  # fmt: skip
 
 

@@ -16,7 +16,9 @@ from tests.simulation.fleet import Machine, VirtualClock, VirtualExecutor, make_
 from tests.simulation.history import Buried, Commit, Fault, History, RowChange
 from tests.simulation.loop import WORLD, NothingHappens, VirtualLoop, run
 from tests.simulation.network import ModelledConnection, Network
+from tests.simulation.people import EVERY, Caretaker
 from tests.simulation.store import Change, Store, Transaction
+from tests.simulation.waits import Triggers
 from tests.simulation.workload import FAULTS_END, Blow, Plan, Request, make_plan, rows_of
 
 _PATIENCE = 240.0  # virtual seconds after the last fault in which everything must have ended
@@ -29,6 +31,9 @@ class Weather:
 
     def __init__(self, random: Random, rough: float, latency: float) -> None:
         self._random, self._rough, self._latency, self.calm = random, rough, latency, False
+
+    def is_calm(self) -> bool:
+        return self.calm
 
     def _bad(self, share: float) -> bool:
         return not self.calm and self._random.random() < share * self._rough
@@ -67,6 +72,10 @@ class Simulation:
         self.weather = Weather(Random(plan.seed + 2), plan.rough, plan.latency)
         self.network = Network(self.loop, self.store, self.weather, on_cut=self._cut)
         self.clock = VirtualClock(self.loop)
+        self.triggers = Triggers(
+            plan.seed, plan.behaviour.waits, self.history, Random(plan.seed + 4), self.loop.time, self.weather.is_calm
+        )
+        self.caretaker = Caretaker(plan, self.store.tables, self._asked)
         self.machines: list[Machine] = []
         self.loop.set_exception_handler(self._unhandled)
 
@@ -104,11 +113,19 @@ class Simulation:
     def add_machine(self) -> Machine:
         number = len(self.machines) + 1
         executor = VirtualExecutor(
-            number, self.clock, self.plan.behaviour, self.plan.retries, self.history, self.weather.twice, 64
+            number,
+            self.clock,
+            self.plan.behaviour,
+            self.plan.retries,
+            self.history,
+            self.weather.twice,
+            64,
+            self.triggers,
         )
         scheduler = make_scheduler(
             self.network, number, self.clock, executor,
             lease=self.plan.lease, parallelism=self.plan.parallelism, safety_poll=3.0,
+            max_triggers=self.plan.max_triggers,
         )  # fmt: skip
         life = self.loop.spawn(number, self._live(scheduler))
         machine = Machine(number, scheduler, executor, life)
@@ -201,10 +218,15 @@ class Simulation:
     def _asked(self, request: Request) -> None:
         self.network.run_at_server(self._ask(request))
 
+    def _look_after(self) -> None:
+        self.caretaker.look(self.loop.time())
+        self.loop.call_later(EVERY, self._look_after)
+
     # -- from beginning to end
 
     async def play(self) -> None:
         plan = self.plan
+        self.loop.call_later(EVERY, self._look_after)
         for _ in range(plan.machines):
             self.add_machine()
         for request in plan.requests:

@@ -17,7 +17,7 @@ import asyncpg
 import msgspec
 
 from aiosched.db import demands, journal, ownership
-from tests.simulation import run_statements
+from tests.simulation import pasts, run_statements, trigger_statements
 from tests.simulation.answers import (
     HANDLERS,
     Answer,
@@ -33,7 +33,7 @@ from tests.simulation.answers import (
 )
 from tests.simulation.store import EPOCH, Backend, Row, Strength, Transaction
 
-__all__ = ["HANDLERS", "Answer", "answer", "carry_out", "document", "run_statements"]
+__all__ = ["HANDLERS", "Answer", "answer", "carry_out", "document", "pasts", "run_statements", "trigger_statements"]
 
 KEY_SHARE, NO_KEY_UPDATE, UPDATE = Strength.KEY_SHARE, Strength.NO_KEY_UPDATE, Strength.UPDATE
 
@@ -371,7 +371,7 @@ async def _planner(t: Transaction) -> Answer:
 
 _ABSENT: Final = re.compile(r"(?:SELECT .*? FROM|DELETE FROM|UPDATE|INTO) (\w+)")
 _EMPTY_TABLES: Final = {
-    "backfill", "deferred_trigger", "deadline", "asset", "asset_alias", "asset_reference", "asset_event", "asset_queue",
+    "backfill", "deadline", "asset", "asset_alias", "asset_reference", "asset_event", "asset_queue",
     "asset_consumption", "sla_miss",
 }  # fmt: skip
 

@@ -17,41 +17,37 @@ import pytest
 
 from tests.simulation.checker import violations
 from tests.simulation.history import Buried
+from tests.simulation.minimums import CHUNK, too_little
 from tests.simulation.simulate import simulate
 from tests.simulation.store import IDLE_SECONDS
 from tests.simulation.workload import Blow, make_plan
 
 NIGHTLY = bool(os.environ.get("AIOSCHED_NIGHTLY"))
-_CHUNK = 25
+_REPLAYED = 55  # has tasks that wait for the run before, and for triggers
 _SEEDS = 5_000 if NIGHTLY else 200
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("first", range(0, _SEEDS, _CHUNK))
+@pytest.mark.parametrize("first", range(0, _SEEDS, CHUNK))
 def test_whatever_happens_to_machines_and_messages_the_promises_hold(first: int) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(first, first + _CHUNK):
+    for seed in range(first, first + CHUNK):
         plan = make_plan(seed)
         history = simulate(seed, plan)
         assert violations(plan, history) == [], f"replay: python -m tests.simulation --seed {seed} --trace"
         seen += history.seen
 
-    # not vacuous: this must have happened, and often
-    for what, least in {
-        "commits": 3000, "kill": 8, "freeze": 8, "take-overs": 15, "cut connections": 50, "unknown commits": 10,
-        "recoveries": 40, "stale reports dropped": 10,
-    }.items():  # fmt: skip
-        assert seen[what] >= least, f"{seen[what]} {what} in {_CHUNK} seeds say little"
+    assert too_little(seen, CHUNK) == []
 
 
 def test_a_seed_is_played_again_exactly() -> None:
-    assert simulate(17).trace() == simulate(17).trace()
+    assert simulate(_REPLAYED).trace() == simulate(_REPLAYED).trace()
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_a_seed_is_played_again_exactly_by_another_process(hash_seed: str) -> None:
     output = subprocess.run(
-        [sys.executable, "-m", "tests.simulation", "--seed", "17", "--trace"],
+        [sys.executable, "-m", "tests.simulation", "--seed", str(_REPLAYED), "--trace"],
         cwd=Path(__file__).parents[2],
         env=os.environ | {"PYTHONHASHSEED": hash_seed},
         capture_output=True,
@@ -59,7 +55,7 @@ def test_a_seed_is_played_again_exactly_by_another_process(hash_seed: str) -> No
         check=True,
     ).stdout
 
-    assert output.splitlines()[:-2] == "\n".join(simulate(17).trace()).splitlines()
+    assert output.splitlines()[:-2] == "\n".join(simulate(_REPLAYED).trace()).splitlines()
 
 
 @pytest.mark.parametrize("at", [10 + 0.31 * n for n in range(20)])

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
 from aiosched.core.ids import PARTITIONS, partition_of
-from aiosched.core.spec import DagSpec, TaskSpec, encode_spec
+from aiosched.core.spec import DagSpec, encode_spec
 from aiosched.core.timetables.parse import parse_schedule
 from tests.simulation.fleet import Behaviour
+from tests.simulation.shapes import (
+    BUSY_SECONDS,
+    HARSH,
+    POOL,
+    SHAPES,
+    SLOTS,
+    WAITING,
+    How,
+    Shape,
+    looks_back,
+    no_troubles,
+)
 from tests.simulation.store import EPOCH
 
-BUSY_SECONDS = 40.0  # while DAGs are scheduled and people ask for things
 FAULTS_END = 50.0
 ARRIVAL = 0.5  # in which a request is stored for certain: what is asked for sooner may overtake it
-POOL, SLOTS = "small", 2
 
 
 class Request(NamedTuple):
@@ -47,6 +58,7 @@ class Plan:
     blows: tuple[Blow, ...]
     rough: float  # how bad the network is: 0 to 1
     parallelism: int
+    max_triggers: int = 1000
     latency: float = 0.002  # seconds that a message takes at most, when nothing delays it
     intervals: dict[str, int] = field(default_factory=dict)  # of scheduled DAGs: how many runs there will be
 
@@ -55,77 +67,24 @@ class Plan:
         return {(spec.dag_id, task.task_id): task.retries for spec in self.specs for task in spec.tasks}
 
 
-def _task(task_id: str, *after: str, **options: Any) -> TaskSpec:
-    return TaskSpec(task_id=task_id, operator="Virtual", upstream=tuple(sorted(after)), is_async=True, **options)
+class _Dag(NamedTuple):
+    """A DAG of the workload, and what it is given to do."""
 
-
-def _chain(random: Random, dag_id: str, how: dict[str, Any]) -> tuple[TaskSpec, ...]:
-    return tuple(_task(f"t{i}", *([f"t{i - 1}"] if i else [])) for i in range(random.randint(1, 4)))
-
-
-def _fan(random: Random, dag_id: str, how: dict[str, Any]) -> tuple[TaskSpec, ...]:
-    inner = [
-        _task(f"f{i}", "a", pool=POOL, pool_slots=2 if i == 0 and random.random() < 0.5 else 1, priority_weight=i + 1)
-        for i in range(random.randint(2, 4))
-    ]
-    return (_task("a"), *inner, _task("z", *(task.task_id for task in inner)))
-
-
-def _branch(random: Random, dag_id: str, how: dict[str, Any]) -> tuple[TaskSpec, ...]:
-    how["branches"][dag_id, "choose"] = "left"
-    join = _task("join", "left", "right", trigger_rule="none_failed_min_one_success")
-    return (_task("choose", can_skip_downstream=True), _task("left", "choose"), _task("right", "choose"), join)
-
-
-def _bumpy(random: Random, dag_id: str, how: dict[str, Any]) -> tuple[TaskSpec, ...]:
-    how["failures"][dag_id, "retried"] = random.randint(0, 2)
-    how["reschedules"][dag_id, "sensor"] = random.uniform(0, BUSY_SECONDS)
-    retried = _task("retried", retries=2, retry_delay=random.choice((0.0, 1.0, 3.0)))
-    return (retried, _task("sensor"), _task("end", "retried", "sensor"))
-
-
-def _doomed(random: Random, dag_id: str, how: dict[str, Any]) -> tuple[TaskSpec, ...]:
-    """Fails in the end, without a word from its worker: the scheduler has callbacks to call."""
-    how["failures"][dag_id, "dies"] = 9
-    how["silent"].add((dag_id, "dies"))
-    callbacks = {"has_failure_callback": True, "has_retry_callback": True}
-    return (_task("dies", retries=random.randint(0, 1), retry_delay=1.0, **callbacks), _task("never", "dies"))
-
-
-_SHAPES: tuple[Callable[[Random, str, dict[str, Any]], tuple[TaskSpec, ...]], ...] = (
-    _chain, _fan, _fan, _branch, _bumpy, _doomed,
-)  # fmt: skip
-
-
-_HARSH = (_fan, _fan, _bumpy, _doomed)
+    spec: DagSpec
+    requests: list[Request]
+    interval: int | None  # how many runs its schedule makes
 
 
 def make_plan(seed: int, *, harsh: bool = False) -> Plan:
     """The plan of a seed. A harsh one has three machines that are never left alone, and tasks that need a pool."""
-    random = Random(seed)
-    how: dict[str, Any] = {"failures": {}, "reschedules": {}, "branches": {}, "silent": set()}
-    specs, requests, intervals = [], [], {}
+    random, more = Random(seed), Random(f"{seed}, more")
+    how = no_troubles()
     names = [f"dag_{n}" for n in range(200)]
     random.shuffle(names)
-    for dag_id in names[: random.randint(2, 5)]:
-        tasks = random.choice(_HARSH if harsh else _SHAPES)(random, dag_id, how)
-        options: dict[str, Any] = {
-            "max_active_runs": random.randint(1, 3),
-            "max_active_tasks": random.choice((1, 2, 16)),
-            "has_success_callback": random.random() < 0.3,
-            "has_failure_callback": random.random() < 0.5,
-        }
-        schedule = None
-        if random.random() < 0.5:
-            step = random.choice((6, 9, 13))
-            schedule = timedelta(seconds=step)
-            count = int(BUSY_SECONDS // step)
-            end = EPOCH + timedelta(seconds=step * (count - 1))
-            options |= {"start_date": EPOCH, "end_date": end, "catchup": True}
-            intervals[dag_id] = count
-        timetable = parse_schedule(schedule, start_date=options.get("start_date"))
-        specs.append(DagSpec(dag_id=dag_id, timetable=timetable, tasks=tasks, **options))
-        requests += _requests(random, dag_id, scheduled=schedule is not None)
+    left = iter(names)
+    dags = list(_dags(random, random.randint(2, 5), left, HARSH if harsh else SHAPES, how))
+    dags += _dags(more, more.choice((0, 1, 1, 2)), left, WAITING, how)
+    requests = [request for dag in dags for request in dag.requests]
     behaviour = Behaviour(
         seed,
         how["failures"],
@@ -133,21 +92,72 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         how["branches"],
         frozenset(how["silent"]),
         random.choice((0.3, 2.0, 8.0)),
+        how["waits"],
     )
     machines = 3 if harsh else random.randint(1, 3)
     return Plan(
         seed=seed,
         machines=machines,
         lease=4.0 if harsh else random.choice((4.0, 6.0, 9.0)),
-        specs=tuple(specs),
+        specs=tuple(dag.spec for dag in dags),
         behaviour=behaviour,
         requests=tuple(sorted((r._replace(at=min(r.at, FAULTS_END - 2)) for r in requests), key=lambda r: r[:3])),
-        blows=tuple(sorted(_blows(random, 20 if harsh else random.randint(1, 6)))),
+        blows=tuple(sorted([*_blows(random, 20 if harsh else random.randint(1, 6)), *_moves(more, len(dags))])),
         rough=1.0 if harsh else random.choice((0.0, 0.3, 1.0)),
         parallelism=random.choice((2, 4, 32)),
+        max_triggers=more.choice((1, 2, 1000)),
         latency=0.02 if harsh else 0.002,
-        intervals=intervals,
+        intervals={dag.spec.dag_id: dag.interval for dag in dags if dag.interval is not None},
     )
+
+
+def _dags(random: Random, count: int, names: Iterator[str], shapes: Sequence[Shape], how: How) -> Iterator[_Dag]:
+    for dag_id in islice(names, count):
+        tasks = random.choice(shapes)(random, dag_id, how)
+        options: dict[str, Any] = {
+            "max_active_runs": random.randint(1, 3),
+            "max_active_tasks": random.choice((1, 2, 16)),
+            "has_success_callback": random.random() < 0.3,
+            "has_failure_callback": random.random() < 0.5,
+        }
+        schedule = count_ = None
+        if random.random() < 0.5:
+            step = random.choice((6, 9, 13))
+            schedule = timedelta(seconds=step)
+            count_ = int(BUSY_SECONDS // step)
+            end = EPOCH + timedelta(seconds=step * (count_ - 1))
+            options |= {"start_date": EPOCH, "end_date": end, "catchup": True}
+        requests = _requests(random, dag_id, scheduled=schedule is not None)
+        if looks_back(tasks):
+            options["max_active_runs"] = random.choice((1, 2, 16))
+            requests = list(_dated(random, requests, scheduled=schedule is not None))
+        timetable = parse_schedule(schedule, start_date=options.get("start_date"))
+        yield _Dag(DagSpec(dag_id=dag_id, timetable=timetable, tasks=tasks, **options), requests, count_)
+
+
+def _dated(random: Random, requests: list[Request], *, scheduled: bool) -> Iterator[Request]:
+    """Let runs that are asked for have logical dates, in any order, and come together. No schedule has these dates."""
+    dates = [seconds + 40 * more for seconds in (1, 7, 20, 25) for more in range(1 if scheduled else 3)]
+    together = random.uniform(0.5, BUSY_SECONDS / 2)
+    sooner = 0.0  # what is asked about a run comes after it
+    for request in requests:
+        if request.verb == "trigger" and random.random() < 0.9:
+            sooner = max(0.0, request.at - together - random.uniform(0, 6))
+            date = EPOCH + timedelta(seconds=random.choice(dates))
+            request = request._replace(args={**request.args, "logical_date": date.isoformat()})
+        yield request if request.verb.endswith("pause") else request._replace(at=request.at - sooner)
+    if scheduled or not requests or random.random() < 0.3:
+        return
+    at, dag_id = random.uniform(BUSY_SECONDS - 15, BUSY_SECONDS), requests[0].dag_id
+    yield Request(at, "pause", dag_id, {})
+    for later, run_id, second in (
+        (1.0, "late", 140),
+        (1.6, "early", 130),
+    ):  # none starts yet; then the late one is first
+        logical_date = (EPOCH + timedelta(seconds=second)).isoformat()
+        yield Request(at + later, "trigger", dag_id, {"run_id": run_id, "logical_date": logical_date})
+    yield Request(at + 2.5, "unpause", dag_id, {})
+    yield Request(at + random.uniform(3, 6), "cancel_run", dag_id, {"run_id": "early"})
 
 
 def _requests(random: Random, dag_id: str, *, scheduled: bool) -> list[Request]:
@@ -173,6 +183,21 @@ def _blows(random: Random, count: int) -> list[Blow]:
     kinds = ("kill", "kill", "freeze", "freeze", "cut", "cut_lease", "isolate", "join", "leave")
     return [
         Blow(random.uniform(1, FAULTS_END - 5), random.choice(kinds), random.randrange(8), random.uniform(0.2, 14))
+        for _ in range(count)
+    ]
+
+
+def _moves(random: Random, count: int) -> list[Blow]:
+    """Machines that come and go, so that partitions change hands again and again."""
+    if random.random() < 0.6:
+        return []
+    return [
+        Blow(
+            random.uniform(1, FAULTS_END - 5),
+            random.choice(("join", "leave")),
+            random.randrange(8),
+            random.uniform(0.2, 5),
+        )
         for _ in range(count)
     ]
 

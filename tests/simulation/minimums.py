@@ -1,0 +1,23 @@
+"""What must have been seen in a number of simulated fleets: less of it would say little about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+CHUNK: Final = 25  # seeds in which there is as much
+LEAST: Final = {
+    "commits": 3000, "kill": 8, "freeze": 8, "take-overs": 15, "cut connections": 50, "unknown commits": 10,
+    "recoveries": 40, "stale reports dropped": 10, "tasks that waited for the run before": 8,
+    "tasks that went on after a trigger": 80, "triggers handed out again": 4,
+}  # fmt: skip
+
+
+def too_little(seen: Mapping[str, int], seeds: int) -> list[str]:
+    """What was seen too rarely in so many seeds; nothing is asked of fewer than CHUNK."""
+    chunks = seeds // CHUNK
+    return [
+        f"{seen.get(what, 0)} {what} in {seeds} seeds say little, {least * chunks} are wanted"
+        for what, least in LEAST.items()
+        if seen.get(what, 0) < least * chunks
+    ]

@@ -1,0 +1,110 @@
+"""The shapes of the workload's DAGs: their tasks, and how the attempts of these go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from aiosched.core.spec import TaskSpec
+
+BUSY_SECONDS: Final = 40.0  # while DAGs are scheduled and people ask for things
+POOL, SLOTS = "small", 2
+
+
+class Wait(NamedTuple):
+    """What each real try of a task waits for, one trigger after the other."""
+
+    triggers: int
+    seconds: float  # that each takes at most
+
+
+How = dict[str, Any]
+Shape = Callable[[Random, str, How], tuple[TaskSpec, ...]]
+
+
+def no_troubles() -> How:
+    """How attempts go unless a shape says otherwise: they succeed. Keys are those of `Behaviour`."""
+    return {"failures": {}, "reschedules": {}, "branches": {}, "silent": set(), "waits": {}}
+
+
+def _task(task_id: str, *after: str, **options: Any) -> TaskSpec:
+    return TaskSpec(task_id=task_id, operator="Virtual", upstream=tuple(sorted(after)), is_async=True, **options)
+
+
+def _chain(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    return tuple(_task(f"t{i}", *([f"t{i - 1}"] if i else [])) for i in range(random.randint(1, 4)))
+
+
+def _fan(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    inner = [
+        _task(f"f{i}", "a", pool=POOL, pool_slots=2 if i == 0 and random.random() < 0.5 else 1, priority_weight=i + 1)
+        for i in range(random.randint(2, 4))
+    ]
+    return (_task("a"), *inner, _task("z", *(task.task_id for task in inner)))
+
+
+def _branch(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    how["branches"][dag_id, "choose"] = "left"
+    join = _task("join", "left", "right", trigger_rule="none_failed_min_one_success")
+    return (_task("choose", can_skip_downstream=True), _task("left", "choose"), _task("right", "choose"), join)
+
+
+def _bumpy(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    how["failures"][dag_id, "retried"] = random.randint(0, 2)
+    how["reschedules"][dag_id, "sensor"] = random.uniform(0, BUSY_SECONDS)
+    retried = _task("retried", retries=2, retry_delay=random.choice((0.0, 1.0, 3.0)))
+    return (retried, _task("sensor"), _task("end", "retried", "sensor"))
+
+
+def _doomed(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    """Fails in the end, without a word from its worker: the scheduler has callbacks to call."""
+    how["failures"][dag_id, "dies"] = 9
+    how["silent"].add((dag_id, "dies"))
+    callbacks = {"has_failure_callback": True, "has_retry_callback": True}
+    return (_task("dies", retries=random.randint(0, 1), retry_delay=1.0, **callbacks), _task("never", "dies"))
+
+
+SHAPES: Final[tuple[Shape, ...]] = (_chain, _fan, _fan, _branch, _bumpy, _doomed)
+HARSH: Final[tuple[Shape, ...]] = (_fan, _fan, _bumpy, _doomed)
+
+
+# -- DAGs that wait for other runs and for triggers -------------------------------------------
+
+
+def _in_order(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    """Runs that overlap, and whose tasks go in the order of their dates."""
+    how["failures"][dag_id, "load"] = random.choice((0, 0, 1))
+    load = _task("load", "extract", depends_on_past=True, retries=1, retry_delay=random.choice((0.0, 1.0)))
+    return (_task("extract", depends_on_past=random.random() < 0.5), load, _task("report", "load"))
+
+
+def _one_by_one(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    """A task that waits until those behind it have ended in the run before, too."""
+    pool = {"pool": POOL} if random.random() < 0.5 else {}
+    return (_task("first", wait_for_downstream=True), _task("left", "first", **pool), _task("right", "first", **pool))
+
+
+def _patient(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    """Tasks that wait for triggers, once or more often in a try; some of their tries fail."""
+    for task_id in ("submit", "fetch"):
+        how["waits"][dag_id, task_id] = Wait(random.randint(1, 3), random.choice((0.5, 3.0, 9.0)))
+    how["failures"][dag_id, "fetch"] = random.randint(0, 1)
+    pool = {"pool": POOL} if random.random() < 0.5 else {}
+    fetch = _task("fetch", retries=1, retry_delay=random.choice((0.0, 1.0)), **pool)
+    return (_task("submit"), fetch, _task("end", "submit", "fetch"))
+
+
+def _patient_in_order(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    """Waits for the run before, and then for its triggers."""
+    how["waits"][dag_id, "wait"] = Wait(random.randint(1, 2), random.choice((0.5, 3.0)))
+    past = {"depends_on_past": True} if random.random() < 0.5 else {"wait_for_downstream": True}
+    return (_task("wait", **past), _task("after", "wait"))
+
+
+WAITING: Final[tuple[Shape, ...]] = (_in_order, _one_by_one, _patient, _patient, _patient_in_order)
+
+
+def looks_back(tasks: tuple[TaskSpec, ...]) -> bool:
+    """Whether a task waits for the run before."""
+    return any(task.depends_on_past or task.wait_for_downstream for task in tasks)
