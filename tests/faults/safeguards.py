@@ -152,11 +152,6 @@ def waiting_for_the_past() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(Board, "waits_for_past", return_value=None)
 
 
-def stopped_triggers() -> contextlib.AbstractContextManager[Any]:
-    """Who gives a partition away forgets its triggers, which the new owner runs."""
-    return mock.patch.object(Attempts, "forget_triggers", return_value=None)
-
-
 def kept_callbacks() -> contextlib.AbstractContextManager[Any]:
     """A request for a callback is kept until it has run."""
 

@@ -8,7 +8,7 @@ from typing import Final
 CHUNK: Final = 25  # seeds in which there is as much
 LEAST: Final = {
     "commits": 3000, "kill": 8, "freeze": 8, "take-overs": 15, "cut connections": 50, "unknown commits": 10,
-    "recoveries": 40, "stale reports dropped": 10, "tasks that waited for the run before": 8,
+    "recoveries": 40, "stale reports dropped": 10, "tasks that waited for the run before": 3,
     "tasks that went on after a trigger": 80, "triggers handed out again": 4,
 }  # fmt: skip
 
