@@ -47,6 +47,24 @@ class Version:
     file_hash: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadableVersion:
+    """A DAG version with a document that this aiosched cannot read. As text it says what to do."""
+
+    id: int
+    dag_id: str
+    number: int
+    file: str | None
+    file_hash: str | None
+    error: str
+
+    def __str__(self) -> str:
+        return (
+            f"Version {self.number} of DAG {self.dag_id!r} cannot be read ({self.error}): a newer aiosched wrote it, "
+            "or it is broken. Run that aiosched, or change the DAG, so that a new version is stored."
+        )
+
+
 class NewRun(NamedTuple):
     """A run to create."""
 
@@ -80,16 +98,22 @@ async def load_dags(conn: Connection, partitions: Iterable[int]) -> list[DagRow]
     return [DagRow(*row) for row in await conn.fetch(LOAD_DAGS, list(partitions))]
 
 
-LOAD_VERSIONS: Final = "SELECT id, number, spec, file, file_hash FROM dag_version WHERE id = ANY($1::bigint[])"
+LOAD_VERSIONS: Final = "SELECT id, dag_id, number, file, file_hash, spec FROM dag_version WHERE id = ANY($1::bigint[])"
 
 
-async def load_versions(conn: Connection, ids: Iterable[int]) -> dict[int, Version]:
-    """The DAG versions with these keys."""
-    rows = await conn.fetch(LOAD_VERSIONS, list(ids))
-    return {
-        row["id"]: Version(row["id"], row["number"], decode_spec(row["spec"]), row["file"], row["file_hash"])
-        for row in rows
-    }
+async def load_versions(conn: Connection, ids: Iterable[int]) -> tuple[dict[int, Version], list[UnreadableVersion]]:
+    """The DAG versions with these keys; those that cannot be read apart."""
+    found: dict[int, Version] = {}
+    unreadable: list[UnreadableVersion] = []
+    for row in await conn.fetch(LOAD_VERSIONS, list(ids)):
+        key, dag_id, number, file, file_hash, document = row
+        try:
+            found[key] = Version(key, number, decode_spec(document), file, file_hash)
+        except Exception as error:  # whatever is wrong with it, others are read
+            unreadable.append(
+                UnreadableVersion(key, dag_id, number, file, file_hash, f"{type(error).__name__}: {error}")
+            )
+    return found, unreadable
 
 
 _RUN_COLUMNS: Final = """id, dag_id, run_id, version_id, run_type, state, run_after, logical_date,

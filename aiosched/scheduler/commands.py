@@ -80,6 +80,8 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
         if verb is None:
             raise Refused(f"There is no request {command.verb!r}; known are {', '.join(sorted(VERBS))}.")
         dag = session.holdings.dags.get(command.dag_id or "")
+        if dag is None or command.verb in ("trigger", "backfill_create"):
+            session.holdings.unreadable.refuse_dag(command.dag_id)
         if dag is None:
             raise NotFound(f"There is no DAG {command.dag_id!r}; see `aiosched dags list`.")
         result = await verb(session, dag, command)
@@ -163,7 +165,8 @@ async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> dict
         found = await statements.find_run(conn, dag.row.dag_id, run_id=run_id)
     if found is None:
         raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
-    ended = found.state in RUN_FINISHED
+    if not (ended := found.state in RUN_FINISHED):
+        session.holdings.unreadable.refuse([found.version_id])
     raise Refused(
         f"Run {run_id!r} is {found.state} already." if ended else f"Run {run_id!r} is just starting; try again."
     )

@@ -94,13 +94,20 @@ async def load_deadlines(session: Session, conn: Connection, partitions: set[int
 
 async def fire_deadlines(session: Session) -> float | None:
     """Mark what is missed now and request its callbacks; returns the seconds to the next deadline."""
-    deadlines, holdings = session.outbox.deadlines, session.holdings
-    now = session.clock.now()
-    kept = _kept_but_not_stored(session)
+    deadlines = session.outbox.deadlines
+    if deadlines.earliest is not None and deadlines.earliest <= session.clock.now():
+        async with session.books:  # no partition leaves before what is requested for it is known here
+            await _fire(session)
+    earliest = deadlines.earliest
+    return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+
+
+async def _fire(session: Session) -> None:
+    now, kept = session.clock.now(), _kept_but_not_stored(session)
     due = [
         (run, index)
-        for run, index, partition in deadlines.due(now)
-        if partition in holdings.partitions and run not in kept
+        for run, index, partition in session.outbox.deadlines.due(now)
+        if partition in session.holdings.partitions and run not in kept
     ]
     if due:
         async with session.writer.transaction() as transaction:
@@ -108,8 +115,6 @@ async def fire_deadlines(session: Session) -> float | None:
             requests = [missed_callback(partition, dag_id, run, index) for run, index, partition, dag_id in missed]
             stored = await insert_callbacks(transaction.conn, requests) if requests else {}
         session.outbox.waiting.update(stored)
-    earliest = deadlines.earliest
-    return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
 
 
 def missed_callback(partition: int, dag_id: str, run: int, index: int) -> NewCallback:

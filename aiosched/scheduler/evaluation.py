@@ -60,6 +60,8 @@ def _apply_reports(session: Desk, now: datetime) -> None:
 def _apply(session: Desk, report: Report, now: datetime) -> None:
     holdings = session.holdings
     board = holdings.boards.get(report.key.run)
+    if board is None and report.inbox_id is not None and report.key.run in holdings.unreadable.runs:
+        return  # its row stays, for whoever can read the run
     if report.inbox_id is not None:
         holdings.heard.append(report.inbox_id)
         session.enqueueing.wake()

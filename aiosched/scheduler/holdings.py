@@ -34,7 +34,7 @@ from aiosched.db.backfills import Backfill
 from aiosched.db.inbox import CommandResult
 from aiosched.db.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.outbox import NewCallback
-from aiosched.db.runs import DagRow, Version
+from aiosched.db.runs import DagRow, UnreadableVersion, Version
 from aiosched.db.triggers import deferral_row
 from aiosched.errors import InvalidTransition
 from aiosched.scheduler.batch import Batch
@@ -42,6 +42,7 @@ from aiosched.scheduler.deadlines import moved_deadlines
 from aiosched.scheduler.followers import Followers
 from aiosched.scheduler.pulse import Timers
 from aiosched.scheduler.queued_runs import QueuedRuns
+from aiosched.scheduler.versions import Unreadable
 
 _TICK: Final = timedelta(microseconds=1)
 
@@ -63,6 +64,7 @@ class OwnedDag:
     ending: dict[int, Board] = field(default_factory=dict)  # over in memory, and not yet in the database
     held_back: dict[Instance, Board] = field(default_factory=dict)  # ready, but the DAG is paused
     backfills: dict[int, Backfill] = field(default_factory=dict)  # those that are not completed
+    unread: list[Run] = field(default_factory=list)  # unfinished, of versions that cannot be read: left alone
 
     @property
     def creates_runs(self) -> bool:
@@ -73,7 +75,7 @@ class OwnedDag:
         """The backfills none of whose runs is queued, starting or running."""
         if self.starting:
             return []
-        active = self.queued.groups() | {run.backfill_id for run in self.under_way()}
+        active = self.queued.groups() | {run.backfill_id for run in (*self.under_way(), *self.unread)}
         return [backfill for backfill in self.backfills.values() if backfill.id not in active]
 
     def active_runs(self) -> int:
@@ -88,7 +90,8 @@ class OwnedDag:
 
     def under_way(self) -> list[Run]:
         """The runs that are running as far as the database knows."""
-        return [board.run for board in (*self.running.values(), *self.ending.values())]
+        held = [board.run for board in (*self.running.values(), *self.ending.values())]
+        return held + [run for run in self.unread if run.state is RunState.RUNNING]
 
     @property
     def asset_condition(self) -> AssetExpression | None:
@@ -103,6 +106,7 @@ class Holdings:
         self.partitions: set[int] = set()
         self.dags: dict[str, OwnedDag] = {}
         self.versions: dict[int, tuple[Version, Graph]] = {}
+        self.unreadable = Unreadable()
         self.boards: dict[int, Board] = {}
         self.waiting = WaitingQueue()
         self.to_evaluate: dict[Board, None] = {}
@@ -447,7 +451,7 @@ class Holdings:
         return min(runs, default=None)
 
 
-def run_info(run: Run, version: Version) -> RunInfo:
+def run_info(run: Run, version: Version | UnreadableVersion) -> RunInfo:
     """The run as its attempts' context shows it."""
     return RunInfo(
         key=run.key,

@@ -36,6 +36,7 @@ from aiosched.scheduler.retention import retain
 from aiosched.scheduler.run_creation import create_runs
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.triggers import sweep_triggers
+from aiosched.scheduler.versions import forget_versions
 from aiosched.scheduler.watchers import tend_watchers
 
 logger = logging.getLogger(__name__)
@@ -202,6 +203,7 @@ async def _listen(session: Session) -> None:
                 await sweep.step(session)
                 async with session.books:
                     await sweep_triggers(session)
+                    forget_versions(session.holdings)
             session.progress.set()
             return every
 

@@ -17,16 +17,18 @@ from typing import Final
 
 from aiosched.core.board import Instance, Run
 from aiosched.core.deferral import Deferred
+from aiosched.core.ids import partition_of
 from aiosched.core.messages import AttemptKey
 from aiosched.core.run_creation import compute_next
 from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.core.timetables.base import DataInterval
 from aiosched.db import runs as statements
 from aiosched.db.backfills import load_backfills
+from aiosched.db.engine import Connection
 from aiosched.db.reports import living
 from aiosched.db.runs import DagRow
 from aiosched.db.triggers import load_deferrals
-from aiosched.errors import DagError
+from aiosched.errors import DagError, StaleRows
 from aiosched.scheduler.deadlines import load_deadlines
 from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.handover import hear_lent
@@ -36,7 +38,7 @@ from aiosched.scheduler.past import look_back
 from aiosched.scheduler.recollections import NOTHING, Recollection, recollect
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.slas import watch_slas
-from aiosched.scheduler.versions import ensure_versions
+from aiosched.scheduler.versions import readable_versions
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +60,11 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         for backfill in await load_backfills(conn, wanted):
             if backfill.dag_id in session.holdings.dags:
                 session.holdings.add_backfill(backfill)
-        await ensure_versions(session, conn, {run.version_id for run in unfinished})
+        unfinished = await _readable_runs(session, conn, unfinished)
         running = [run for run in unfinished if run.state is RunState.RUNNING]
         for run in unfinished:
-            if run.state is RunState.QUEUED and (dag := session.holdings.dags.get(run.dag_id)) is not None:
-                dag.queued.append(run)
+            if run.state is RunState.QUEUED:
+                session.holdings.dags[run.dag_id].queued.append(run)
                 session.holdings.to_start[run.dag_id] = None
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
@@ -82,18 +84,24 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
 
 
 async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
-    """News about DAGs: new versions, new flags, new or deleted DAGs. Call it with `session.books` held."""
-    owned = set(partitions) & session.holdings.partitions
+    """News about DAGs: new versions, new flags, new or deleted DAGs. Call it with `session.books` held.
+
+    Raises StaleRows when there is a DAG again that was left alone with unfinished runs: they are read then.
+    """
+    holdings = session.holdings
+    owned = set(partitions) & holdings.partitions
     if owned:
+        left_alone = {run.dag_id for run in holdings.unreadable.runs.values()} - holdings.dags.keys()
         await _load_dags(session, owned)
+        if back := left_alone & holdings.dags.keys():
+            raise StaleRows(f"What could not be read of {', '.join(sorted(back))} has a newer version")
         session.wake_all()
 
 
 async def _load_dags(session: Session, partitions: set[int]) -> None:
     holdings = session.holdings
     async with session.db.acquire() as conn:
-        rows = await statements.load_dags(conn, partitions)
-        await ensure_versions(session, conn, {row.version_id for row in rows})
+        rows = await _readable_dags(session, conn, await statements.load_dags(conn, partitions))
         changed = [row for row in rows if _differs(holdings.dags.get(row.dag_id), row)]
         last = await statements.latest_automated_intervals(conn, [row.dag_id for row in changed])
         for row in changed:
@@ -105,6 +113,46 @@ async def _load_dags(session: Session, partitions: set[int]) -> None:
     there = {row.dag_id for row in rows}
     for dag_id in [i for i, dag in holdings.dags.items() if dag.row.partition in partitions and i not in there]:
         holdings.drop_dag(dag_id)
+
+
+async def _readable_dags(session: Session, conn: Connection, rows: Iterable[DagRow]) -> list[DagRow]:
+    """The rows of the DAGs to hold: those of which the newest version can be read, and those that are held already.
+
+    The latter go on with the version that they have, and make no runs.
+    """
+    rows, holdings, found = list(rows), session.holdings, []
+    readable = await readable_versions(session, conn, {row.version_id for row in rows})
+    for row in rows:
+        if row.version_id in readable:
+            holdings.unreadable.dags.pop(row.dag_id, None)
+            found.append(row)
+            continue
+        holdings.unreadable.dags[row.dag_id] = row.version_id
+        if (dag := holdings.dags.get(row.dag_id)) is not None:
+            found.append(dataclasses.replace(row, version_id=dag.version.id, has_import_errors=True))
+    return found
+
+
+async def _readable_runs(session: Session, conn: Connection, unfinished: Iterable[Run]) -> list[Run]:
+    """The runs to hold: those of which DAG and version can be read.
+
+    All others are left alone; what runs here of them, runs for whoever can read them (handover.py).
+    """
+    runs, holdings, found = list(unfinished), session.holdings, []
+    left: dict[int, int] = {}
+    readable = await readable_versions(session, conn, {run.version_id for run in runs})
+    for run in runs:
+        dag = holdings.dags.get(run.dag_id)
+        if dag is not None and run.version_id in readable:
+            found.append(run)
+            continue
+        holdings.unreadable.runs[run.key] = run
+        left[run.key] = partition_of(run.dag_id)
+        if dag is not None:
+            dag.unread.append(run)
+    if left:
+        session.attempts.lend(left)
+    return found
 
 
 def _differs(dag: OwnedDag | None, row: DagRow) -> bool:

@@ -32,7 +32,7 @@ from aiosched.scheduler.deadlines import fire_deadlines
 from aiosched.scheduler.holdings import run_info
 from aiosched.scheduler.pulse import Timers
 from aiosched.scheduler.slas import SlaWatch, record_missed_slas
-from aiosched.scheduler.versions import ensure_versions
+from aiosched.scheduler.versions import readable_versions
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Session
@@ -67,16 +67,29 @@ async def load_outbox(session: Session, conn: Connection, partitions: Collection
 async def tend_outbox(session: Session) -> float | None:
     """One pass: deadlines, SLAs, reports of callbacks, deliveries; returns how long to rest."""
     rests = (await fire_deadlines(session), await record_missed_slas(session))
-    rest = min((seconds for seconds in rests if seconds is not None), default=None)
-    reports = list(session.attempts.callback_reports)
-    room = 0 if session.draining else _AT_ONCE - len(session.attempts.callbacks) + len(reports)
-    chosen = dict(itertools.islice(session.outbox.waiting.items(), max(room, 0)))
-    if not reports and not chosen:
-        return rest
+    if session.attempts.callback_reports or _chosen(session):
+        async with session.books:  # no partition leaves meanwhile: its next owner would deliver them, too
+            await _deliver(session)
+        session.progress.set()
+        if _chosen(session):
+            return 0.0
+    return min((seconds for seconds in rests if seconds is not None), default=None)
+
+
+def _chosen(session: Session) -> dict[int, int]:
+    """The requests to deliver now, and their partitions: the oldest ones, as many as there is room for."""
+    attempts = session.attempts
+    room = 0 if session.draining else _AT_ONCE - len(attempts.callbacks) + len(attempts.callback_reports)
+    return dict(itertools.islice(session.outbox.waiting.items(), max(room, 0)))
+
+
+async def _deliver(session: Session) -> None:
+    """Store what became of deliveries, and hand out the next ones. Call it with `session.books` held."""
+    attempts = session.attempts
+    reports, chosen = list(attempts.callback_reports), _chosen(session)
     async with session.writer.transaction() as transaction:
         again = await _settle(transaction.conn, reports)
         ready = await _prepare(session, transaction.conn, chosen)
-    attempts = session.attempts
     for report in reports:
         attempts.callback_reports.popleft()
         partition = attempts.callbacks.pop(report.key.try_number, None)
@@ -87,8 +100,6 @@ async def tend_outbox(session: Session) -> float | None:
         if callback in ready:
             attempts.callbacks[callback] = partition
     session.executor.submit(list(ready.values()))
-    session.progress.set()
-    return 0.0 if session.outbox.waiting and not session.draining and len(attempts.callbacks) < _AT_ONCE else rest
 
 
 async def _settle(conn: Connection, reports: Collection[Report]) -> set[int]:
@@ -115,7 +126,7 @@ async def _prepare(session: Session, conn: Connection, chosen: Collection[int]) 
         return {}
     deliveries = await statements.begin_deliveries(conn, list(chosen), most=MOST_DELIVERIES)
     runs = {run.key: run for run in await load_runs(conn, {delivery.run for delivery in deliveries})}
-    await ensure_versions(session, conn, {run.version_id for run in runs.values()})
+    await readable_versions(session, conn, {run.version_id for run in runs.values()})
     orphans = [delivery.id for delivery in deliveries if delivery.run not in runs]
     if orphans:
         await statements.delete_callbacks(conn, orphans)
@@ -129,8 +140,10 @@ async def _prepare(session: Session, conn: Connection, chosen: Collection[int]) 
 
 
 def _attempt(session: Session, delivery: Delivery, run: Run) -> Attempt:
-    version, _ = session.holdings.versions[run.version_id]
-    if delivery.kind == "sla_miss" and (dag := session.holdings.dags.get(run.dag_id)) is not None:
+    holdings = session.holdings  # of a version that cannot be read, the callback needs no more than its number and file
+    known = holdings.versions.get(run.version_id)
+    version = holdings.unreadable.versions[run.version_id] if known is None else known[0]
+    if delivery.kind == "sla_miss" and (dag := holdings.dags.get(run.dag_id)) is not None:
         version = dag.version  # it is about the DAG, not about that run
     return Attempt(
         key=AttemptKey(run.key, -1, -1, delivery.id),

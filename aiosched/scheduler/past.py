@@ -18,7 +18,7 @@ from aiosched.core.states import RunType
 from aiosched.db import recollections as statements
 from aiosched.db.engine import Connection
 from aiosched.db.recollections import RunBefore
-from aiosched.scheduler.versions import HoldsVersions, ensure_versions
+from aiosched.scheduler.versions import HoldsVersions, readable_versions
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Session
@@ -71,7 +71,9 @@ async def read_past(
         if before is None:
             pasts.append((board, Past(opens=opens), None))
             continue
-        previous: PreviousRun = held.get(before.key) or stored[before.key]
+        previous: PreviousRun | None = held.get(before.key) or stored.get(before.key)
+        if previous is None:
+            continue  # its version cannot be read: what looks at it waits
         seen = await _seen_before(holder, conn, board, previous)
         pasts.append((board, Past(previous, before.logical_date, seen, opens), before.key))
     return pasts
@@ -90,7 +92,8 @@ async def _runs_before(conn: Connection, boards: Sequence[Board]) -> dict[int, R
 async def _stored(holder: HoldsVersions, conn: Connection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
     if not runs:
         return {}
-    await ensure_versions(holder, conn, {run.version_id for run in runs})
+    readable = await readable_versions(holder, conn, {run.version_id for run in runs})
+    runs = [run for run in runs if run.version_id in readable]
     states = await statements.load_states(conn, [run.key for run in runs])
     return {
         run.key: StoredRun(
@@ -108,8 +111,7 @@ async def _seen_before(holder: HoldsVersions, conn: Connection, board: Board, pr
     missing = [task_id for task_id in task_ids if previous.all_succeeded(task_id) is None]
     if not missing or date is None:
         return frozenset()
-    versions = await statements.versions_before(conn, board.run.dag_id, date)
-    await ensure_versions(holder, conn, versions)
+    versions = await readable_versions(holder, conn, await statements.versions_before(conn, board.run.dag_id, date))
     places = {
         (version, index[task_id]): task_id
         for version in versions

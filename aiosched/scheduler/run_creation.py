@@ -22,7 +22,6 @@ from aiosched.scheduler.new_runs import chunks, create
 from aiosched.scheduler.past import look_back
 from aiosched.scheduler.recollections import NOTHING, recollect
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.versions import ensure_versions
 
 _RUNS_PER_LOAD: Final = 500
 
@@ -57,7 +56,6 @@ async def _start_queued(session: Session, due: Iterable[str], now: datetime) -> 
 async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
     """Read the rows of queued runs and let them run; the journal stores that they do."""
     async with session.db.acquire() as conn:
-        await ensure_versions(session, conn, {run.version_id for run in starting})
         instances = await statements.load_instances(conn, [run.key for run in starting])
         recollections = await recollect(conn, starting, session.holdings.versions)
     for run in starting:

@@ -23,7 +23,7 @@ from aiosched.db import slas as statements
 from aiosched.db.engine import Connection, Database
 from aiosched.db.slas import DatedRun, Miss
 from aiosched.scheduler.pulse import Timers
-from aiosched.scheduler.versions import ensure_versions
+from aiosched.scheduler.versions import readable_versions
 
 if TYPE_CHECKING:
     from aiosched.scheduler.holdings import OwnedDag
@@ -72,32 +72,37 @@ def watch_slas(session: Session, dags: Iterable[OwnedDag]) -> None:
 async def record_missed_slas(session: Session) -> float | None:
     """Record what is missed now and ask for its callbacks; returns the seconds to the next look."""
     watch, now = session.outbox.slas, session.clock.now()
-    dags = [
-        dag
-        for dag_id in watch.due(now)
-        if (dag := session.holdings.dags.get(dag_id)) is not None and dag.row.partition in session.holdings.partitions
-    ]
-    for first in range(0, len(dags), _DAGS_AT_ONCE):
-        chunk = dags[first : first + _DAGS_AT_ONCE]
-        for dag in chunk:
-            if (at := next_look(dag.version.spec, now)) is not None:
-                watch.look(dag.row.dag_id, at)
-        if active := [dag for dag in chunk if dag.creates_runs]:
-            await _record(session, active, now)
+    due = watch.due(now)
+    for first in range(0, len(due), _DAGS_AT_ONCE):
+        async with session.books:  # no partition leaves before what is requested for it is known here
+            await _look(session, due[first : first + _DAGS_AT_ONCE], now)
     earliest = watch.earliest
     return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+
+
+async def _look(session: Session, dag_ids: Sequence[str], now: datetime) -> None:
+    holdings = session.holdings
+    held = [dag for dag_id in dag_ids if (dag := holdings.dags.get(dag_id)) is not None]
+    dags = [dag for dag in held if dag.row.partition in holdings.partitions]
+    for dag in dags:
+        if (at := next_look(dag.version.spec, now)) is not None:
+            session.outbox.slas.look(dag.row.dag_id, at)
+    if active := [dag for dag in dags if dag.creates_runs]:
+        await _record(session, active, now)
 
 
 async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> None:
     slas = {(dag.row.dag_id, task_id): sla for dag in dags for task_id, sla in slas_of(dag.version.spec).items()}
     by_id = {dag.row.dag_id: dag for dag in dags}
     async with session.writer.transaction() as transaction:
+        # memory, and then the rows: what leaves memory meanwhile is among them
+        held = {(dag_id, task_id): _done_in_memory(by_id[dag_id], task_id) for dag_id, task_id in slas}
         done, newest = await _latest_done(session, transaction.conn, list(slas))
         recorded = await statements.newest_misses(transaction.conn, list(slas))
         misses = []
         for (dag_id, task_id), sla in slas.items():
             dag, task = by_id[dag_id], (dag_id, task_id)
-            latest = _latest(done.get(task), _done_in_memory(dag, task_id))
+            latest = _latest(done.get(task), held[task])
             dates = missed_dates(dag.version.spec, sla, done=latest, recorded=recorded.get(task), now=now)
             misses += [Miss(dag.row.partition, dag_id, task_id, date) for date in dates]
         if not misses:
@@ -124,14 +129,17 @@ async def _latest_done(
         if not left:
             break
         runs = await statements.newest_runs(conn, sorted(left), limit=limit)
-        await ensure_versions(session, conn, {run.version_id for run in runs})
+        await readable_versions(session, conn, {run.version_id for run in runs})
         places: dict[tuple[int, int], tuple[TaskOfDag, datetime]] = {}
         for run in runs:  # newest first
             newest.setdefault(run.dag_id, run)
-            index = session.holdings.versions[run.version_id][1].index
+            version = session.holdings.versions.get(run.version_id)
             for task_id in left[run.dag_id]:
-                if task_id in index:
-                    places[run.key, index[task_id]] = ((run.dag_id, task_id), run.logical_date)
+                if version is None:  # nobody can say what is done there: no reason for an alarm
+                    task = run.dag_id, task_id
+                    done[task] = max(run.logical_date, done.get(task, run.logical_date))
+                elif (index := version[1].index.get(task_id)) is not None:
+                    places[run.key, index] = ((run.dag_id, task_id), run.logical_date)
         for place in await statements.done_tasks(conn, list(places)):
             task, date = places[place]
             done[task] = max(date, done.get(task, date))

@@ -76,8 +76,11 @@ class DatabaseServices:
                 if version is None:
                     return {ref: [] for ref in refs}
                 if version not in self._indexes:
-                    spec = (await statements.load_versions(conn, [version]))[version].spec
-                    self._indexes[version] = {task.task_id: index for index, task in enumerate(spec.tasks)}
+                    versions, unreadable = await statements.load_versions(conn, [version])
+                    if unreadable:
+                        raise Refused(str(unreadable[0]))
+                    tasks = versions[version].spec.tasks
+                    self._indexes[version] = {task.task_id: index for index, task in enumerate(tasks)}
                 indexes = self._indexes[version]
                 known = [(indexes.get(ref.task_id, -1), ref) for ref in refs]
                 return dict(zip(refs, await statements.get_xcoms(conn, run, known), strict=True))

@@ -33,7 +33,7 @@ from aiosched.errors import DagError, NotFound, did_you_mean
 from aiosched.scheduler.holdings import Holdings, OwnedDag, candidate_of, make_board
 from aiosched.scheduler.past import read_past
 from aiosched.scheduler.recollections import NOTHING, recollect
-from aiosched.scheduler.versions import ensure_versions
+from aiosched.scheduler.versions import ensure_versions, readable_versions
 from aiosched.scheduler.why_slots import Durations, competition, room_for
 
 
@@ -294,8 +294,8 @@ class _Reader:
     async def _count_active(self, dag: OwnedDag) -> None:
         """Fill the DAG's room as a scheduler counts it."""
         counts = await statements.active_instances(self.conn, self.dag_id, dag.row.partition)
-        await ensure_versions(self, self.conn, {each.version_id for each in counts})
-        for each in counts:
+        readable = await readable_versions(self, self.conn, {each.version_id for each in counts})
+        for each in (each for each in counts if each.version_id in readable):
             task_id = self.holdings.versions[each.version_id][1].task_ids[each.task_index]
             task = dag.room.tasks.get(task_id)
             for _ in range(each.number):

@@ -24,7 +24,7 @@ from aiosched.db import why as statements
 from aiosched.db.engine import Connection
 from aiosched.db.pools import GET_POOL, Pool
 from aiosched.db.why import Contender
-from aiosched.scheduler.versions import HoldsVersions, ensure_versions
+from aiosched.scheduler.versions import HoldsVersions, readable_versions
 
 _MOST_VERSIONS: Final = 200
 _FEW_RUNS: Final = "more than {0:,} runs are running: who holds slots or goes first is known of the {0:,} oldest"
@@ -98,7 +98,7 @@ async def competition(
         waiting = None
         notes.append(_MANY_VERSIONS.format(_MOST_VERSIONS))
         wanted = {each.version_id for each in (*of_pool[:MOST_HOLDERS], *of_dag[:MOST_HOLDERS])}
-    await ensure_versions(reader, conn, wanted)
+    await readable_versions(reader, conn, wanted)
     deferred_too = pool is not None and pool.include_deferred
     holders_of_pool = [
         each
@@ -170,9 +170,9 @@ class Durations:
         """Read those of tasks by (DAG id, task id)."""
         wanted = sorted(tasks)
         latest = await statements.latest_runs(self._conn, {dag_id for dag_id, _ in wanted})
-        await ensure_versions(self._reader, self._conn, {version for *_, version in latest})
+        readable = await readable_versions(self._reader, self._conn, {version for *_, version in latest})
         places: list[tuple[int, int, int]] = []
-        for dag_id, run, version in latest:
+        for dag_id, run, version in (each for each in latest if each[2] in readable):
             index = self._reader.holdings.versions[version][1].index
             for place, (owner, task_id) in enumerate(wanted):
                 if owner == dag_id and task_id in index:

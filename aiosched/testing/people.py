@@ -155,6 +155,7 @@ class People(View):
         dag, key = self._dag(dag_id), self._key(dag_id, run_id)
         if any(run.key == key for run in dag.queued):
             self._fail_queued(dag, [key])
+            self.rows.skip_rest(key, self.now)
             self._desk.holdings.plan(dag)
             return
         board = self._board(dag_id, run_id)

@@ -137,13 +137,21 @@ class Rows:
             run.conf = conf or run.conf
 
     def fail_queued(self, keys: Iterable[int], now: datetime) -> list[int]:
-        """End those of the runs that are queued, as cancelled; their task instances stay as they are."""
+        """End those of the runs that are queued, as cancelled; their task instances stay as they are (29.1)."""
         failed = [key for key in keys if self.runs[key].state is RunState.QUEUED]
         for key in failed:
             run = self.runs[key]
             run.state, run.end_date, run.reason = RunState.FAILED, now, "cancelled"
             self._unfinished.pop(key)
         return failed
+
+    def skip_rest(self, run: int, now: datetime) -> None:
+        """Skip the task instances of a cancelled run that have no state, as db/runs.py `fail_queued_run` does."""
+        rows = self.instances[run]
+        why = "the run was cancelled"
+        for place, row in rows.items():
+            if row.state is None:
+                rows[place] = row._replace(state=TaskState.SKIPPED.stored, start_date=now, end_date=now, reason=why)
 
     def move_run(self, key: int, version: int, move: Move, added: Iterable[Instance]) -> None:
         """Pin a run to another version: rows, tries and values follow their tasks, those of tasks that are gone go."""

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from types import ModuleType
+from typing import Any, Literal
 
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import CallbackCall, Outcome, SkipDecision
-from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
+from aiosched.core.ids import PARTITIONS, partition_of
+from aiosched.core.messages import Attempt, CallbackCall, Outcome, SkipDecision
+from aiosched.core.spec import DeadlineSpec
+from aiosched.db import deadlines as deadline_statements
+from aiosched.db import outbox as outbox_statements
+from aiosched.scheduler.outbox import tend_outbox
+from aiosched.scheduler.ownership import give_back
+from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, running, task
 
 CALLBACKS: dict[str, Any] = {"has_success_callback": True, "has_failure_callback": True}
 
@@ -326,6 +335,73 @@ async def test_every_finishing_of_a_run_asks_once(dsn: str, clock: FakeClock) ->
         await end_callback(it)
 
         assert [a.callback.kind for a in it.executor.aside if a.callback] == ["dag_failure", "dag_success"]
+
+
+# -- partitions that leave meanwhile ----------------------------------------------------------
+
+
+class OwnedLock(asyncio.Lock):
+    """A lock that knows which task holds it."""
+
+    owner: asyncio.Task[Any] | None = None
+
+    async def acquire(self) -> Literal[True]:
+        await super().acquire()
+        self.owner = asyncio.current_task()
+        return True
+
+    def release(self) -> None:
+        self.owner = None
+        super().release()
+
+
+@pytest.mark.parametrize(
+    ("module", "statement"), [(outbox_statements, "begin_deliveries"), (deadline_statements, "mark_missed")]
+)
+async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_out(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, module: ModuleType, statement: str
+) -> None:
+    """Its next owner would deliver them as well."""
+    async with running(dsn, clock, dag("d", deadlines=(DeadlineSpec(reference="queued_at", interval=60.0),))) as it:
+        session, original = it.session, getattr(module, statement)
+        books = session.books = OwnedLock()
+        leaving: list[asyncio.Task[None]] = []
+        owned: list[bool] = []
+
+        async def leave() -> None:
+            async with books:
+                await give_back(session, PARTITIONS)
+
+        async def carried_out(*args: Any, **options: Any) -> Any:
+            found = await original(*args, **options)
+            if not leaving:
+                leaving.append(asyncio.create_task(leave()))
+                if books.owner is not asyncio.current_task():  # else they leave when we are done
+                    await leaving[0]
+            return found
+
+        def handed_out(attempts: Sequence[Attempt]) -> None:
+            owned.extend(partition_of("d") in session.holdings.partitions for one in attempts if one.callback)
+
+        monkeypatch.setattr(module, statement, carried_out)
+        it.executor.on_submit = handed_out
+        await it.trigger("d", "r")
+        clock.advance(61)
+        it.scheduler.look_at_clock()
+
+        await it.callback()
+        await leaving[0]
+        await it.until(lambda: len(session.holdings.partitions) == PARTITIONS, "the partitions to come back")
+        await end_callback(it)
+
+        assert owned == [True]
+        assert await outbox(it) == []
+        await it.assert_consistent()
+
+
+async def test_while_there_is_nothing_to_deliver_nobody_is_waited_for(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", **CALLBACKS)) as it, asyncio.timeout(GUARD), it.session.books:
+        assert await tend_outbox(it.session) is None
 
 
 # -- runs that fail one after the other: 9.3 --------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,9 +14,10 @@ from aiosched import task as author_task
 from aiosched.clock import FakeClock
 from aiosched.core.messages import Attempt, Outcome
 from aiosched.core.spec import DagSpec
-from aiosched.db.engine import Database
+from aiosched.db import slas as statements
+from aiosched.db.engine import Connection, Database
 from aiosched.scheduler.service import Scheduler
-from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running, settings_for_tests, task
+from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, register, running, settings_for_tests, task
 
 HOUR = 3600.0
 
@@ -87,6 +89,35 @@ async def test_a_success_that_is_not_stored_yet_counts(dsn: str, clock: FakeCloc
         await it.advance(HOUR)
         it.executor.succeed(await it.attempt("a"))
         await it.advance(600.001)
+
+        assert await misses(it) == []
+
+
+async def test_a_success_that_is_stored_and_forgotten_while_the_rows_are_read_counts(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = dag("d", task("a", sla=600.0), schedule="@hourly", start_date=NEW_YEAR, catchup=True)
+    async with running(dsn, clock, spec) as it, asyncio.timeout(GUARD):
+        await it.advance(HOUR)
+        await it.finish("a")
+        await it.advance(HOUR)
+        late, held = await it.attempt("a"), it.session.holdings.dags["d"]
+        read, original = asyncio.Event(), statements.done_tasks
+
+        async def done_tasks(conn: Connection, places: Collection[tuple[int, int]]) -> Any:
+            found = await original(conn, places)
+            read.set()
+            await it.until(lambda: not held.under_way(), "the end of the run")
+            return found
+
+        monkeypatch.setattr(statements, "done_tasks", done_tasks)
+        async with it.session.journal.quiet():  # nothing is stored
+            it.executor.succeed(late)
+            await it.until(lambda: held.ending, "the success")
+            clock.advance(601)
+            it.scheduler.look_at_clock()
+            await read.wait()
+        await it.settled()
 
         assert await misses(it) == []
 

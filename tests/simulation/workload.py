@@ -214,7 +214,8 @@ def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
         tables["pool"][name] = {"name": name, "slots": slots, "used": 0, "include_deferred": False, "demands": {}}
     for version, spec in enumerate(specs, start=1):
         tables["dag_version"][version] = {
-            "id": version, "number": 1, "spec": encode_spec(spec).decode(), "file": None, "file_hash": None,
+            "id": version, "dag_id": spec.dag_id, "number": 1, "spec": encode_spec(spec).decode(), "file": None,
+            "file_hash": None,
         }  # fmt: skip
         tables["dag"][spec.dag_id] = {
             "dag_id": spec.dag_id, "partition": partition_of(spec.dag_id), "file": None, "version_id": version,

@@ -149,6 +149,7 @@ async def test_a_run_that_is_marked_ends_with_all_that_is_unfinished_in_it(
 
 
 async def test_a_queued_run_can_be_cancelled() -> None:
+    """As test_cancelling_a_queued_run_skips_its_tasks says of the service."""
     async with world() as it:
         it.add(dag("d", max_active_runs=1))
         first, second = it.trigger("d"), it.trigger("d")
@@ -158,6 +159,25 @@ async def test_a_queued_run_can_be_cancelled() -> None:
 
         assert [it.run("d", run).state for run in (first, second)] == ["success", "failed"]
         assert it.run("d", second).reason == "cancelled"
+        assert set(it.states("d", second).values()) == {"skipped"}
+        rows = it.rows.instances[it.run("d", second).key].values()
+        assert {(row.start_date, row.end_date, row.reason) for row in rows} == {
+            (NEW_YEAR, NEW_YEAR, "the run was cancelled")
+        }
+
+
+async def test_what_had_ended_before_its_run_was_queued_again_stays_when_that_is_cancelled() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a"), task("b", after="a"), max_active_runs=1))
+        run = it.trigger("d")
+        await it.run_until_idle()
+        it.trigger("d", run_after=at(5))
+        it.clear("d", [run], task_ids=["b"])
+
+        it.cancel("d", run)
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"a": "success", "b": "skipped"}
 
 
 # ---- backfills (29.1) ----
