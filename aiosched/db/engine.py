@@ -19,6 +19,7 @@ from uuid import uuid4
 import asyncpg
 
 from aiosched.config import DatabaseSettings
+from aiosched.db.answers import Answers
 from aiosched.db.dsn import address_of, normalize
 from aiosched.db.failures import check_server_version, explained
 from aiosched.db.migrate import check_schema
@@ -123,6 +124,7 @@ class Database:
         self.settings = settings
         self.application_name = application_name
         self.statements: StatementCount | None = None
+        self.answers = Answers(self)
         self._pool: Any = None  # None only until it is open
         self._engine: AsyncEngine | None = None
 
@@ -217,13 +219,17 @@ class Database:
         return str(address_of(self.dsn))
 
     async def close(self) -> None:
-        """Close the pool and the engine; connections of `connect` are their callers'. May be called twice."""
+        """Close the pool and the engine, and let those leave who wait for answers. May be called twice.
+
+        Connections of `connect` are their callers'.
+        """
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.dispose()
         if self._pool is not None:
             try:
                 async with asyncio.timeout(_CLOSE_SECONDS):
+                    await self.answers.close()
                     await self._pool.close()  # waits until every connection is given back
             except TimeoutError:
                 self._pool.terminate()

@@ -16,11 +16,11 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.core.ids import partition_of
+from aiosched.db.answers import APPLIED_CHANNEL
 from aiosched.db.engine import Connection, Database
 from aiosched.errors import Refused
 
 NEWS_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
-APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: command ids, comma separated
 
 _POLL_SECONDS: Final = 1.0
 _IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 19 digits
@@ -149,24 +149,23 @@ async def read_answer(conn: Connection, command_id: int) -> CommandResult | None
 
 
 async def wait_applied(db: Database, command_id: int, *, timeout: float) -> CommandResult | None:
-    """The answer to a request, or None when nobody answered within `timeout` seconds.
+    """The answer to a request, or None when nobody answered within `timeout` seconds, or before `db` was closed.
 
-    Listens (through a pooler that is no use), and looks once a second in case the news was lost.
+    All who wait share one connection that listens (through a pooler that is no use: there is none), and each looks
+    once a second in case the news was lost.
     """
-    conn = await db.connect()
-    heard = asyncio.Event()
-    try:
-        if db.keeps_sessions:
-            await conn.add_listener(APPLIED_CHANNEL, lambda *_: heard.set())
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                while True:
-                    heard.clear()
-                    if (answer := await read_answer(conn, command_id)) is not None:
-                        return answer
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(_POLL_SECONDS):
-                            await heard.wait()
-        return None
-    finally:
-        await conn.close()
+    answer: CommandResult | None = None
+    with db.answers.awaited(command_id) as heard, contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            while True:
+                last = db.answers.closing
+                heard.clear()
+                async with db.acquire() as conn:
+                    answer = await read_answer(conn, command_id)
+                if last or answer is not None:
+                    break
+                db.answers.listen()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_SECONDS):
+                        await heard.wait()
+    return answer

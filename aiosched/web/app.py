@@ -74,7 +74,6 @@ def make_app(
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    gateway: Gateway = app.state.gateway
     if isinstance(accounts := app.state.authenticator, Accounts):
         await accounts.start()
     try:
@@ -83,4 +82,3 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.hub.close()
         if app.state.provider is not None:
             await app.state.provider.close()
-        await gateway.stop()

@@ -62,4 +62,3 @@ class EmbeddedApp:
             app.state.hub.close()
             if app.state.provider is not None:
                 await app.state.provider.close()
-            await app.state.gateway.stop()

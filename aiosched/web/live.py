@@ -25,7 +25,7 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.core.states import TaskState
-from aiosched.db import changes, inbox, live_queries, ownership
+from aiosched.db import answers, changes, inbox, live_queries, ownership
 from aiosched.db.engine import Connection, Database
 from aiosched.db.failures import is_retryable
 
@@ -161,7 +161,7 @@ class Hub:
         try:
             await conn.add_listener(changes.RUNS_CHANNEL, self._hear_runs)
             await conn.add_listener(inbox.NEWS_CHANNEL, self._hear_news)
-            await conn.add_listener(inbox.APPLIED_CHANNEL, self._hear_answers)
+            await conn.add_listener(answers.APPLIED_CHANNEL, self._hear_answers)
             conn.add_termination_listener(lambda *_: self._heard.set())
             loop = asyncio.get_running_loop()
             watch_at = look_at = loop.time()

@@ -13,9 +13,13 @@ from aiosched.core.states import RunState
 from aiosched.db import inbox
 from aiosched.db.engine import Database
 from aiosched.errors import NotFound, Refused
+from tests.db.waiting import until_true
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, register, running, task
 
 HOUR = timedelta(hours=1)
+OF_SCHEDULERS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'aiosched%'"
+)
 
 
 async def leave(db: Database, verb: str, dag_id: str, **args: object) -> int:
@@ -142,6 +146,30 @@ async def test_a_request_about_a_dag_that_does_not_exist_is_answered(dsn: str, c
     async with running(dsn, clock) as it:
         with pytest.raises(NotFound, match="There is no DAG 'ghost'"):
             await it.scheduler.request("pause", "ghost", {})
+
+
+async def test_any_number_of_requests_at_once_need_few_connections(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", max_active_runs=1000)) as it:
+        triggers = asyncio.gather(*(it.scheduler.trigger("d", run_id=f"r{n}") for n in range(300)))
+        most = 0
+        while not triggers.done():
+            most = max(most, (await it.fetch(OF_SCHEDULERS))[0][0])
+
+        assert {run.run_id for run in await triggers} == set(await it.runs("d")) == {f"r{n}" for n in range(300)}
+        pool, lease, news, journals, answers = it.scheduler.settings.database.pool_size, 1, 1, 2, 1
+        assert 0 < most <= pool + lease + news + journals + answers
+
+
+async def test_a_scheduler_that_stops_tells_those_who_wait(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock) as it:
+        waiting = asyncio.create_task(inbox.wait_applied(it.scheduler.db, 4711, timeout=60))
+        async with it.db.acquire() as conn:
+            await until_true(conn, f"{OF_SCHEDULERS} AND application_name = 'aiosched answers'")
+
+            await it.scheduler.stop()
+
+            assert await waiting is None
+            await until_true(conn, OF_SCHEDULERS.replace("count(*)", "count(*) = 0"))
 
 
 # -- cancel -----------------------------------------------------------------------------------

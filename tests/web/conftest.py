@@ -15,11 +15,9 @@ from aiosched.web.gateway import Gateway
 
 
 @pytest.fixture
-async def gateway(db: Database) -> AsyncIterator[Gateway]:
+def gateway(db: Database) -> Gateway:
     """The way to the database of the test."""
-    gateway = Gateway(db, Settings())
-    yield gateway
-    await gateway.stop()
+    return Gateway(db, Settings())
 
 
 @pytest.fixture

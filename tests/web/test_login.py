@@ -33,13 +33,12 @@ def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def guarded(db: Database) -> AsyncIterator[FastAPI]:
+async def guarded(db: Database) -> FastAPI:
     """The application with a login, and a person of each role, who is called as the role is."""
     for role in ("viewer", "operator", "admin"):
         await accounts.create_user(db, role, role, await hash_password(PASSWORD))
     gateway = Gateway(db, Settings(web=WebSettings(auth="password")))
-    yield make_app(gateway)
-    await gateway.stop()
+    return make_app(gateway)
 
 
 def client_of(app: FastAPI) -> httpx2.AsyncClient:

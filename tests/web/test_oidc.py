@@ -95,7 +95,6 @@ async def app(db: Database, fake: FakeProvider) -> AsyncIterator[FastAPI]:
     app.state.provider = Provider(SETTINGS, transport=httpx2.MockTransport(fake))
     yield app
     await app.state.provider.close()
-    await gateway.stop()
 
 
 @pytest.fixture

@@ -163,7 +163,6 @@ async def statements(dsn: str) -> AsyncIterator[tuple[Statements, FastAPI]]:
         )
         await conn.execute("ANALYZE")
     yield seen, make_app(gateway)
-    await gateway.stop()
     await db.close()
 
 

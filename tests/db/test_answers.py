@@ -1,0 +1,283 @@
+"""Waiting for answers: everybody of one process shares one connection that listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from aiosched.config import DatabaseSettings
+from aiosched.db import answers, inbox
+from aiosched.db.engine import Connection, Database
+from aiosched.db.inbox import CommandResult
+from aiosched.errors import TooManyConnections
+from tests.db.waiting import until_true
+
+EARS = "pg_stat_activity WHERE application_name = 'aiosched answers' AND datname = current_database()"
+LISTENS = f"SELECT count(*) = 1 FROM {EARS} AND state = 'idle' AND query LIKE 'LISTEN%'"
+DONE = CommandResult("applied", {})
+NEVER = 60.0  # seconds: longer than a test may last
+
+
+class Looks:
+    """How often somebody has looked for an answer, and which connections were opened."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.times: Counter[int] = Counter()
+        self.connections: list[str | None] = []
+        self.may_connect = asyncio.Event()
+        self.may_connect.set()
+        read, connect = inbox.read_answer, Database.connect
+
+        async def read_noted(conn: Connection, command_id: int) -> CommandResult | None:
+            answer = await read(conn, command_id)
+            self.times[command_id] += 1
+            return answer
+
+        async def connect_noted(db: Database, *, application_name: str | None = None) -> Connection:
+            self.connections.append(application_name)
+            await self.may_connect.wait()
+            return await connect(db, application_name=application_name)
+
+        patch.setattr(inbox, "read_answer", read_noted)
+        patch.setattr(Database, "connect", connect_noted)
+
+    async def until(self, commands: Iterable[int], times: int) -> None:
+        """Return when those who wait for `commands` have looked so often."""
+        async with asyncio.timeout(10):
+            while True:
+                if all(self.times[command] >= times for command in commands):
+                    return
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    return Looks(monkeypatch)
+
+
+@pytest.fixture
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks unless told."""
+    monkeypatch.setattr(inbox, "_POLL_SECONDS", NEVER)
+
+
+@pytest.fixture
+def haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happens once a second happens all the time."""
+    monkeypatch.setattr(inbox, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(answers, "_LOOK_SECONDS", 0.01)
+
+
+async def ask(db: Database, count: int = 1) -> list[int]:
+    async with db.acquire() as conn:
+        return [
+            await inbox.add_command(conn, verb="pause", dag_id="d", args={}, requested_by="me") for _ in range(count)
+        ]
+
+
+async def answer(db: Database, *commands: int, announce: bool = True) -> None:
+    async with db.acquire() as conn:
+        await inbox.answer_commands(conn, [(command, DONE) for command in commands], incarnation=1)
+        if announce:
+            await inbox.announce_applied(conn, commands)
+
+
+def wait(db: Database, command: int, timeout: float = NEVER) -> asyncio.Task[CommandResult | None]:
+    return asyncio.create_task(inbox.wait_applied(db, command, timeout=timeout))
+
+
+@pytest.mark.usefixtures("no_polls")
+async def test_all_who_wait_share_one_connection(db: Database, looks: Looks) -> None:
+    commands = await ask(db, 300)
+    waiting = [wait(db, command) for command in commands]
+    await looks.until(commands, 2)  # at once, and when it listens
+
+    await answer(db, *commands)
+
+    assert await asyncio.gather(*waiting) == [DONE] * 300
+    assert looks.connections == ["aiosched answers"]
+
+
+@pytest.mark.usefixtures("no_polls")
+async def test_only_those_concerned_look(db: Database, looks: Looks) -> None:
+    first, second = await ask(db, 2)
+    waiting = {command: wait(db, command) for command in (first, second)}
+    twice = wait(db, first)
+    await looks.until([first], 4)
+    await looks.until([second], 2)
+
+    await answer(db, first)
+    assert await waiting[first] == await twice == DONE
+    assert looks.times == {first: 6, second: 2}
+
+    await answer(db, second)
+    assert await waiting[second] == DONE
+
+
+@pytest.mark.usefixtures("no_polls")
+async def test_an_answer_that_came_before_the_listener_is_seen(db: Database, looks: Looks) -> None:
+    looks.may_connect.clear()
+    (command,) = await ask(db)
+    waiting = wait(db, command)
+    await looks.until([command], 1)
+
+    await answer(db, command)
+    looks.may_connect.set()
+
+    assert await waiting == DONE
+
+
+async def test_an_answer_that_is_there_needs_no_listener(db: Database, looks: Looks) -> None:
+    (command,) = await ask(db)
+    await answer(db, command)
+
+    assert await wait(db, command) == DONE
+    assert looks.connections == []
+
+
+@pytest.mark.usefixtures("haste")
+async def test_news_that_get_lost_cost_a_second(db: Database, looks: Looks) -> None:
+    (command,) = await ask(db)
+    waiting = wait(db, command)
+    await looks.until([command], 2)
+
+    await answer(db, command, announce=False)
+
+    assert await waiting == DONE
+
+
+@pytest.mark.usefixtures("haste")
+async def test_who_cannot_listen_looks(
+    db: Database, looks: Looks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(*_: object, **__: object) -> Connection:
+        raise TooManyConnections("no connection left")
+
+    monkeypatch.setattr(Database, "connect", refuse)
+    (command,) = await ask(db)
+    waiting = wait(db, command)
+    await looks.until([command], 3)
+
+    await answer(db, command)
+
+    assert await waiting == DONE
+    assert "no connection left" in caplog.text
+
+
+async def test_behind_a_pooler_nobody_listens(
+    dsn: str, looks: Looks, haste: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with await Database.open(dsn, settings=DatabaseSettings(pgbouncer=True)) as db:
+        (command,) = await ask(db)
+        waiting = wait(db, command)
+        await looks.until([command], 3)
+
+        await answer(db, command)
+
+        assert await waiting == DONE
+        assert looks.connections == []
+
+
+async def test_a_listening_connection_that_breaks_is_replaced(
+    db: Database, looks: Looks, haste: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox, "_POLL_SECONDS", NEVER)
+    (command,) = await ask(db)
+    waiting = wait(db, command)
+    async with db.acquire() as conn:
+        await until_true(conn, LISTENS)
+        broken = await conn.fetchval(f"SELECT pid FROM {EARS}")
+        await looks.until([command], 2)
+
+        assert await conn.fetchval("SELECT pg_terminate_backend($1)", broken)
+        await until_true(conn, f"{LISTENS} AND pid <> {broken}")
+        await looks.until([command], 3)
+
+    await answer(db, command)
+    assert await waiting == DONE
+    assert len(looks.connections) == 2
+
+
+@pytest.mark.usefixtures("no_polls")
+async def test_who_is_cancelled_disturbs_nobody(db: Database, looks: Looks) -> None:
+    looks.may_connect.clear()
+    first, second = await ask(db, 2)
+    cancelled, waiting = wait(db, first), wait(db, second)
+    await looks.until([first, second], 1)  # the first one's listener is on its way
+
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    looks.may_connect.set()
+    await looks.until([second], 2)
+    await answer(db, second)
+
+    assert await waiting == DONE
+    assert looks.times[first] == 1
+
+
+async def test_nobody_waits_and_the_connection_is_closed_after_a_rest(
+    db: Database, looks: Looks, haste: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask_and_wait() -> None:
+        (command,) = await ask(db)
+        waiting = wait(db, command)
+        async with db.acquire() as conn:
+            await until_true(conn, LISTENS)
+        await answer(db, command)
+        assert await waiting == DONE
+
+    await ask_and_wait()
+    await ask_and_wait()
+    assert len(looks.connections) == 1  # it rests
+
+    monkeypatch.setattr(answers, "_REST_SECONDS", 0.0)
+    async with db.acquire() as conn:
+        await until_true(conn, f"SELECT count(*) = 0 FROM {EARS}")
+    await ask_and_wait()
+    assert len(looks.connections) == 2
+
+
+@pytest.mark.usefixtures("no_polls")
+async def test_who_waits_when_the_database_is_closed_looks_once_more(dsn: str, db: Database, looks: Looks) -> None:
+    closing = await Database.open(dsn)
+    commands = await ask(db, 50)
+    waiting = [wait(closing, command) for command in commands]
+    await looks.until(commands, 2)
+    await answer(db, *commands[:10], announce=False)
+
+    await closing.close()
+
+    assert await asyncio.gather(*waiting) == [DONE] * 10 + [None] * 40
+    async with db.acquire() as conn:
+        await until_true(conn, f"SELECT count(*) = 0 FROM {EARS}")
+
+
+@pytest.mark.usefixtures("no_polls")
+async def test_a_database_is_closed_while_its_listener_connects(dsn: str, looks: Looks) -> None:
+    looks.may_connect.clear()
+    db = await Database.open(dsn)
+    waiting = wait(db, 1)
+    await looks.until([1], 1)
+
+    await db.close()
+
+    assert await waiting is None
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def test_a_connection_that_rests_keeps_no_event_loop(dsn: str) -> None:
+    async def wait_in_vain() -> bool:
+        db = await Database.open(dsn)
+        waiting = wait(db, 1)
+        async with db.acquire() as conn:
+            await until_true(conn, LISTENS)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await db._pool.close()
+        return len(asyncio.all_tasks()) == 2  # somebody listens, and nobody tells them to stop
+
+    assert asyncio.run(wait_in_vain())
