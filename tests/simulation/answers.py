@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
@@ -85,4 +86,15 @@ def document(value: object) -> str:
 
 def read_arrays(texts: Iterable[str], kinds: Iterable[Any]) -> list[list[Any]]:
     """The values of columns that came as texts of arrays. Texts with escapes do not occur here."""
-    return [msgspec.json.decode(f"[{text[1:-1]}]", type=list[kind]) for text, kind in zip(texts, kinds, strict=True)]  # type: ignore[valid-type]
+    return [_decoder(kind).decode(f"[{text[1:-1]}]") for text, kind in zip(texts, kinds, strict=True)]
+
+
+@cache
+def kinds_of(row: type) -> tuple[Any, ...]:
+    """The types of the fields of a row's class."""
+    return tuple(get_type_hints(row).values())
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[list[Any]]:
+    return msgspec.json.Decoder(list[kind])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
 import asyncpg
 import msgspec
 
 from aiosched.db import clearing, inbox, outbox, recollections, reports, runs
-from tests.simulation.answers import Answer, answer, changed, handles, pick, read_arrays
+from tests.simulation.answers import Answer, answer, changed, handles, kinds_of, pick, read_arrays
 from tests.simulation.store import Row, Strength, Transaction
 
 NO_KEY_UPDATE, UPDATE = Strength.NO_KEY_UPDATE, Strength.UPDATE
@@ -87,7 +87,7 @@ async def _latest_automated(t: Transaction, dag_ids: list[str]) -> Answer:
 @handles(runs.INSERT_RUNS)
 async def insert_runs(t: Transaction, *columns: Any) -> Answer:
     created = []
-    for values in zip(*read_arrays(columns, get_type_hints(runs.NewRun).values()), strict=True):
+    for values in zip(*read_arrays(columns, kinds_of(runs.NewRun)), strict=True):
         new, number = runs.NewRun(*values), t.store.number("dag_run")  # drawn for those that exist already, too
         row = new._asdict()
         row |= {"data_interval_start": row.pop("interval_start"), "data_interval_end": row.pop("interval_end")}

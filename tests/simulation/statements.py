@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
 import asyncpg
 import msgspec
@@ -27,6 +27,7 @@ from tests.simulation.answers import (
     changed,
     document,
     handles,
+    kinds_of,
     normal,
     pick,
     read_arrays,
@@ -255,8 +256,8 @@ async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
     if t.fence is None:
         t.fence = incarnation
     width, run_width = len(_CHANGE), len(_RUN_CHANGE)
-    instances = read_arrays(columns[:width], get_type_hints(journal.InstanceChange).values())
-    runs_ = read_arrays(columns[width : width + run_width], get_type_hints(journal.RunChange).values())
+    instances = read_arrays(columns[:width], kinds_of(journal.InstanceChange))
+    runs_ = read_arrays(columns[width : width + run_width], kinds_of(journal.RunChange))
     names, deltas = read_arrays(columns[width + run_width :][:2], (str, int))
     expected = list(columns[width + run_width + 2 :])
     held = await fenced(t, incarnation)
