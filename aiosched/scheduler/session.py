@@ -184,7 +184,7 @@ class Session:
         self.broadcast.saw(batch)
         if self.tracing is not None:
             self.tracing.saw(batch, self.holdings)
-        if (batch.claimed or batch.triggers) and not self.trusted():
+        if (batch.claimed or batch.triggers or self.triggers) and not self.trusted():
             raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")
         if batch.claimed:
             attempts = [board.attempt(i) for board, i in batch.claimed if i.state is TaskState.QUEUED]

@@ -6,6 +6,7 @@ from aiosched.clock import FakeClock
 from aiosched.core.board import Board, Instance
 from aiosched.core.ids import PARTITIONS
 from aiosched.core.states import TaskState
+from aiosched.db import inbox
 from aiosched.scheduler.attempts import Attempts
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.ownership import give_back
@@ -48,6 +49,26 @@ async def test_a_trigger_that_waited_for_a_place_when_its_partition_left_is_that
         await it.finish("a")
         assert await it.runs("d") == {"r": "success"}
         await it.assert_consistent()
+
+
+async def test_a_trigger_that_waits_for_a_place_is_not_handed_out_when_the_lease_is_over(
+    dsn: str, clock: FakeClock
+) -> None:
+    """Whatever is committed then; the next incarnation reads that somebody waits for it."""
+    async with running(dsn, clock, dag("d", task("a", priority_weight=9), task("b")), max_triggers=1) as it:
+        await deferring(it, "a", "b")
+        over, handed_out_by = it.session, []
+        it.executor.on_submit = lambda attempts: handed_out_by.append(it.session)
+        over.trusted = lambda: False
+
+        async with it.db.acquire() as conn:  # makes room for the other one, and queues nothing
+            args = {"run_ids": ["r"], "task_ids": ["a"], "state": "success"}
+            await inbox.add_command(conn, verb="mark_tasks", dag_id="d", args=args, requested_by="test")
+        await it.until(lambda: it.session is not over and it.session.ready.is_set(), "the next incarnation")
+        await it.settled()
+
+        assert handed_out_by
+        assert over not in handed_out_by
 
 
 async def test_a_board_that_is_not_held_gets_no_trigger(dsn: str, clock: FakeClock) -> None:
