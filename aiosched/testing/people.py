@@ -31,6 +31,7 @@ from aiosched.scheduler.due_runs import asked_for
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.scheduler.loading import plan_next, set_paused
 from aiosched.scheduler.new_runs import Creation
+from aiosched.scheduler.past import look_again
 from aiosched.scheduler.selection import (
     Change,
     ChangeOf,
@@ -156,6 +157,7 @@ class People(View):
         if any(run.key == key for run in dag.queued):
             self._fail_queued(dag, [key])
             self.rows.skip_rest(key, self.now)
+            look_again(self._desk, self.rows.runs[key])  # at the next pass of run creation
             self._desk.holdings.plan(dag)
             return
         board = self._board(dag_id, run_id)

@@ -198,7 +198,10 @@ class World(People):
         elif _is_due(self._executor.earliest, now):
             self._executor.end_due(now)
         elif (
-            holdings.to_start or holdings.asset_news or ((due := holdings.due_runs.earliest) is not None and due <= now)
+            holdings.to_start
+            or holdings.asset_news
+            or holdings.to_look_back
+            or _is_due(holdings.due_runs.earliest, now)
         ):
             self._create_due()
         elif holdings.dirty or holdings.ended or holdings.room_changed:

@@ -180,6 +180,20 @@ async def test_what_had_ended_before_its_run_was_queued_again_stays_when_that_is
         assert it.states("d", run) == {"a": "success", "b": "skipped"}
 
 
+async def test_a_queued_run_that_is_cancelled_lets_the_next_one_go_on() -> None:
+    async with world() as it:
+        it.add(dag("d", task("a", depends_on_past=True)))
+        first = it.trigger("d", logical_date=day(1), run_after=at(5))
+        second = it.trigger("d", logical_date=day(2))
+        await it.run_until(at(1))
+        assert it.states("d", second) == {"a": None}
+
+        it.cancel("d", first)
+        await it.run_until(at(2))
+
+        assert (it.states("d", first), it.states("d", second)) == ({"a": "skipped"}, {"a": "success"})
+
+
 # ---- backfills (29.1) ----
 
 
