@@ -50,16 +50,16 @@ class Followers:
             and board.run.logical_date > logical_date
             and (board.past.at is None or board.past.at < logical_date)
         ]
-        for board in found:
-            self.forget(board)
-        return bool(found)
+        return self._forget_all(found)
 
     def look_again(self, run: int) -> bool:
         """The rows of a run that is not held have changed: those who follow it do not know their past any more. Any?"""
-        found = list(self._of.get(run, ()))
-        for board in found:
+        return self._forget_all(list(self._of.get(run, ())))
+
+    def _forget_all(self, boards: list[Board]) -> bool:
+        for board in boards:
             self.forget(board)
-        return bool(found)
+        return bool(boards)
 
     def tell(self, board: Board) -> list[Board]:
         """Tell those who follow `board` what changed there and is not collected yet; returns them: evaluate them."""
