@@ -21,7 +21,7 @@ from typing import Any
 
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
-from aiosched.core.ids import partition_of
+from aiosched.core.ids import PARTITIONS, partition_of
 from aiosched.core.messages import Attempt
 from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
@@ -29,6 +29,7 @@ from aiosched.db import inbox
 from aiosched.db.engine import Database
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.events import SchedulerEvent
+from aiosched.scheduler.ownership import give_back
 from aiosched.scheduler.run_handle import RunHandle
 from aiosched.scheduler.service import Scheduler
 from aiosched.scheduler.session import Session
@@ -199,6 +200,13 @@ class Running:
         result = await self.scheduler.request(verb, dag_id, args)
         await self.settled()
         return result
+
+    async def leave_and_come_back(self) -> None:
+        """Give all partitions away; nobody else is there, so this scheduler takes them again and reads them anew."""
+        async with self.session.books:
+            await give_back(self.session, PARTITIONS)
+        await self.until(lambda: len(self.session.holdings.partitions) == PARTITIONS, "the partitions to come back")
+        await self.settled()
 
     async def attempt(self, task_id: str, run_id: str | None = None, dag_id: str | None = None) -> Attempt:
         """The running attempt of a task, as soon as it is handed out."""

@@ -295,9 +295,7 @@ async def test_what_was_on_the_calendar_when_a_partition_left_is_of_no_use_when_
         await it.trigger("d", "r")
         it.executor.reschedule(await it.attempt("a"), clock.now() + timedelta(minutes=5))
         await it.settled()
-        async with it.session.books:  # nobody else is there: it takes them again
-            await give_back(it.session, PARTITIONS)
-        await until(lambda: len(owned(it)) == PARTITIONS, "the partitions to come back")
+        await it.leave_and_come_back()
         await it.ask("clear", "d", run_id="r", task_ids=["a"])
         it.executor.reschedule(await it.attempt("a"), clock.now() + timedelta(minutes=10))
         await it.settled()

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.ids import PARTITIONS
 from aiosched.core.messages import SkipDecision
 from aiosched.core.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
-from aiosched.scheduler.ownership import give_back
 from tests.scheduler.harness import Running, dag, running, task
 
 JAN = [datetime(2025, 12, day, tzinfo=UTC) for day in range(1, 10)]
@@ -216,10 +214,7 @@ async def test_who_looked_at_the_past_in_a_partition_that_left_is_told_nothing(d
         await it.trigger("d", "one", logical_date=JAN[0])
         await it.trigger("d", "two", logical_date=JAN[1])
         followers = list(it.session.holdings.boards.values())
-        async with it.session.books:  # nobody else is there: it takes them again
-            await give_back(it.session, PARTITIONS)
-        await it.until(lambda: len(it.session.holdings.partitions) == PARTITIONS, "the partitions to come back")
-        await it.settled()
+        await it.leave_and_come_back()
 
         await it.finish("a", run_id="one")
         await it.finish("a", run_id="two")

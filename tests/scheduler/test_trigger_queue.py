@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from aiosched.clock import FakeClock
 from aiosched.core.board import Board, Instance
-from aiosched.core.ids import PARTITIONS
 from aiosched.core.states import TaskState
 from aiosched.db import inbox
 from aiosched.scheduler.attempts import Attempts
 from aiosched.scheduler.metrics import Metrics
-from aiosched.scheduler.ownership import give_back
 from aiosched.scheduler.triggers import TriggerQueue
 from tests.scheduler.harness import Running, dag, running, task
 
@@ -36,10 +34,7 @@ async def test_a_trigger_that_waited_for_a_place_when_its_partition_left_is_that
     async with running(dsn, clock, dag("d", task("a", priority_weight=9), task("b")), max_triggers=1) as it:
         await deferring(it, "a", "b")
         assert [trigger.task_id for trigger in it.executor.triggers.values()] == ["a"]
-        async with it.session.books:  # nobody else is there: it takes them again
-            await give_back(it.session, PARTITIONS)
-        await it.until(lambda: len(it.session.holdings.partitions) == PARTITIONS, "the partitions to come back")
-        await it.settled()
+        await it.leave_and_come_back()
         await it.ask("mark_tasks", "d", run_ids=["r"], task_ids=["b"], state="success")
 
         it.executor.fire(await it.trigger_of("a"))
