@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +19,10 @@ import msgspec
 from aiosched.core.ids import partition_of
 from aiosched.db.answers import APPLIED_CHANNEL
 from aiosched.db.engine import Connection, Database
+from aiosched.db.failures import is_retryable
 from aiosched.errors import Refused
+
+logger = logging.getLogger(__name__)
 
 NEWS_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
 
@@ -152,7 +156,7 @@ async def wait_applied(db: Database, command_id: int, *, timeout: float) -> Comm
     """The answer to a request, or None when nobody answered within `timeout` seconds, or before `db` was closed.
 
     All who wait share one connection that listens (through a pooler that is no use: there is none), and each looks
-    once a second in case the news was lost.
+    once a second in case the news was lost. A database that is away for a moment is waited for: the request is stored.
     """
     answer: CommandResult | None = None
     with db.answers.awaited(command_id) as heard, contextlib.suppress(TimeoutError):
@@ -160,8 +164,7 @@ async def wait_applied(db: Database, command_id: int, *, timeout: float) -> Comm
             while True:
                 last = db.answers.closing
                 heard.clear()
-                async with db.acquire() as conn:
-                    answer = await read_answer(conn, command_id)
+                answer = await _look(db, command_id)
                 if last or answer is not None:
                     break
                 db.answers.listen()
@@ -169,3 +172,15 @@ async def wait_applied(db: Database, command_id: int, *, timeout: float) -> Comm
                     async with asyncio.timeout(_POLL_SECONDS):
                         await heard.wait()
     return answer
+
+
+async def _look(db: Database, command_id: int) -> CommandResult | None:
+    """The answer, or None while there is none, and while the database cannot tell."""
+    try:
+        async with db.acquire() as conn:
+            return await read_answer(conn, command_id)
+    except Exception as error:
+        if not is_retryable(error):
+            raise
+        logger.warning("request %d waits for its answer: %s", command_id, error)
+        return None

@@ -6,13 +6,14 @@ once, however many runs it has), then the instances of those of their tasks that
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from aiosched.core.graph import Graph
-from aiosched.core.spec import decode_spec
+from aiosched.core.spec import DagSpec, decode_spec
 from aiosched.core.states import HOLDING_SLOT, TaskState
 from aiosched.db.engine import Database
 
@@ -59,19 +60,26 @@ SPECS: Final = """
 
 
 async def pool_members(db: Database, pool: str) -> list[Member]:
-    """The tasks of unfinished runs' versions that name `pool`."""
+    """The tasks of unfinished runs' versions that name `pool`.
+
+    A version that cannot be read has none here: schedulers leave its runs alone, and say so.
+    """
     async with db.acquire() as conn:
         rows = await conn.fetch(SPECS)
     found: list[Member] = []
     for row in rows:
-        spec = decode_spec(row["spec"])
-        indexes = [index for index, task in enumerate(spec.tasks) if task.pool == pool]
-        weights = Graph(spec).weights if indexes else ()
-        found += [
-            Member(row["id"], index, spec.tasks[index].task_id, spec.tasks[index].pool_slots, weights[index])
-            for index in indexes
-        ]
+        with contextlib.suppress(Exception):  # whatever is wrong with one, the others are shown
+            found += _members_of(row["id"], decode_spec(row["spec"]), pool)
     return found
+
+
+def _members_of(version_key: int, spec: DagSpec, pool: str) -> list[Member]:
+    indexes = [index for index, task in enumerate(spec.tasks) if task.pool == pool]
+    weights = Graph(spec).weights if indexes else ()
+    return [
+        Member(version_key, index, spec.tasks[index].task_id, spec.tasks[index].pool_slots, weights[index])
+        for index in indexes
+    ]
 
 
 # Indexes: ix_dag_run_unfinished and the primary key of task_instance.

@@ -14,8 +14,9 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import BigInteger, Select, Text, and_, cast, false, func, literal, or_, select, true, tuple_
 
-from aiosched.core.spec import DagSpec, TaskSpec, decode_spec
+from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.states import RunState, TaskState
+from aiosched.db.documents import read_document
 from aiosched.db.engine import Database
 from aiosched.db.schema import dag, dag_run, dag_version, task_instance, task_note, task_try
 from aiosched.errors import NotFound, did_you_mean
@@ -188,16 +189,16 @@ async def matching_dags(db: Database, pattern: str) -> list[str]:
 
 
 async def get_spec(db: Database, dag_id: str) -> DagSpec:
-    """The newest version of a DAG as parsing stored it; raises NotFound."""
+    """The newest version of a DAG as parsing stored it. Raises NotFound, and Refused for one that cannot be read."""
     query = (
-        select(cast(dag_version.c.spec, Text).label("spec"))
+        select(dag_version.c.number, cast(dag_version.c.spec, Text).label("spec"))
         .join(dag, dag.c.version_id == dag_version.c.id)
         .where(dag.c.dag_id == dag_id)
     )
     rows = await fetch(db, query)
     if not rows:
         raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
-    return decode_spec(rows[0].spec)
+    return read_document(rows[0].spec, dag_id, rows[0].number)
 
 
 async def _near_dag(db: Database, dag_id: str) -> str:
@@ -375,11 +376,13 @@ class TryRow:
 
 
 async def get_version_spec(db: Database, version_key: int) -> DagSpec:
-    """The DAG version that a run is pinned to."""
-    rows = await fetch(db, select(cast(dag_version.c.spec, Text).label("spec")).where(dag_version.c.id == version_key))
+    """The DAG version that a run is pinned to. Raises NotFound, and Refused for one that cannot be read."""
+    document = cast(dag_version.c.spec, Text).label("spec")
+    query = select(dag_version.c.dag_id, dag_version.c.number, document).where(dag_version.c.id == version_key)
+    rows = await fetch(db, query)
     if not rows:
         raise NotFound(f"There is no DAG version with the key {version_key}.")
-    return decode_spec(rows[0].spec)
+    return read_document(rows[0].spec, rows[0].dag_id, rows[0].number)
 
 
 async def count_tasks(db: Database, run: RunRow) -> dict[str, int]:

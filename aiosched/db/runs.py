@@ -19,6 +19,7 @@ from aiosched.core.spec import DagSpec, decode_spec
 from aiosched.core.states import RunState, TaskState
 from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.db.arrays import array_texts
+from aiosched.db.documents import why_unreadable
 from aiosched.db.engine import Connection
 from aiosched.errors import StaleRows
 
@@ -59,10 +60,7 @@ class UnreadableVersion:
     error: str
 
     def __str__(self) -> str:
-        return (
-            f"Version {self.number} of DAG {self.dag_id!r} cannot be read ({self.error}): a newer aiosched wrote it, "
-            "or it is broken. Run that aiosched, or change the DAG, so that a new version is stored."
-        )
+        return why_unreadable(self.dag_id, self.number, self.error)
 
 
 class NewRun(NamedTuple):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.spec import DagSpec, decode_spec
+from aiosched.core.spec import DagSpec
+from aiosched.db.documents import read_document
 from aiosched.db.engine import Database
 from aiosched.db.queries import get_dag
 from aiosched.errors import NotFound
@@ -56,10 +57,10 @@ async def list_versions(
 
 
 async def get_version(db: Database, dag_id: str, number: int | None = None) -> VersionText:
-    """A version of a DAG, by default the newest. Raises NotFound."""
+    """A version of a DAG, by default the newest. Raises NotFound, and Refused for one that cannot be read."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(VERSION, dag_id, number)
     if row is None:
         await get_dag(db, dag_id)
         raise NotFound(f"DAG {dag_id!r} has no version {number}.")
-    return VersionText(**{**dict(row), "spec": decode_spec(row["spec"])})
+    return VersionText(**{**dict(row), "spec": read_document(row["spec"], dag_id, row["number"])})

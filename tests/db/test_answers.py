@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 
+import asyncpg
 import pytest
 
 from aiosched.config import DatabaseSettings
@@ -165,6 +166,38 @@ async def test_who_cannot_listen_looks(
 
     assert await waiting == DONE
     assert "no connection left" in caplog.text
+
+
+@pytest.mark.usefixtures("haste")
+async def test_a_connection_that_breaks_while_somebody_looks_costs_nobody_the_answer(
+    db: Database, looks: Looks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    read = inbox.read_answer
+    broken: list[int] = []
+
+    async def read_of_a_server_that_ends(conn: Connection, command_id: int) -> CommandResult | None:
+        if not broken:
+            broken.append(command_id)
+            await conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return await read(conn, command_id)
+
+    (command,) = await ask(db)
+    monkeypatch.setattr(inbox, "read_answer", read_of_a_server_that_ends)
+    waiting = wait(db, command)
+    await looks.until([command], 1)  # the second time
+
+    await answer(db, command)
+
+    assert await waiting == DONE
+    assert f"request {command} waits for its answer: " in caplog.text
+
+
+async def test_what_no_waiting_heals_is_told(db: Database) -> None:
+    async with db.acquire() as conn:
+        await conn.execute("DROP TABLE command CASCADE")
+
+    with pytest.raises(asyncpg.UndefinedTableError):
+        await wait(db, 1)
 
 
 async def test_behind_a_pooler_nobody_listens(

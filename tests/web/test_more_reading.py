@@ -60,6 +60,22 @@ async def test_a_pool_tells_who_holds_and_who_waits_in_order(db: Database, api: 
     assert (first[1], rest[:2]) == (["early.b0", "early.b1"], ([], ["late.b-1"]))
 
 
+@pytest.mark.parametrize("broken", ["'{}'", "jsonb_set(spec::jsonb, '{tasks,0,trigger_rule}', '\"on_sundays\"')"])
+async def test_a_version_that_cannot_be_read_hides_the_others_from_nobody(
+    db: Database, api: httpx2.AsyncClient, broken: str
+) -> None:
+    async with db.acquire() as conn:
+        await insert(conn, "pool", {"name": "etl", "slots": 3})
+    run = await add_run(db, "sales", await add_dag(db, "sales", tasks=HEAVY), "r", logical_date=NOON)
+    await add_task(db, run, 1, "scheduled", scheduled_at=NOON)
+    run = await add_run(db, "newer", await add_dag(db, "newer", tasks=HEAVY), "n", logical_date=NOON)
+    await add_task(db, run, 1, "scheduled", scheduled_at=NOON)
+    async with db.acquire() as conn:
+        await conn.execute(f"UPDATE dag_version SET spec = ({broken})::json WHERE dag_id = 'newer'")
+
+    assert await names(api) == ([], ["r.b-1"], None)
+
+
 async def test_what_is_paused_does_not_wait_for_slots(db: Database, api: httpx2.AsyncClient) -> None:
     async with db.acquire() as conn:
         await insert(conn, "pool", {"name": "etl", "slots": 3, "include_deferred": True})

@@ -280,6 +280,19 @@ async def test_versions_and_what_changed_between_them(db: Database, api: httpx2.
     assert (await api.get("dags/sales/versions/3")).status_code == 404
 
 
+@pytest.mark.parametrize("place", ["versions/1", "versions/1/diff/1", "tasks", "graph", "grid", "runs/r/tasks/a"])
+async def test_a_version_that_cannot_be_read_is_named(db: Database, api: httpx2.AsyncClient, place: str) -> None:
+    await add_run(db, "sales", await add_dag(db, "sales"), "r", logical_date=NOON)
+    async with db.acquire() as conn:
+        await conn.execute("""UPDATE dag_version SET spec = '{"timetable": {"kind": "lunar"}}'""")
+
+    answer = await api.get(f"dags/sales/{place}")
+
+    assert answer.status_code == 409
+    assert answer.json()["detail"].startswith("Version 1 of DAG 'sales' cannot be read (ValidationError: ")
+    assert answer.json()["detail"].endswith("Run that aiosched, or change the DAG, so that a new version is stored.")
+
+
 # ---- the first page ----
 
 
