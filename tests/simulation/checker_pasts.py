@@ -41,6 +41,8 @@ class Pasts:
                 self._since[change.key] = at
                 if old.get("state") in SUCCEEDED and new.get("state") not in SUCCEEDED:
                     self._left[change.key] = at
+            elif change.table == "task_try" and new.get("state") in SUCCEEDED:  # kept when a task is cleared
+                self._left[change.key[:3]] = at  # one that succeeded in the same commit has shown it nowhere else
         for change in commit.changes:
             if change.table == "task_instance" and change.old is not None and change.new is not None:
                 self._instance(change)

@@ -108,6 +108,41 @@ def test_what_is_behind_a_task_may_go_on_in_the_run_before_where_nothing_waits_f
 def test_a_task_may_begin_when_the_run_before_was_cleared_just_now(seconds: float) -> None:
     """What was decided before is stored a little later."""
     _, history = _played(_IN_ORDER)
+    begins, before = _first_that_looks_back(history)
+
+    def clear(events: list[Event]) -> list[Event]:
+        row = dict(history.tables["task_instance"][before])
+        change = RowChange("task_instance", before, row, row | {"state": None})
+        place = _place(events, lambda event: event.at >= begins)
+        return [*events[:place], Commit(begins - seconds, 1, 1, [change]), *events[place:]]
+
+    found = [one for one in _objections(_IN_ORDER, clear) if one.startswith("[past]")]
+    assert bool(found) == (seconds > OVERTAKEN)
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "objects"),
+    [("success", OVERTAKEN - 1, False), ("success", OVERTAKEN + 1, True), ("failed", OVERTAKEN - 1, True)],
+)
+def test_the_run_before_may_have_succeeded_and_been_cleared_in_one_commit(
+    state: str, seconds: float, objects: bool
+) -> None:
+    """Then only the try that is kept says that it had (seed 4774)."""
+    _, history = _played(_IN_ORDER)
+    begins, before = _first_that_looks_back(history)
+
+    def clear(events: list[Event]) -> list[Event]:
+        change = RowChange("task_try", (*before, 1), None, {"run_id": before[0], "try_number": 1, "state": state})
+        events = _without(events, "task_instance", lambda c: c.key == before and c.new["state"] == "success")
+        place = _place(events, lambda event: event.at >= begins)
+        return [*events[:place], Commit(begins - seconds, 1, 1, [change]), *events[place:]]
+
+    found = [one for one in _objections(_IN_ORDER, clear) if one.startswith("[past]")]
+    assert bool(found) == objects
+
+
+def _first_that_looks_back(history: History) -> tuple[float, tuple[int, int, int]]:
+    """When a task that waits for the run before begins first, and the instance for which it waited."""
     begins, key = next(
         (event.at, change.key)
         for event in history.events
@@ -116,15 +151,8 @@ def test_a_task_may_begin_when_the_run_before_was_cleared_just_now(seconds: floa
         if change.table == "task_instance" and change.old is not None and _looks_back(change, history)
     )
     before = _run_before(key[0], history)
-
-    def clear(events: list[Event]) -> list[Event]:
-        row = dict(history.tables["task_instance"][before, *key[1:]])
-        change = RowChange("task_instance", (before, *key[1:]), row, row | {"state": None})
-        place = _place(events, lambda event: event.at >= begins)
-        return [*events[:place], Commit(begins - seconds, 1, 1, [change]), *events[place:]]
-
-    found = [one for one in _objections(_IN_ORDER, clear) if one.startswith("[past]")]
-    assert bool(found) == (seconds > OVERTAKEN)
+    assert before is not None
+    return begins, (before, *key[1:])
 
 
 def _run_before(run: int, history: History) -> int | None:
