@@ -8,7 +8,6 @@ No JSON codecs are registered on asyncpg's connections: statements take and retu
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -24,6 +23,7 @@ from aiosched.db.dsn import address_of, normalize
 from aiosched.db.failures import check_server_version, explained
 from aiosched.db.migrate import check_schema
 from aiosched.errors import ConfigError
+from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -228,7 +228,7 @@ class Database:
             await engine.dispose()
         if self._pool is not None:
             try:
-                async with asyncio.timeout(_CLOSE_SECONDS):
+                async with clean_up_timeout(_CLOSE_SECONDS):
                     await self.answers.close()
                     await self._pool.close()  # waits until every connection is given back
             except TimeoutError:

@@ -41,6 +41,7 @@ from aiosched.executors.logs import AttemptLog, current_log
 from aiosched.executors.loop_watch import line_of
 from aiosched.executors.results import collect_xcoms
 from aiosched.executors.runner import AttemptStopped, DagSource, DagUnavailable, Execution, Surroundings, TimeLimit
+from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
@@ -136,7 +137,7 @@ class TriggerExecution(Execution):
 
     async def _within_grace(self, name: str, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            async with asyncio.timeout(KILL_GRACE):
+            async with clean_up_timeout(KILL_GRACE):
                 await self._guarded(name, call)
         except TimeoutError:
             self._log("ERROR", f"{name} took longer than {KILL_GRACE:g} s and was broken off")

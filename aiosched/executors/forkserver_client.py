@@ -15,6 +15,7 @@ from aiosched.core.masking import KEY_VARIABLES
 from aiosched.executors.processes import describe_exit
 from aiosched.executors.protocol import Exited, Fork, Forked, FrameReader, Setup, Signal, WorkerConfig, frame
 from aiosched.executors.trust import TrustWindow
+from aiosched.timeouts import clean_up_timeout
 
 _READ = 65_536
 
@@ -85,7 +86,7 @@ class ForkserverClient:
         if self._open:
             self._shut()
         try:
-            async with asyncio.timeout(5):
+            async with clean_up_timeout(5):
                 await asyncio.to_thread(self._process.wait)
         except TimeoutError:
             self._process.send_signal(signal.SIGKILL)

@@ -38,6 +38,7 @@ from aiosched.executors.runner import (
 from aiosched.executors.start_notices import StartNotices
 from aiosched.executors.threads import DaemonThreads, run_aside
 from aiosched.executors.trigger_tasks import TriggerTasks
+from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
@@ -191,7 +192,7 @@ class InlineExecutor:
     async def _quiet_within(self, seconds: float) -> bool:
         self._settle()
         try:
-            async with asyncio.timeout(seconds):
+            async with clean_up_timeout(seconds):
                 await self._quiet.wait()
         except TimeoutError:
             return self._quiet.is_set()

@@ -40,6 +40,7 @@ from aiosched.executors.tickets import Tickets
 from aiosched.executors.trigger_desk import TriggerDesk
 from aiosched.executors.trust import TrustWindow
 from aiosched.executors.worker_link import WorkerLink
+from aiosched.timeouts import clean_up_timeout
 
 __all__ = ["LocalExecutor", "LocalOptions"]
 
@@ -168,7 +169,7 @@ class LocalExecutor:
         self._settle()
         for end in (grace, self._options.kill_after, _PATIENCE):
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(end):
+                async with clean_up_timeout(end):
                     await self._quiet.wait()
             if self._quiet.is_set():
                 break

@@ -48,6 +48,7 @@ from aiosched.scheduler.secret_services import secret_services
 from aiosched.scheduler.session import Attempts, Session
 from aiosched.scheduler.task_services import SERVICES, DatabaseServices
 from aiosched.scheduler.vitals import Vitals
+from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
@@ -157,7 +158,7 @@ class Scheduler(Actions):
         if self._incarnation is not None:
             self._incarnation.look()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace):
+            async with clean_up_timeout(grace):
                 while self._busy():
                     await self._progress()
         return not self._busy()

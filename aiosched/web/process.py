@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from aiosched.config import Settings
 from aiosched.logs import configure_logging
+from aiosched.timeouts import clean_up_timeout
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class WebProcess:
             if child.stdin is not None:
                 child.stdin.close()
             try:
-                async with asyncio.timeout(_ENDING_SECONDS):
+                async with clean_up_timeout(_ENDING_SECONDS):
                     await child.wait()
             except TimeoutError:
                 with contextlib.suppress(ProcessLookupError):
