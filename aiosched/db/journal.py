@@ -117,7 +117,7 @@ async def read_pools(conn: Connection, names: Iterable[str], *, lock: bool) -> d
 # instance, state of each run; a pool's use is raised only while it fits its slots. When
 # anything is not as expected the division by zero voids the statement. Indexes: the primary
 # keys. Pools are touched in name order, as everywhere. The columns come as texts of arrays (arrays.py).
-WRITE: Final = """
+_FENCED_INSTANCES: Final = """
     WITH fence AS MATERIALIZED (
         SELECT 1 AS held FROM scheduler WHERE incarnation = $1 FOR KEY SHARE
     ), changed AS (
@@ -135,7 +135,10 @@ WRITE: Final = """
          WHERE ti.run_id = c.run_id AND ti.task_index = c.task_index AND ti.map_index = c.map_index
            AND ti.state IS NOT DISTINCT FROM c.old_state AND ti.try_number = c.old_try
         RETURNING 1
-    ), ended AS (
+    )
+"""
+WRITE: Final = f"""
+    {_FENCED_INSTANCES}, ended AS (
         UPDATE dag_run AS r
            SET state = c.state, queued_at = c.queued_at, start_date = c.start_date, end_date = c.end_date,
                reason = c.reason, clear_number = c.clear_number
@@ -159,6 +162,11 @@ WRITE: Final = """
         * ((SELECT count(*) FROM ended) = $29)::int * ((SELECT count(*) FROM moved) = $30)::int
     ), NULL
 """
+# The same for a batch of nothing but instances, as in a chain: parts of a statement cost time without any rows, too.
+WRITE_INSTANCES: Final = f"""
+    {_FENCED_INSTANCES}
+    SELECT 1 / ((SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $18)::int)
+"""
 
 
 async def write(
@@ -173,11 +181,15 @@ async def write(
     Raises StaleRows when a row is not as expected, and FencedOut when our scheduler row is gone.
     """
     deltas = {name: delta for name, delta in sorted(pool_deltas.items()) if delta}
+    columns = array_texts(instances, len(InstanceChange._fields))
     try:
+        if not runs and not deltas:
+            await conn.fetch(WRITE_INSTANCES, incarnation, *columns, len(instances))
+            return {}
         rows = await conn.fetch(
             WRITE,
             incarnation,
-            *array_texts(instances, len(InstanceChange._fields)),
+            *columns,
             *array_texts(runs, len(RunChange._fields)),
             *array_texts(list(deltas.items()), 2),
             len(instances),

@@ -94,15 +94,17 @@ async def fleet_figures(conn: Connection) -> list[dict[str, Any]]:
 
 
 # A lock that fell with a restart of PostgreSQL says nothing until its holder had time to come back.
-LOOK: Final = """
-    SELECT s.incarnation, s.draining, s.protocol,
-           s.lease_expires_at < now() AS expired,
-           s.renewed_at > pg_postmaster_start_time() AND NOT EXISTS (
-               SELECT FROM pg_locks AS l
-                WHERE l.locktype = 'advisory' AND l.granted
-                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-                  AND l.classid = $1 AND l.objid = (s.incarnation % 2147483648)::bigint::oid
-           ) AS process_gone,
+_PROCESS_GONE: Final = f"""
+    s.renewed_at > pg_postmaster_start_time() AND NOT EXISTS (
+        SELECT FROM pg_locks AS l
+         WHERE l.locktype = 'advisory' AND l.granted
+           AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+           AND l.classid = {LOCK_CLASS} AND l.objid = (s.incarnation % 2147483648)::bigint::oid
+    )
+"""
+LOOK: Final = f"""
+    SELECT s.incarnation, s.draining, s.protocol, s.lease_expires_at < now() AS expired,
+           {_PROCESS_GONE} AS process_gone,
            array(SELECT partition FROM partition_lease AS p WHERE p.incarnation = s.incarnation) AS partitions
       FROM scheduler AS s
     UNION ALL
@@ -115,7 +117,7 @@ async def look(conn: Connection) -> View:
     at = time.monotonic()
     peers: list[Peer] = []
     leases: dict[int, int | None] = {}
-    for row in await conn.fetch(LOOK, LOCK_CLASS):
+    for row in await conn.fetch(LOOK):
         leases.update(dict.fromkeys(row["partitions"], row["incarnation"]))
         if row["incarnation"] is not None:
             gone, expired = row["process_gone"], row["expired"]
@@ -124,12 +126,11 @@ async def look(conn: Connection) -> View:
 
 
 # Lock order: scheduler row, then partitions by number. FOR UPDATE waits for the dead one's last
-# commit and blocks any later one; SKIP LOCKED leaves the work to a peer that is at it already.
-FENCE: Final = """
-    SELECT 1 FROM scheduler
-     WHERE incarnation = $1
-       AND (lease_expires_at < now() OR $2)
-       FOR UPDATE
+# commit and blocks any later one. What made its peer think it dead is looked at again.
+FENCE: Final = f"""
+    SELECT 1 FROM scheduler AS s
+     WHERE s.incarnation = $1 AND (s.lease_expires_at < now() OR ($2 AND {_PROCESS_GONE}))
+       FOR UPDATE OF s
 """
 FREE_PARTITIONS: Final = """
     UPDATE partition_lease SET incarnation = NULL, since = now() WHERE incarnation = $1
@@ -137,10 +138,9 @@ FREE_PARTITIONS: Final = """
 
 
 async def take_over(conn: Connection, dead: int, *, process_gone: bool) -> bool:
-    """Fence a dead scheduler and free its partitions, in one transaction; False if a peer did it.
+    """Fence a dead scheduler and free its partitions, in one transaction; False if a peer did it, or it is not dead.
 
-    `process_gone`: its advisory lock had fallen; else the lease must have run out, which is
-    checked again under the lock.
+    Its lease must have run out; with `process_gone` it is enough that its advisory lock is missing.
     """
     async with conn.transaction():
         if await conn.fetchval(FENCE, dead, process_gone) is None:

@@ -7,7 +7,6 @@ another pass. Timers are looked at by the loop that sleeps until the earliest of
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 import itertools
 from collections.abc import Awaitable, Callable
@@ -33,12 +32,13 @@ class Pulse:
         self.news.set()
 
     async def rest(self, seconds: float | None) -> None:
-        """Return at news, or after `seconds` (None: only at news)."""
-        if self.news.is_set():
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.news.wait()
+        """Return at news, or after `seconds`, which count as news (None: only at news)."""
+        alarm = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.news.set)
+        try:
+            await self.news.wait()
+        finally:
+            if alarm is not None:
+                alarm.cancel()
 
 
 async def run_loop(step: Callable[[], Awaitable[float | None]], pulse: Pulse) -> None:

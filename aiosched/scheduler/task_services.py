@@ -34,6 +34,7 @@ from aiosched.scheduler import asset_services
 from aiosched.scheduler.slas import sla_misses
 
 _PATIENCE: Final = 60.0  # seconds that a task waits for the owner of another DAG
+_MOST_VERSIONS: Final = 500  # of which the numbers of tasks are remembered
 
 Service = Callable[[Database, int, Mapping[str, Any]], Awaitable[Any]]  # database, run key, arguments -> JSON values
 
@@ -80,6 +81,8 @@ class DatabaseServices:
                     if unreadable:
                         raise Refused(str(unreadable[0]))
                     tasks = versions[version].spec.tasks
+                    if len(self._indexes) >= _MOST_VERSIONS:
+                        del self._indexes[next(iter(self._indexes))]
                     self._indexes[version] = {task.task_id: index for index, task in enumerate(tasks)}
                 indexes = self._indexes[version]
                 known = [(indexes.get(ref.task_id, -1), ref) for ref in refs]

@@ -48,7 +48,6 @@ running                  ; failed           ; FAIL_FAST_RUNNING
 none scheduled queued restarting shutdown up_for_retry up_for_reschedule deferred ; skipped ; FAIL_FAST_WAITING
 upstream_failed removed  ; skipped          ; FAIL_FAST_WAITING
 scheduled                ; queued           ; SLOT_GRANTED
-scheduled                ; failed           ; DAG_UNREADABLE
 queued restarting        ; running          ; STARTED
 queued                   ; none             ; LOST
 queued                   ; scheduled        ; REQUEUED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -146,15 +147,22 @@ async def test_a_batch_that_meets_a_take_over_in_progress_waits_and_is_void(conn
     assert await states(conn) == [None, None, None]
 
 
-async def test_a_hot_batch_goes_by_keys_however_the_statistics_look(conn: Connection) -> None:
+@pytest.mark.parametrize(
+    ("statement", "tables"),
+    [(journal.WRITE, ("task_instance", "dag_run", "pool")), (journal.WRITE_INSTANCES, ("task_instance",))],
+    ids=["any batch", "nothing but instances"],
+)
+async def test_a_hot_batch_goes_by_keys_however_the_statistics_look(
+    conn: Connection, statement: str, tables: tuple[str, ...]
+) -> None:
     await conn.execute("INSERT INTO task_instance SELECT n, 0, -1 FROM generate_series(2, 3000) AS n; ANALYZE")
-    lists = len(journal.InstanceChange._fields) + len(journal.RunChange._fields) + 2
-    arguments: list[Any] = [1, *(["{}"] * lists), 0, 0, 0]
+    columns = (journal.InstanceChange._fields, journal.RunChange._fields, ("name", "delta"))[: len(tables)]
+    arguments: list[Any] = [1, *("{}" for _ in itertools.chain(*columns)), *(0 for _ in tables)]
 
-    rows = await conn.fetch(f"EXPLAIN {journal.WRITE}", *arguments)
+    rows = await conn.fetch(f"EXPLAIN {statement}", *arguments)
 
     plan = "\n".join(row[0] for row in rows)
-    for table in ("task_instance", "dag_run", "pool"):
+    for table in tables:
         assert f"Index Scan using pk_{table} on {table}" in plan, plan
         assert f"Seq Scan on {table} " not in plan, plan
 

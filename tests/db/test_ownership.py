@@ -82,9 +82,9 @@ async def test_a_session_that_comes_back_holds_the_lock_again(db: Database) -> N
 
 
 async def test_renewing_after_a_take_over_says_so(db: Database) -> None:
-    async with scheduler(db) as (number, conn):
+    async with scheduler(db, lease=-1.0) as (number, conn):
         async with db.acquire() as other:
-            assert await ownership.take_over(other, number, process_gone=True)
+            assert await ownership.take_over(other, number, process_gone=False)
 
         assert not await ownership.renew(conn, number, 60.0)
 
@@ -146,6 +146,28 @@ async def test_a_take_over_frees_the_partitions_of_the_dead_and_its_row_is_gone(
 async def test_a_lease_that_was_renewed_meanwhile_is_not_taken_over(db: Database) -> None:
     async with scheduler(db, lease=60.0) as (number, _), db.acquire() as other:
         assert not await ownership.take_over(other, number, process_gone=False)
+
+
+async def test_a_process_that_is_gone_is_taken_over_before_its_lease_runs_out(db: Database) -> None:
+    async with scheduler(db, lease=60.0) as (number, _):
+        pass
+    async with db.acquire() as other:
+        assert await ownership.take_over(other, number, process_gone=True)
+
+
+async def test_who_has_come_back_on_a_new_connection_is_not_taken_over(db: Database) -> None:
+    """Its peer has seen the lock missing, and decides a moment too late."""
+    async with scheduler(db, lease=60.0) as (number, conn):
+        await conn.close()
+        assert (await look(db)).peers[0].process_gone
+        again = await db.connect()
+        await ownership.lock_again(again, number)
+
+        async with db.acquire() as other:
+            assert not await ownership.take_over(other, number, process_gone=True)
+
+        assert [peer.incarnation for peer in (await look(db)).peers] == [number]
+        await again.close()
 
 
 async def test_a_take_over_waits_for_the_last_commit_of_the_dead_and_stops_any_later_one(db: Database) -> None:

@@ -217,8 +217,10 @@ async def test_the_lease_survives_a_cut_connection(dsn: str, clock: FakeClock) -
 
 async def bury(db: Database, incarnation: int) -> None:
     """Take a scheduler over as a peer would that believes it to be dead."""
-    async with db.acquire() as conn:
-        assert await take_over(conn, incarnation, process_gone=True)
+    async with db.transaction() as conn:
+        expire = "UPDATE scheduler SET lease_expires_at = now() - interval '1 second' WHERE incarnation = $1"
+        await conn.execute(expire, incarnation)
+        assert await take_over(conn, incarnation, process_gone=False)
 
 
 async def test_a_scheduler_that_was_taken_over_stores_nothing_more_and_begins_anew(dsn: str, clock: FakeClock) -> None:

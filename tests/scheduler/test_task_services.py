@@ -18,6 +18,7 @@ from aiosched.core.messages import XComRef
 from aiosched.core.spec import GroupSpec
 from aiosched.db.engine import Connection, Database
 from aiosched.errors import NotFound, Refused
+from aiosched.scheduler import task_services
 from aiosched.scheduler.task_services import DatabaseServices
 
 GROUPED = dag(
@@ -213,3 +214,21 @@ async def test_an_attempt_that_is_cancelled_while_it_waits_leaves_the_others_the
 
         assert await other == [[]]
         assert one.cancelled()
+
+
+async def test_the_tasks_of_few_versions_are_remembered(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_services, "_MOST_VERSIONS", 1)
+    async with running(dsn, clock, dag("d", task("a")), dag("e", task("b"), task("a"))) as it:
+        runs = [(await it.trigger(dag_id, "r")).key for dag_id in "de"]
+        for value in (1, 2):
+            it.executor.succeed(await it.attempt("a"), value=value)
+            await it.settled()
+        services = DatabaseServices(it.db)
+
+        answers = [await services.get_xcoms(run, [VALUE]) for run in runs * 2]
+
+        assert sorted(answers[:2]) == [[[(-1, "1")]], [[(-1, "2")]]]
+        assert answers[2:] == answers[:2]
+        assert len(services._indexes) == 1

@@ -32,7 +32,7 @@ SETTERS: dict[str, tuple[str, str]] = {
         FAIL_FAST_RUNNING FAIL_FAST_WAITING""",
         "scheduled success skipped upstream_failed removed none failed",  # failed: fail_fast (2.3)
     ),
-    "scheduler, critical section": ("SLOT_GRANTED DAG_UNREADABLE DEFERRED", "queued failed deferred"),
+    "scheduler, critical section": ("SLOT_GRANTED DEFERRED", "queued deferred"),  # never failed: docs/semantics.md
     "scheduler, events and sweeps": (
         "LOST REQUEUED FAILED_RETRYABLE FAILED_FINALLY TRIGGERED",
         "none scheduled up_for_retry failed",

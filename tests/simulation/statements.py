@@ -112,7 +112,7 @@ async def _renew(t: Transaction, incarnation: int, lease: float, *figures: Any) 
 
 
 @handles(ownership.LOOK)
-async def _look(t: Transaction, space: int) -> Answer:
+async def _look(t: Transaction) -> Answer:
     owned: dict[int | None, list[int]] = {None: []}
     for partition, row in t.rows("partition_lease"):
         owned.setdefault(row["incarnation"], []).append(partition)
@@ -126,7 +126,10 @@ async def _look(t: Transaction, space: int) -> Answer:
 
 @handles(ownership.FENCE)
 async def lock_dead(t: Transaction, incarnation: int, gone: bool) -> Answer:
-    row = await t.lock("scheduler", incarnation, UPDATE, lambda row: gone or row["lease_expires_at"] < t.now)
+    def is_dead(row: Row) -> bool:
+        return row["lease_expires_at"] < t.now or (gone and incarnation not in t.store.advisory)
+
+    row = await t.lock("scheduler", incarnation, UPDATE, is_dead)
     return answer("one", [[1]] if row is not None else [])
 
 
@@ -277,6 +280,14 @@ async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
     if not held or [written, ended, len(moved)] != expected:
         raise asyncpg.DivisionByZeroError("division by zero")
     return answer(_POOL, [*moved, [None, None, 1, None]])
+
+
+@handles(journal.WRITE_INSTANCES)
+async def _write_instances(t: Transaction, incarnation: int, *columns: Any) -> Answer:
+    *instances, expected = columns
+    nothing = ["{}"] * (len(_RUN_CHANGE) + 2)
+    await _write(t, incarnation, *instances, *nothing, expected, 0, 0)
+    return answer("one", [[1]])
 
 
 def guarded(row: Row, change: Mapping[str, Any]) -> bool:
