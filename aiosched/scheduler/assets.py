@@ -26,7 +26,7 @@ from aiosched.core.params import resolve_params
 from aiosched.core.run_creation import active_runs_limit, allows, asset_run, tasks_of_run
 from aiosched.core.states import RunType
 from aiosched.db import assets as statements
-from aiosched.db.inbox import Command, CommandResult, answer_commands
+from aiosched.db.inbox import Command, CommandResult
 from aiosched.errors import DagError, did_you_mean
 from aiosched.scheduler.asset_events import store_events
 from aiosched.scheduler.holdings import OwnedDag
@@ -161,8 +161,7 @@ async def emit_event(session: Session, command: Command) -> CommandResult | None
             return _unknown(name, known)
         partitions = await store_events(conn, [event])
         result: dict[str, Any] = {"name": name, "at": event.timestamp.isoformat()}
-        answer = CommandResult("applied", result)
-        await answer_commands(conn, [(command.id, answer)], incarnation=session.incarnation)
+        await transaction.answer(command.id, result)
     session.assets_changed(partitions)
     return None
 

@@ -27,7 +27,7 @@ from aiosched.core.states import RunState, RunType
 from aiosched.core.timetables.base import NextRun
 from aiosched.db import backfills as statements
 from aiosched.db.backfills import Backfill
-from aiosched.db.inbox import Command, CommandResult, answer_commands
+from aiosched.db.inbox import Command
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.holdings import Holdings, OwnedDag
 from aiosched.scheduler.new_runs import Creation, hold, store
@@ -67,8 +67,7 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
         if again:
             await statements.take_runs(conn, number, again, document if wish.conf else None)
         cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
-        answer = CommandResult("applied", {"id": number, "dates": shown(dates)})
-        await answer_commands(conn, [(command.id, answer)], incarnation=session.incarnation)
+        await transaction.answer(command.id, {"id": number, "dates": shown(dates)})
     session.holdings.add_backfill(Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False))
     session.broadcast.runs(key for key in keys if key is not None)
     hold(session, creations, keys, now)
@@ -146,16 +145,16 @@ async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paus
     return {}
 
 
-async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> None:
     """Its queued runs fail, running ones go on (29.1)."""
     backfill = find_backfill(dag, int(command.args["id"]))
     async with session.writer.transaction() as transaction:
         failed = set(await statements.cancel_backfill(transaction.conn, backfill.id, session.clock.now()))
+        await transaction.answer(command.id, {"failed": len(failed)})
     for run in [run for run in dag.queued if run.key in failed]:
         dag.queued.remove(run)
         session.on_run_end(run)
     del dag.backfills[backfill.id]
-    return {"failed": len(failed)}
 
 
 async def complete_backfills(session: Session, now: datetime) -> None:

@@ -27,7 +27,7 @@ from aiosched.core.board import Instance
 from aiosched.core.states import RunState
 from aiosched.db import clearing as statements
 from aiosched.db.clearing import RunOfRequest
-from aiosched.db.inbox import Command, CommandResult, answer_commands
+from aiosched.db.inbox import Command, CommandResult
 from aiosched.db.runs import load_instances
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.holdings import OwnedDag
@@ -196,8 +196,7 @@ async def _apply(
                 change(board, now)
             await store_boards(session, transaction, boards)
             if is_last:
-                result = CommandResult("applied", answer())
-                await answer_commands(transaction.conn, [(command.id, result)], incarnation=session.incarnation)
+                await transaction.answer(command.id, answer())
         settle(session, dag, boards)
         if is_last:
             return

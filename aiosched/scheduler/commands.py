@@ -143,7 +143,7 @@ async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool) -> None:
     plan_next(session, dag, last.get(dag.row.dag_id))
 
 
-async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any] | None:
+async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> None:
     run_id = str(command.args["run_id"])
     now = session.clock.now()
     for board in dag.running.values():
@@ -152,15 +152,17 @@ async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> dict
             session.answer(command.id, CommandResult("applied", {"run_id": run_id}))
             session.absorb(board)
             session.holdings.to_evaluate[board] = None  # its teardowns may start now
-            return None
+            return
     for run in list(dag.queued):
         if run.run_id == run_id:
             dag.queued.remove(run)
-            await _cancel_queued(session, run.key, now)
+            async with session.writer.transaction() as transaction:
+                await statements.fail_queued_run(transaction.conn, run.key, now, "cancelled")
+                await transaction.answer(command.id, {"run_id": run_id})
             session.on_run_end(run)
             look_again(session, run)
             session.holdings.plan(dag)  # there is room for another run
-            return {"run_id": run_id}
+            return
     async with session.db.acquire() as conn:
         found = await statements.find_run(conn, dag.row.dag_id, run_id=run_id)
     if found is None:
@@ -172,12 +174,7 @@ async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> dict
     )
 
 
-async def _cancel_queued(session: Session, key: int, now: datetime) -> None:
-    async with session.writer.transaction() as transaction:
-        await statements.fail_queued_run(transaction.conn, key, now, "cancelled")
-
-
-async def _delete_dag(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+async def _delete_dag(session: Session, dag: OwnedDag, command: Command) -> None:
     if dag.running:
         raise Refused(
             f"DAG {dag.row.dag_id!r} has {len(dag.running)} running runs; cancel them first "
@@ -185,8 +182,8 @@ async def _delete_dag(session: Session, dag: OwnedDag, command: Command) -> dict
         )
     async with session.writer.transaction() as transaction:
         await statements.delete_dag(transaction.conn, dag.row.dag_id)
+        await transaction.answer(command.id, {})
     session.holdings.drop_dag(dag.row.dag_id)
-    return {}
 
 
 def _instant(value: str | None) -> datetime | None:

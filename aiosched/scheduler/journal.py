@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection
+from typing import Any
 
 from aiosched.db import journal as statements
 from aiosched.db.deadlines import pause_failing, prune, store_deadlines
 from aiosched.db.demands import store_demands
 from aiosched.db.engine import Connection, Database
 from aiosched.db.failures import is_connection_failure
-from aiosched.db.inbox import answer_commands
+from aiosched.db.inbox import CommandResult, answer_commands
 from aiosched.db.journal import Backend, PoolRow
 from aiosched.db.keyring import Keyring
 from aiosched.db.outbox import insert_callbacks
@@ -111,6 +112,10 @@ class Transaction:
             await delete_reports(self.conn, batch.heard)
         if batch.answers:
             await answer_commands(self.conn, batch.answers, incarnation=self._incarnation)
+
+    async def answer(self, command: int, result: dict[str, Any]) -> None:
+        """Answer a request as applied, in the transaction that stores what it did."""
+        await answer_commands(self.conn, [(command, CommandResult("applied", result))], incarnation=self._incarnation)
 
 
 class Journal:

@@ -18,7 +18,6 @@ from aiosched.core.run_creation import PlannedRun
 from aiosched.core.states import RunState
 from aiosched.db import runs as statements
 from aiosched.db.engine import Connection
-from aiosched.db.inbox import CommandResult, answer_commands
 from aiosched.scheduler.deadlines import plan_deadlines
 from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.holdings import OwnedDag, make_board
@@ -66,8 +65,7 @@ async def create(
         keys = await store(session, transaction.conn, creations, now)
         if answering is not None and keys[0] is not None:
             run_id, paused = creations[0].planned.run_id, creations[0].dag.row.is_paused
-            answer = CommandResult("applied", {"run_id": run_id, "id": keys[0], "paused": paused})
-            await answer_commands(transaction.conn, [(answering, answer)], incarnation=session.incarnation)
+            await transaction.answer(answering, {"run_id": run_id, "id": keys[0], "paused": paused})
     session.broadcast.runs(key for key in keys if key is not None)
     return hold(session, creations, keys, now)
 

@@ -6,6 +6,7 @@ Source: the semantics reference, section 35; the design, sections 4 to 7.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from tests.simulation.checker_backfills import Backfills
+from tests.simulation.checker_outcomes import Outcomes
 from tests.simulation.checker_pasts import Pasts
 from tests.simulation.checker_waits import Waits
 from tests.simulation.history import (
@@ -70,6 +73,7 @@ class Checker:
     def __post_init__(self) -> None:
         self.specs = {spec.dag_id: spec for spec in self.plan.specs}
         self.pasts, self.waits = Pasts(self), Waits(self)
+        self.backfills, self.outcomes = Backfills(self), Outcomes(self)
 
     def say(self, rule: str, what: str) -> None:
         self.found.append(f"[{rule}] at {self.at:.6f}: {what}")
@@ -116,7 +120,8 @@ class Checker:
 
     def name(self, instance: Instance) -> str:
         run = self.rows["dag_run"][instance[0]]
-        return f"{run['dag_id']}/{run['run_id']}/{self.task(instance).task_id}"
+        which = "" if instance[2] < 0 else f"[{instance[2]}]"
+        return f"{run['dag_id']}/{run['run_id']}/{self.task(instance).task_id}{which}"
 
     def owner(self, run: int) -> int | None:
         row = self.rows["dag_run"].get(run)
@@ -135,6 +140,7 @@ class Checker:
                 table[change.key] = change.new
         self.pasts.commit(commit)
         self.waits.commit(commit)
+        self.backfills.commit(commit)
         for change in commit.changes:
             self._only_the_owner_writes(commit, change, owners, living)
             match change.table:
@@ -191,7 +197,10 @@ class Checker:
 
     def _instance(self, change: RowChange) -> None:
         new, key = change.new, change.key
-        if new is None or change.old is None:
+        if new is None:
+            return
+        if change.old is None:
+            self._new_instance(key, new)
             return
         old, before, after = change.old, change.old["state"], new["state"]
         step = new["try_number"] - old["try_number"]
@@ -200,7 +209,7 @@ class Checker:
         if before == after:
             return
         move = f"{self.name(key)} went from {before} to {after}"
-        if before in FINISHED:
+        if before in FINISHED and not (before == "removed" and key[2] >= 0):  # map indexes come back with their values
             self.reopened[key] += 1
             if self.reopened[key] > self._clears(key[0]):
                 self.say("final", f"{move}, and nobody has cleared it")
@@ -216,26 +225,50 @@ class Checker:
         if after in ("up_for_retry", "up_for_reschedule") and (before not in HOLDING or step):
             self.say("transition", move)
 
+    def _new_instance(self, key: Instance, row: Row) -> None:
+        run, task, map_index = key
+        if map_index >= 0 and (run, task, -1) in self.rows["task_instance"]:
+            self.say("mapping", f"{self.name(key)} is there beside the task that was to be expanded")
+        if map_index > 0 and (run, task, map_index - 1) not in self.rows["task_instance"]:
+            self.say("mapping", f"{self.name(key)} is there without the instance before it")
+        self.history.seen["instances of mapped tasks"] += map_index >= 0
+        if row["state"] == "queued":
+            self._dependencies(key)
+
     def _clears(self, run: int) -> int:
-        row = self.rows["dag_run"][run]
-        commands = self.rows["command"].values()
-        return sum(
-            c["verb"] == "clear" and c["dag_id"] == row["dag_id"] and row["run_id"] in json.loads(c["args"])["run_ids"]
-            for c in commands
-        )
+        """How often people have asked for a run to begin anew."""
+        row, count = self.rows["dag_run"][run], 0
+        for command in self.rows["command"].values():
+            if command["dag_id"] != row["dag_id"]:
+                continue
+            if command["verb"] == "clear":
+                count += row["run_id"] in json.loads(command["args"])["run_ids"]
+            elif command["verb"] == "backfill_create":
+                count += json.loads(command["args"])["rerun"] != "missing"
+        return count
 
     def _dependencies(self, key: Instance) -> None:
         spec, task = self.spec(key[0]), self.task(key)
         index = {t.task_id: i for i, t in enumerate(spec.tasks)}
-        states = [self.rows["task_instance"][key[0], index[up], -1]["state"] for up in task.upstream]
+        states = {up: self._states(key[0], index[up]) for up in task.upstream}
+        every = {state for found in states.values() for state in found}
         if task.trigger_rule == "all_success":
-            met = all(state == "success" for state in states)
+            met = every <= {"success"}
         else:
-            met = all(state in ("success", "skipped") for state in states) and "success" in states
+            met = every <= {"success", "skipped"} and "success" in every
         if not met:
-            self.say(
-                "dependencies", f"{self.name(key)} is queued while {dict(zip(task.upstream, states, strict=True))}"
-            )
+            self.say("dependencies", f"{self.name(key)} is queued while {states}")
+
+    def _states(self, run: int, task: int) -> list[str]:
+        """Of the instances of a task, by their indexes; those that were removed are none."""
+        rows, states = self.rows["task_instance"], []
+        if (row := rows.get((run, task, -1))) is not None:
+            states.append(row["state"])
+        for map_index in itertools.count():
+            if (row := rows.get((run, task, map_index))) is None:
+                break
+            states.append(row["state"])
+        return [state for state in states if state != "removed"]
 
     def _run(self, change: RowChange) -> None:
         new, old = change.new, change.old
@@ -246,7 +279,7 @@ class Checker:
             self.say("final", f"run {new['dag_id']}/{new['run_id']} went from {before} to {after}")
         if after in RUN_OVER and before != after:
             left = [k for k, r in self._instances(change.key) if r["state"] not in FINISHED]
-            if left:
+            if left and not self.backfills.was_cancelled(new):
                 self.say("run", f"{new['dag_id']}/{new['run_id']} is {after} with unfinished {left}")
 
     def _instances(self, run: int) -> Iterator[tuple[Instance, Row]]:
@@ -273,7 +306,7 @@ class Checker:
                 used[task.pool] += task.pool_slots
                 tasks[self.rows["dag_run"][key[0]]["dag_id"]] += 1
         for row in self.rows["dag_run"].values():
-            runs[row["dag_id"]] += row["state"] == "running"
+            runs[row["dag_id"]] += row["state"] == "running" and row["backfill_id"] is None
         for name, pool in self.rows["pool"].items():
             if pool["used"] != used[name]:
                 self.say("pool", f"{name} says {pool['used']}, its tasks use {used[name]}")
@@ -343,7 +376,7 @@ class Checker:
                 left = {self.task(k).task_id: r["state"] for k, r in self._instances(key)}
                 self.say("lost", f"run {run['dag_id']}/{run['run_id']} is {run['state']} for ever: {left}")
             else:
-                self._as_planned(key, run)
+                self.outcomes.check(key, run)
         for name, pool in tables["pool"].items():
             if pool["used"]:
                 self.say("pool", f"{pool['used']} slots of {name} are in use by nobody")
@@ -352,6 +385,7 @@ class Checker:
         self._callbacks_in_the_end()
         self._work_in_the_end()
         self.waits.end()
+        self.backfills.end()
         self.history.seen["tasks that waited for the run before"] = self.pasts.waited
 
     def _fleet_in_the_end(self) -> None:
@@ -371,7 +405,8 @@ class Checker:
         for dag_id, count in self.plan.intervals.items():
             spec = self.specs[dag_id]
             step = (spec.end_date - EPOCH) / (count - 1) if count > 1 and spec.end_date else timedelta(0)
-            dates = sorted(r["logical_date"] for r in runs if r["dag_id"] == dag_id and r["run_type"] == "scheduled")
+            automated = [r for r in runs if r["dag_id"] == dag_id and r["run_type"] in ("scheduled", "backfill")]
+            dates = sorted(r["logical_date"] for r in automated if r["logical_date"] >= EPOCH)
             if dates != [EPOCH + step * n for n in range(count)]:
                 self.say("intervals", f"{dag_id} has runs for {[f'{date:%M:%S}' for date in dates]}, {count} are due")
         asked = Counter(
@@ -414,37 +449,6 @@ class Checker:
                     self.say(
                         "repeated", f"{attempt} had succeeded with {incarnation}, which lives; try {counted} counts"
                     )
-
-    def _as_planned(self, key: int, run: Row) -> None:
-        """How runs end does not depend on what happens to machines (unless a task was lost three times in a row)."""
-        rows = dict(self._instances(key))
-        lost = any(row["losses"] >= 3 and row["state"] == "failed" for row in rows.values())
-        if lost or self._cancelled(run):
-            return
-        dag, spec = run["dag_id"], self.spec(key)
-        ends: dict[str, str] = {}
-        for task in spec.tasks:
-            ups = [ends[up] for up in task.upstream]
-            fails = self.plan.behaviour.failures.get((dag, task.task_id), 0) > task.retries
-            excluded = any(
-                self.plan.behaviour.branches.get((dag, up), task.task_id) not in (task.task_id,) for up in task.upstream
-            )
-            if excluded:
-                ends[task.task_id] = "skipped"
-            elif any(up in ("failed", "upstream_failed") for up in ups):
-                ends[task.task_id] = "upstream_failed"
-            else:
-                ends[task.task_id] = "failed" if fails else "success"
-        found = {self.task(k).task_id: row["state"] for k, row in rows.items()}
-        if found != ends:
-            self.say("outcome", f"{dag}/{run['run_id']} ended as {found}, not as {ends}")
-        expected = "failed" if "failed" in ends.values() else "success"
-        if run["state"] != expected:
-            self.say("outcome", f"{dag}/{run['run_id']} is {run['state']}, not {expected}")
-
-    def _cancelled(self, run: Row) -> bool:
-        cancels = (c for c in self.history.tables["command"].values() if c["verb"] == "cancel_run")
-        return any((c["dag_id"], json.loads(c["args"])["run_id"]) == (run["dag_id"], run["run_id"]) for c in cancels)
 
 
 def _brief(row: Row | None) -> str:

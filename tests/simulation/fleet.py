@@ -106,12 +106,20 @@ class Behaviour:
     silent: frozenset[tuple[str, str]] = frozenset()  # fail without a word: the scheduler calls their callbacks
     slowest: float = 2.0
     waits: dict[tuple[str, str], Wait] = field(default_factory=dict)  # for triggers, in each real try
+    lengths: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)  # of what is returned, try by try
 
     def seconds(self, attempt: Attempt) -> float:
         """How long it takes."""
-        text = f"{self.seed} {attempt.run.dag_id} {attempt.run.run_id} {attempt.task_id} {attempt.key.try_number}"
+        which = "" if attempt.key.map_index < 0 else f"[{attempt.key.map_index}]"
+        task = f"{attempt.run.dag_id} {attempt.run.run_id} {attempt.task_id}{which}"
+        text = f"{self.seed} {task} {attempt.key.try_number}"
         share = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") / 2**32
         return self.slowest * share**3
+
+    def length(self, dag_id: str, task_id: str, try_number: int) -> int | None:
+        """How many values a task returns in that try; None: it returns no list for others to be mapped over."""
+        lengths = self.lengths.get((dag_id, task_id))
+        return None if lengths is None else lengths[try_number % len(lengths)]
 
 
 class VirtualExecutor:
@@ -208,7 +216,9 @@ class VirtualExecutor:
             return Report(key=key, outcome=Outcome.FAILED, at=now, reason="boom", unattended=silent)
         followed = self.behaviour.branches.get(task)
         skip = None if followed is None else SkipDecision(followed=(followed,))
-        value = XComValue("return_value", msgspec.json.encode([task[1], real_try]).decode())
+        length = self.behaviour.length(*task, key.try_number)
+        returned = [task[1], real_try] if length is None else list(range(length))
+        value = XComValue("return_value", msgspec.json.encode(returned).decode())
         return Report(key=key, outcome=Outcome.SUCCESS, at=now, xcoms=(value,), skip=skip)
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:

@@ -10,6 +10,7 @@ LEAST: Final = {
     "commits": 3000, "kill": 8, "freeze": 8, "take-overs": 15, "cut connections": 50, "unknown commits": 10,
     "recoveries": 40, "stale reports dropped": 10, "tasks that waited for the run before": 3,
     "tasks that went on after a trigger": 80, "triggers handed out again": 4,
+    "instances of mapped tasks": 30, "backfills": 5,
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import asyncpg
 
 from aiosched.core.messages import AttemptKey, Outcome, Report
-from aiosched.db import demands, journal, outbox, ownership, recollections, reports, runs, triggers
+from aiosched.db import backfills, demands, journal, outbox, ownership, recollections, reports, runs, triggers
 from aiosched.db.engine import Connection
 from aiosched.errors import FencedOut, StaleRows
 from tests.simulation.loop import WORLD
@@ -64,6 +64,11 @@ async def _end_a_queued_run(o: Outsider) -> None:
         await runs.fail_queued_run(o.conn, o.choose("dag_run")[0], EPOCH, "for no reason")
 
 
+async def _cancel_a_backfill(o: Outsider) -> None:
+    async with o.holding():
+        await backfills.cancel_backfill(o.conn, o.choose("backfill")[0], EPOCH)
+
+
 async def _look_for_a_run(o: Outsider) -> None:
     _, row = o.choose("dag_run")
     await runs.find_run(o.conn, row["dag_id"], run_id=row["run_id"], logical_date=row["logical_date"])
@@ -93,7 +98,7 @@ async def _forget_a_deferral(o: Outsider) -> None:
     await triggers.waiting_triggers(o.conn, [place[0], 0])
     async with o.holding():
         await triggers.delete_deferrals(o.conn, [place, (0, 0, -1)])
-        await triggers.store_deferrals(o.conn, [now, now._replace(task_index=77)])
+        await triggers.store_deferrals(o.conn, [now, now._replace(task_index=now.task_index + 77)])
     await triggers.delete_orphans(o.conn, [partition], o.random.choice((10_000, o.choose("scheduler")[0])))
 
 
@@ -176,7 +181,7 @@ async def _fail_a_callback(o: Outsider) -> None:
 _ACTS: tuple[Callable[[Outsider], Awaitable[None]], ...] = (
     _bury, _end_a_queued_run, _look_for_a_run, _look_for_an_attempt, _measure, _insert_a_run, _copy_what_is_there,
     _report, _forget_a_report, _keep_a_pool, _move_a_pool, _write_in_the_name_of_nobody, _fail_an_instance, _fail_a_run,
-    _fail_a_callback, _look_back, _forget_a_deferral,
+    _fail_a_callback, _look_back, _forget_a_deferral, _cancel_a_backfill,
 )  # fmt: skip
 
 

@@ -60,6 +60,7 @@ _KEYS: Final = {
     "pool": "name",
     "command": "id",
     "callback_outbox": "id",
+    "backfill": "id",
     "task_report": "id",
     "deferred_trigger": "run_id, task_index, map_index",
     "deferral": "run_id, task_index, map_index, try_number, since",

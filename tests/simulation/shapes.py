@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from aiosched.core.spec import TaskSpec
+from aiosched.core.spec import LiteralLength, MapInput, MappingSpec, TaskOutput, TaskSpec
 
 BUSY_SECONDS: Final = 40.0  # while DAGs are scheduled and people ask for things
 POOL, SLOTS = "small", 2
@@ -25,7 +25,7 @@ Shape = Callable[[Random, str, How], tuple[TaskSpec, ...]]
 
 def no_troubles() -> How:
     """How attempts go unless a shape says otherwise: they succeed. Keys are those of `Behaviour`."""
-    return {"failures": {}, "reschedules": {}, "branches": {}, "silent": set(), "waits": {}}
+    return {"failures": {}, "reschedules": {}, "branches": {}, "silent": set(), "waits": {}, "lengths": {}}
 
 
 def _task(task_id: str, *after: str, **options: Any) -> TaskSpec:
@@ -103,6 +103,44 @@ def _patient_in_order(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, 
 
 
 WAITING: Final[tuple[Shape, ...]] = (_in_order, _one_by_one, _patient, _patient, _patient_in_order)
+
+
+# -- DAGs with mapped tasks -------------------------------------------------------------------
+
+# How many values a task returns in its tries, in turn: it runs again when it is cleared.
+LENGTHS: Final = ((0,), (1,), (3,), (2, 4), (4, 1), (3, 2, 5))
+
+
+def _over(task_id: str, *inputs: MapInput, **options: Any) -> TaskSpec:
+    after = [each.task_id for each in inputs if isinstance(each, TaskOutput)]
+    return _task(task_id, *after, mapping=MappingSpec(inputs=inputs), **options)
+
+
+def _mapped(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    """One instance for each value that a task returned; some fail at first, some wait for triggers."""
+    how["lengths"][dag_id, "list"] = random.choice(LENGTHS)
+    how["failures"][dag_id, "each"] = random.choice((0, 0, 1))
+    if random.random() < 0.3:
+        how["waits"][dag_id, "each"] = Wait(1, 3.0)
+    pool = {"pool": POOL} if random.random() < 0.5 else {}
+    each = _over("each", TaskOutput("list"), retries=1, retry_delay=random.choice((0.0, 1.0)), **pool)
+    return (_task("list"), each, _task("end", "each"))
+
+
+def _mapped_again(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    """Mapped over what a mapped task returned."""
+    how["lengths"][dag_id, "list"] = random.choice(LENGTHS)
+    return (_task("list"), _over("each", TaskOutput("list")), _over("again", TaskOutput("each")), _task("end", "again"))
+
+
+def _crossed(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
+    """Instances that are there from the beginning, and every pair of two values."""
+    how["lengths"][dag_id, "list"] = random.choice(LENGTHS)
+    fixed = _over("fixed", LiteralLength(random.randint(1, 3)))
+    return (fixed, _task("list", "fixed"), _over("pairs", TaskOutput("list"), LiteralLength(2)), _task("end", "pairs"))
+
+
+MAPPED: Final[tuple[Shape, ...]] = (_mapped, _mapped, _mapped_again, _crossed)
 
 
 def looks_back(tasks: tuple[TaskSpec, ...]) -> bool:

@@ -17,7 +17,7 @@ import asyncpg
 import msgspec
 
 from aiosched.db import demands, journal, ownership
-from tests.simulation import pasts, run_statements, trigger_statements
+from tests.simulation import backfill_statements, pasts, run_statements, trigger_statements
 from tests.simulation.answers import (
     HANDLERS,
     Answer,
@@ -34,7 +34,17 @@ from tests.simulation.answers import (
 )
 from tests.simulation.store import EPOCH, Backend, Row, Strength, Transaction
 
-__all__ = ["HANDLERS", "Answer", "answer", "carry_out", "document", "pasts", "run_statements", "trigger_statements"]
+__all__ = [
+    "HANDLERS",
+    "Answer",
+    "answer",
+    "backfill_statements",
+    "carry_out",
+    "document",
+    "pasts",
+    "run_statements",
+    "trigger_statements",
+]
 
 KEY_SHARE, NO_KEY_UPDATE, UPDATE = Strength.KEY_SHARE, Strength.NO_KEY_UPDATE, Strength.UPDATE
 
@@ -339,6 +349,21 @@ async def _insert_tries(t: Transaction, *columns: Any) -> Answer:
     return changed("INSERT 0", count)
 
 
+@handles(journal.EXPAND)
+async def _expand(t: Transaction, runs: list[int], tasks: list[int]) -> Answer:
+    count = 0
+    for run, task in zip(runs, tasks, strict=True):
+        row = await t.lock("task_instance", (run, task, -1), UPDATE)
+        if row is None:
+            continue
+        if not await t.reserve("task_instance", (run, task, 0)):
+            raise asyncpg.UniqueViolationError("pk_task_instance")
+        t.delete("task_instance", (run, task, -1))
+        t.put("task_instance", (run, task, 0), {**row, "map_index": 0})
+        count += 1
+    return changed("UPDATE", count)
+
+
 @handles(journal.DELETE_XCOMS)
 async def _delete_xcoms(t: Transaction, *columns: Any) -> Answer:
     wanted = set(zip(*columns, strict=True))
@@ -383,7 +408,7 @@ async def _planner(t: Transaction) -> Answer:
 
 _ABSENT: Final = re.compile(r"(?:SELECT .*? FROM|DELETE FROM|UPDATE|INTO) (\w+)")
 _EMPTY_TABLES: Final = {
-    "backfill", "deadline", "asset", "asset_alias", "asset_reference", "asset_event", "asset_queue",
+    "deadline", "asset", "asset_alias", "asset_reference", "asset_event", "asset_queue",
     "asset_consumption", "sla_miss",
 }  # fmt: skip
 

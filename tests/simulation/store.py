@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -90,6 +90,7 @@ class Transaction:
     failed: bool = False
     written: dict[Place, Row | None] = field(default_factory=dict)
     held: dict[Place, Strength] = field(default_factory=dict)
+    renewed: set[Place] = field(default_factory=set)  # rows that it has deleted and inserted again
     notices: list[tuple[str, str]] = field(default_factory=list)
     waits_for: Place | None = None  # in whose queue it stands
 
@@ -112,6 +113,8 @@ class Transaction:
                 yield key, row
 
     def put(self, table: str, key: Any, row: Row) -> None:
+        if self.written.get((table, key), row) is None:
+            self.renewed.add((table, key))
         self.written[table, key] = row
 
     def delete(self, table: str, key: Any) -> None:
@@ -128,11 +131,13 @@ class Transaction:
         if row is None or not wanted(row):
             return None
         place = (table, key)
+        renewals = self.store.renewals[place]
         await self.store.lock(self, place, strength)
         row = self.get(table, key)
-        if row is None:  # deleted meanwhile: nothing is left to be locked
+        if row is None or self.store.renewals[place] > renewals:  # deleted meanwhile: what has its key is another row
             self.store.unlock(self, place)
-        return row if row is not None and wanted(row) else None
+            return None
+        return row if wanted(row) else None
 
     async def reserve(self, table: str, key: Any) -> bool:
         """Make sure that nobody else inserts this key; False when it is there.
@@ -186,7 +191,7 @@ class Store:
             for name in (
                 "scheduler", "partition_lease", "dag", "dag_version", "dag_run", "task_instance", "task_try", "xcom",
                 "pool", "command", "callback_outbox", "task_report", "uq_run", "uq_date", "uq_started",
-                "deferred_trigger", "deferral",
+                "deferred_trigger", "deferral", "backfill", "uq_backfill",
             )
         }  # fmt: skip
         self.backends: dict[int, Backend] = {}
@@ -195,6 +200,7 @@ class Store:
         self.on_commit: Callable[[Transaction, list[Change]], None] = lambda transaction, changes: None
         self.on_traffic: Callable[[Traffic], None] = lambda traffic: None
         self.on_notice: Callable[[Backend, str, str], None] = lambda backend, channel, payload: None
+        self.renewals: Counter[Place] = Counter()  # how often a row was deleted and inserted again in one transaction
         self._loosened = 0  # statements that waited for a lock, and have it
         self._numbers: dict[str, Iterator[int]] = {}
         self._holders: dict[Place, dict[Transaction, Strength]] = {}
@@ -273,6 +279,7 @@ class Store:
                 self.tables[table][key] = new
             if old != new:
                 changes.append(Change(table, key, old, new))
+        self.renewals.update(transaction.renewed)
         self._release(transaction)
         if changes:
             self.on_commit(transaction, changes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
@@ -12,34 +11,10 @@ from tests.simulation.checker import violations
 from tests.simulation.checker_pasts import OVERTAKEN
 from tests.simulation.history import Began, Buried, Commit, Event, Fired, Handed, History, RowChange
 from tests.simulation.shapes import looks_back
-from tests.simulation.simulate import simulate
-from tests.simulation.workload import Plan, make_plan
+from tests.simulation.spoiled import objections, played, without
+from tests.simulation.workload import Plan
 
 _IN_ORDER, _ONE_BY_ONE, _PATIENT = 3, 31, 24  # seeds
-
-
-@cache
-def _played(seed: int) -> tuple[Plan, History]:
-    """One machine to which nothing happens."""
-    plan = replace(make_plan(seed), machines=1, blows=(), rough=0.0)
-    history = simulate(seed, plan)
-    assert violations(plan, history) == []
-    return plan, history
-
-
-def _objections(seed: int, spoil: Callable[[list[Event]], list[Event]]) -> list[str]:
-    plan, history = _played(seed)
-    return violations(plan, replace(history, events=spoil(list(history.events)), seen=history.seen.copy()))
-
-
-def _without(events: list[Event], table: str, unwanted: Callable[[RowChange], bool]) -> list[Event]:
-    """Without the changes of a table's rows that are unwanted."""
-    return [
-        e._replace(changes=[c for c in e.changes if c.table != table or not unwanted(c)])
-        if isinstance(e, Commit)
-        else e
-        for e in events
-    ]
 
 
 def _place(events: list[Event], wanted: Callable[[Event], bool]) -> int:
@@ -79,7 +54,7 @@ def _forget_ends(task_id: str, plan: Plan) -> Callable[[list[Event]], list[Event
             succeeded = change.new is not None and change.new["state"] == "success"
             return succeeded and change.key[0] in runs and change.key[1] == index
 
-        return _without(events, "task_instance", ends)
+        return without(events, "task_instance", ends)
 
     return spoil
 
@@ -88,18 +63,18 @@ def _forget_ends(task_id: str, plan: Plan) -> Callable[[list[Event]], list[Event
     ("seed", "task_id"), [(_IN_ORDER, "load"), (_ONE_BY_ONE, "first"), (_ONE_BY_ONE, "left"), (_ONE_BY_ONE, "right")]
 )
 def test_a_task_that_begins_while_the_run_before_has_not_succeeded_there_is_found(seed: int, task_id: str) -> None:
-    plan, _ = _played(seed)
+    plan, _ = played(seed)
 
-    said = [one for one in _objections(seed, _forget_ends(task_id, plan)) if one.startswith("[past]")]
+    said = [one for one in objections(seed, _forget_ends(task_id, plan)) if one.startswith("[past]")]
 
     assert said
     assert all(f"/{task_id}': '" in one for one in said), said
 
 
 def test_what_is_behind_a_task_may_go_on_in_the_run_before_where_nothing_waits_for_it() -> None:
-    plan, _ = _played(_IN_ORDER)
+    plan, _ = played(_IN_ORDER)
 
-    found = _objections(_IN_ORDER, _forget_ends("report", plan))
+    found = objections(_IN_ORDER, _forget_ends("report", plan))
 
     assert not [one for one in found if one.startswith("[past]")]
 
@@ -107,7 +82,7 @@ def test_what_is_behind_a_task_may_go_on_in_the_run_before_where_nothing_waits_f
 @pytest.mark.parametrize("seconds", [OVERTAKEN - 1, OVERTAKEN + 1])
 def test_a_task_may_begin_when_the_run_before_was_cleared_just_now(seconds: float) -> None:
     """What was decided before is stored a little later."""
-    _, history = _played(_IN_ORDER)
+    _, history = played(_IN_ORDER)
     begins, before = _first_that_looks_back(history)
 
     def clear(events: list[Event]) -> list[Event]:
@@ -116,7 +91,7 @@ def test_a_task_may_begin_when_the_run_before_was_cleared_just_now(seconds: floa
         place = _place(events, lambda event: event.at >= begins)
         return [*events[:place], Commit(begins - seconds, 1, 1, [change]), *events[place:]]
 
-    found = [one for one in _objections(_IN_ORDER, clear) if one.startswith("[past]")]
+    found = [one for one in objections(_IN_ORDER, clear) if one.startswith("[past]")]
     assert bool(found) == (seconds > OVERTAKEN)
 
 
@@ -128,16 +103,16 @@ def test_the_run_before_may_have_succeeded_and_been_cleared_in_one_commit(
     state: str, seconds: float, objects: bool
 ) -> None:
     """Then only the try that is kept says that it had (seed 4774)."""
-    _, history = _played(_IN_ORDER)
+    _, history = played(_IN_ORDER)
     begins, before = _first_that_looks_back(history)
 
     def clear(events: list[Event]) -> list[Event]:
         change = RowChange("task_try", (*before, 1), None, {"run_id": before[0], "try_number": 1, "state": state})
-        events = _without(events, "task_instance", lambda c: c.key == before and c.new["state"] == "success")
+        events = without(events, "task_instance", lambda c: c.key == before and c.new["state"] == "success")
         place = _place(events, lambda event: event.at >= begins)
         return [*events[:place], Commit(begins - seconds, 1, 1, [change]), *events[place:]]
 
-    found = [one for one in _objections(_IN_ORDER, clear) if one.startswith("[past]")]
+    found = [one for one in objections(_IN_ORDER, clear) if one.startswith("[past]")]
     assert bool(found) == objects
 
 
@@ -168,7 +143,7 @@ def _run_before(run: int, history: History) -> int | None:
 
 def _looks_back(change: RowChange, history: History) -> bool:
     """Whether a task that depends on its past begins, in a scheduled run that is not the first one."""
-    plan, _ = _played(_IN_ORDER)
+    plan, _ = played(_IN_ORDER)
     assert change.old is not None
     assert change.new is not None
     spec = next(s for s in plan.specs if s.dag_id == history.tables["dag_run"][change.key[0]]["dag_id"])
@@ -184,11 +159,11 @@ def _no_trigger_fires(events: list[Event]) -> list[Event]:
 
 
 def _no_event_is_stored(events: list[Event]) -> list[Event]:
-    return _without(events, "deferred_trigger", _fires)
+    return without(events, "deferred_trigger", _fires)
 
 
 def _nothing_is_stored(events: list[Event]) -> list[Event]:
-    return _without(events, "deferred_trigger", lambda change: True)
+    return without(events, "deferred_trigger", lambda change: True)
 
 
 def _it_fires_again(events: list[Event]) -> list[Event]:
@@ -279,13 +254,13 @@ def _deferred_from_nowhere(events: list[Event]) -> list[Event]:
 def test_a_task_that_does_not_wait_for_its_trigger_is_found(
     spoil: Callable[[list[Event]], list[Event]], rule: str, said: str
 ) -> None:
-    found = _objections(_PATIENT, spoil)
+    found = objections(_PATIENT, spoil)
 
     assert any(one.startswith(f"[{rule}]") and said in one for one in found), found
 
 
 def test_what_is_left_waiting_is_found() -> None:
-    plan, history = _played(_PATIENT)
+    plan, history = played(_PATIENT)
     (key, *_) = history.tables["task_instance"]
     tables = history.tables | {"deferred_trigger": {key: {}}}
 

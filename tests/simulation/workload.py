@@ -16,6 +16,7 @@ from tests.simulation.fleet import Behaviour
 from tests.simulation.shapes import (
     BUSY_SECONDS,
     HARSH,
+    MAPPED,
     POOL,
     SHAPES,
     SLOTS,
@@ -73,18 +74,22 @@ class _Dag(NamedTuple):
     spec: DagSpec
     requests: list[Request]
     interval: int | None  # how many runs its schedule makes
+    step: timedelta  # between them
 
 
 def make_plan(seed: int, *, harsh: bool = False) -> Plan:
     """The plan of a seed. A harsh one has three machines that are never left alone, and tasks that need a pool."""
-    random, more = Random(seed), Random(f"{seed}, more")
+    random, more, mapped = Random(seed), Random(f"{seed}, more"), Random(f"{seed}, mapped")
     how = no_troubles()
     names = [f"dag_{n}" for n in range(200)]
     random.shuffle(names)
     left = iter(names)
     dags = list(_dags(random, random.randint(2, 5), left, HARSH if harsh else SHAPES, how))
     dags += _dags(more, more.choice((0, 1, 1, 2)), left, WAITING, how)
+    dags += _dags(mapped, 0 if harsh else mapped.choice((0, 0, 1)), left, MAPPED, how)
     requests = [request for dag in dags for request in dag.requests]
+    if not harsh:
+        requests += _backfills(Random(f"{seed}, backfills"), dags)
     behaviour = Behaviour(
         seed,
         how["failures"],
@@ -93,6 +98,7 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         frozenset(how["silent"]),
         random.choice((0.3, 2.0, 8.0)),
         how["waits"],
+        how["lengths"],
     )
     machines = 3 if harsh else random.randint(1, 3)
     return Plan(
@@ -121,18 +127,19 @@ def _dags(random: Random, count: int, names: Iterator[str], shapes: Sequence[Sha
             "has_failure_callback": random.random() < 0.5,
         }
         schedule = count_ = None
+        step = timedelta(seconds=1)
         if random.random() < 0.5:
-            step = random.choice((6, 9, 13))
-            schedule = timedelta(seconds=step)
-            count_ = int(BUSY_SECONDS // step)
-            end = EPOCH + timedelta(seconds=step * (count_ - 1))
+            schedule = step = timedelta(seconds=random.choice((6, 9, 13)))
+            count_ = int(BUSY_SECONDS // step.total_seconds())
+            end = EPOCH + step * (count_ - 1)
             options |= {"start_date": EPOCH, "end_date": end, "catchup": True}
-        requests = _requests(random, dag_id, scheduled=schedule is not None)
+        cleared = 0.6 if any(task.mapping for task in tasks) else 0.25
+        requests = _requests(random, dag_id, scheduled=schedule is not None, cleared=cleared)
         if looks_back(tasks):
             options["max_active_runs"] = random.choice((1, 2, 16))
             requests = list(_dated(random, requests, scheduled=schedule is not None))
         timetable = parse_schedule(schedule, start_date=options.get("start_date"))
-        yield _Dag(DagSpec(dag_id=dag_id, timetable=timetable, tasks=tasks, **options), requests, count_)
+        yield _Dag(DagSpec(dag_id=dag_id, timetable=timetable, tasks=tasks, **options), requests, count_, step)
 
 
 def _dated(random: Random, requests: list[Request], *, scheduled: bool) -> Iterator[Request]:
@@ -160,7 +167,8 @@ def _dated(random: Random, requests: list[Request], *, scheduled: bool) -> Itera
     yield Request(at + random.uniform(3, 6), "cancel_run", dag_id, {"run_id": "early"})
 
 
-def _requests(random: Random, dag_id: str, *, scheduled: bool) -> list[Request]:
+def _requests(random: Random, dag_id: str, *, scheduled: bool, cleared: float) -> list[Request]:
+    """What people ask for; so many of the runs that they trigger are `cleared`."""
     found: list[Request] = []
     for number in range(random.randint(0, 2) if scheduled else random.randint(2, 5)):
         run_id = f"r{number}"
@@ -170,13 +178,36 @@ def _requests(random: Random, dag_id: str, *, scheduled: bool) -> list[Request]:
             found.append(Request(at + random.uniform(0, 3), "trigger", dag_id, {"run_id": run_id}))  # one is refused
         if random.random() < 0.2:
             found.append(Request(at + random.uniform(0, 8), "cancel_run", dag_id, {"run_id": run_id}))
-        if random.random() < 0.25:
+        if random.random() < cleared:
             found.append(Request(at + random.uniform(1, 15), "clear", dag_id, {"run_ids": [run_id]}))
     if random.random() < 0.3:
         at = random.uniform(0, BUSY_SECONDS - 10)
         found.append(Request(at, "pause", dag_id, {}))
         found.append(Request(at + max(ARRIVAL, random.uniform(0, 10)), "unpause", dag_id, {}))
     return found
+
+
+def _backfills(random: Random, dags: Sequence[_Dag]) -> Iterator[Request]:
+    """Backfills of dates before the first one that the schedule has, and of some that it has; some meet another one."""
+    for spec, _, count, step in dags:
+        if count is None or looks_back(spec.tasks) or random.random() < 0.5:
+            continue
+        for _ in range(random.choice((1, 1, 2))):
+            at = random.uniform(ARRIVAL, BUSY_SECONDS - 5)
+            args = {
+                "from": (EPOCH - step * random.randint(1, 4)).isoformat(),
+                "to": (EPOCH + step * random.randint(-1, 3)).isoformat(),
+                "rerun": random.choice(("missing", "failed", "all")),
+                "max_active_runs": random.randint(1, 3),
+                "backwards": random.random() < 0.3,
+            }
+            yield Request(at, "backfill_create", spec.dag_id, args)
+            which = {"id": random.choice((1, 1, 2, 3))}
+            if random.random() < 0.4:
+                yield Request(at + random.uniform(0, 4), "backfill_pause", spec.dag_id, which)
+                yield Request(at + random.uniform(5, 12), "backfill_resume", spec.dag_id, which)
+            if random.random() < 0.3:
+                yield Request(at + random.uniform(0, 9), "backfill_cancel", spec.dag_id, which)
 
 
 def _blows(random: Random, count: int) -> list[Blow]:

@@ -1,0 +1,55 @@
+"""The checker of simulated fleets objects when the instances of a mapped task are not those that there should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.checker import violations
+from tests.simulation.history import Event, RowChange
+from tests.simulation.spoiled import objections, played, without
+
+_MAPPED = 1  # a seed with a task that is mapped over what another returned
+
+
+def _is_unexpanded(change: RowChange) -> bool:
+    return change.new is None and change.key[2] == -1
+
+
+def _makes_the_first(change: RowChange) -> bool:
+    return change.old is None and change.key[2] == 0
+
+
+def _last_ends(change: RowChange) -> bool:
+    return change.new is not None and change.key[2] > 0 and change.new["state"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("unwanted", "rule", "said"),
+    [
+        (_is_unexpanded, "mapping", "beside the task that was to be expanded"),
+        (_makes_the_first, "mapping", "without the instance before it"),
+        (_last_ends, "dependencies", "is queued while"),
+    ],
+)
+def test_instances_that_are_not_as_they_should_be_are_found(
+    unwanted: Callable[[RowChange], bool], rule: str, said: str
+) -> None:
+    def spoil(events: list[Event]) -> list[Event]:
+        return without(events, "task_instance", unwanted)
+
+    found = objections(_MAPPED, spoil)
+
+    assert any(one.startswith(f"[{rule}]") and said in one for one in found), found
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_one_instance_more_or_less_than_there_are_values_is_found(more: int) -> None:
+    plan, history = played(_MAPPED)
+    lengths = {task: tuple(length + more for length in lengths) for task, lengths in plan.behaviour.lengths.items()}
+
+    found = violations(replace(plan, behaviour=replace(plan.behaviour, lengths=lengths)), history)
+
+    assert any(one.startswith("[outcome]") for one in found), found
