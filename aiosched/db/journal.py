@@ -117,8 +117,7 @@ async def read_pools(conn: Connection, names: Iterable[str], *, lock: bool) -> d
 # instance, state of each run; a pool's use is raised only while it fits its slots. When
 # anything is not as expected the division by zero voids the statement. Indexes: the primary
 # keys. Pools are touched in name order, as everywhere. The columns come as texts of arrays (arrays.py).
-_FENCED_INSTANCES: Final = """
-    WITH fence AS MATERIALIZED (
+_FENCED_INSTANCES: Final = """fence AS MATERIALIZED (
         SELECT 1 AS held FROM scheduler WHERE incarnation = $1 FOR KEY SHARE
     ), changed AS (
         UPDATE task_instance AS ti
@@ -138,7 +137,7 @@ _FENCED_INSTANCES: Final = """
     )
 """
 WRITE: Final = f"""
-    {_FENCED_INSTANCES}, ended AS (
+    WITH {_FENCED_INSTANCES}, ended AS (
         UPDATE dag_run AS r
            SET state = c.state, queued_at = c.queued_at, start_date = c.start_date, end_date = c.end_date,
                reason = c.reason, clear_number = c.clear_number
@@ -164,7 +163,7 @@ WRITE: Final = f"""
 """
 # The same for a batch of nothing but instances, as in a chain: parts of a statement cost time without any rows, too.
 WRITE_INSTANCES: Final = f"""
-    {_FENCED_INSTANCES}
+    WITH {_FENCED_INSTANCES}
     SELECT 1 / ((SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $18)::int)
 """
 

@@ -9,7 +9,7 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.ids import PARTITIONS
-from aiosched.db.ownership import LOCK_CLASS, LOOK
+from aiosched.db.ownership import LOOK
 from aiosched.db.status import list_schedulers
 from aiosched.errors import SchemaOutOfDate
 from aiosched.scheduler import Scheduler
@@ -135,7 +135,7 @@ async def _both_locks_are_held_again(it: Running, ended: set[int]) -> None:
     async with asyncio.timeout(GUARD):
         while True:
             there = {row["pid"] for row in await it.fetch(f"SELECT pid FROM {LEASES}")}
-            rows = await it.fetch(LOOK, LOCK_CLASS)
+            rows = await it.fetch(LOOK)
             living = [row for row in rows if row["incarnation"] is not None]
             assert len(living) == 2, "one was taken over"
             if len(there) == 2 and not there & ended and not any(row["process_gone"] for row in living):
