@@ -22,20 +22,27 @@ class Pulse:
     """Wakes a resting loop early, and tells it when to finish."""
 
     stopping: bool = False
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    awake: asyncio.Event = field(default_factory=asyncio.Event)  # at news, and when a rest is over
+    has_news: bool = False  # since the last pass began; the end of a rest is no news
 
     def wake(self) -> None:
-        self.news.set()
+        self.has_news = True
+        self.awake.set()
 
     def stop(self) -> None:
         self.stopping = True
-        self.news.set()
+        self.wake()
+
+    def clear(self) -> None:
+        """A pass begins: news from now on causes another one."""
+        self.has_news = False
+        self.awake.clear()
 
     async def rest(self, seconds: float | None) -> None:
-        """Return at news, or after `seconds`, which count as news (None: only at news)."""
-        alarm = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.news.set)
+        """Return at news, or after `seconds` (None: only at news)."""
+        alarm = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.awake.set)
         try:
-            await self.news.wait()
+            await self.awake.wait()
         finally:
             if alarm is not None:
                 alarm.cancel()
@@ -44,7 +51,7 @@ class Pulse:
 async def run_loop(step: Callable[[], Awaitable[float | None]], pulse: Pulse) -> None:
     """Call `step` until `pulse` stops. It returns how long to rest: 0 for "again at once", None for "until news"."""
     while not pulse.stopping:
-        pulse.news.clear()  # before the read, so that later news survives
+        pulse.clear()  # before the read, so that later news survives
         seconds = await step()
         if seconds is None or seconds > 0:
             await pulse.rest(seconds)

@@ -197,7 +197,7 @@ class World:
                 if service.start.done():
                     service.start.result()
                 service.running._still_alive()
-            still = still + 1 if all(s.up and s.running._is_quiet() for s in self.services) else 0
+            still = still + 1 if all(s.up and not s.running.busy_with() for s in self.services) else 0
             await asyncio.sleep(0.001)
 
     async def until(self, condition: Callable[[], Awaitable[object]], seconds: float = 2.0) -> None:

@@ -127,7 +127,7 @@ class Running:
 
     # -- doing
 
-    async def until(self, condition: Callable[[], object], what: str = "a condition") -> None:
+    async def until(self, condition: Callable[[], object], what: str | Callable[[], str] = "a condition") -> None:
         """Return when `condition` holds. Looks after every turn of the scheduler."""
         try:
             async with asyncio.timeout(GUARD):
@@ -135,36 +135,44 @@ class Running:
                     self._still_alive()
                     await asyncio.sleep(0.001)
         except TimeoutError:
-            raise AssertionError(f"waited {GUARD:.0f} s for {what}; {self.describe()}") from None
+            awaited = what() if callable(what) else what
+            raise AssertionError(f"waited {GUARD:.0f} s for {awaited}; {self.describe()}") from None
 
     async def settled(self) -> None:
         """Return when the scheduler has done all that it can do without further news."""
-        quiet = 0
+        quiet, busy = 0, ""
 
         def still() -> bool:
-            nonlocal quiet
-            quiet = quiet + 1 if self._is_quiet() else 0
+            nonlocal quiet, busy
+            now_busy = self.busy_with()
+            quiet, busy = (0, now_busy) if now_busy else (quiet + 1, busy)
             return quiet >= 3
 
-        await self.until(still, "the scheduler to settle")
+        await self.until(still, lambda: f"the scheduler to settle (last seen: {busy})")
 
-    def _is_quiet(self) -> bool:
+    def busy_with(self) -> str:
+        """What the scheduler still has to do without further news; "" for nothing.
+
+        A loop whose rest is over is not busy by that: while the clock stands still just before an instant, a loop looks
+        at it every millisecond.
+        """
         session = self.scheduler._session
-        if session is None or not session.gate.is_set() or session.changed_dags:
-            return False
-        holdings = session.holdings
-        locks = (session.books, session.journal._lock, session.writer._lock)
-        return not (
-            any(lock.locked() for lock in locks)
-            or any(pulse.news.is_set() for pulse in session.pulses)
-            or session.attempts.reports
-            or session.attempts.callback_reports
-            or (session.outbox.waiting and len(session.attempts.callbacks) < 4)
-            or session.storing
-            or holdings.dirty
-            or holdings.ended
-            or holdings.to_evaluate
-        )
+        if session is None:
+            return "no session"
+        holdings, attempts = session.holdings, session.attempts
+        busy = {
+            "partitions are being read": not session.gate.is_set(),
+            "news of DAGs": session.changed_dags,
+            "books": session.books.locked(),
+            "the journal commits": session.journal._lock.locked() or session.storing is not None,
+            "the writer commits": session.writer._lock.locked(),
+            "reports": attempts.reports or attempts.callback_reports,
+            "callbacks": session.outbox.waiting and len(attempts.callbacks) < 4,
+            "runs to store": holdings.dirty or holdings.ended,
+            "runs to evaluate": holdings.to_evaluate,
+            "news for a loop": any(pulse.has_news for pulse in session.pulses),
+        }
+        return ", ".join(what for what, is_so in busy.items() if is_so)
 
     def _still_alive(self) -> None:
         life = self.scheduler._life

@@ -20,7 +20,7 @@ async def test_finished_runs_are_removed_once_they_are_old_enough(dsn: str, cloc
         await it.advance(6 * DAY)
         assert await it.runs("d") == {"over": "success", "runs": "running"}
         await it.advance(2 * DAY)
-        await it.until(lambda: not it.session.retention.news.is_set())
+        await it.until(lambda: not it.session.retention.awake.is_set())
         while "over" in await it.runs("d"):
             await it.settled()
 
