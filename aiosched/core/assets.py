@@ -163,10 +163,10 @@ def why_not_triggered(
     """
     if dag.condition is None:
         return "the DAG is not scheduled on assets"
-    if dag.is_stale:
-        return "no DAG file produces the DAG any more"
     if dag.has_import_errors:
         return "its file cannot be imported"
+    if dag.is_stale:
+        return "no DAG file produces the DAG any more"
     if dag.is_paused:
         return "the DAG is paused"
     if not is_met(dag.condition, [row.asset for row in queue], aliases):

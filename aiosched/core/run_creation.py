@@ -153,7 +153,7 @@ def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
     if dag.active_runs >= dag.max_active_runs:
         limit = f"max_active_runs={dag.max_active_runs} reached: {dag.active_runs} runs are queued or running"
     return {
-        "file": "no DAG file produces the DAG any more" if dag.is_stale else None,
+        "file": "no DAG file produces the DAG any more" if dag.is_stale and not dag.has_import_errors else None,
         "import": "its file cannot be imported: see `aiosched dags errors`" if dag.has_import_errors else None,
         "paused": f"the DAG is paused: `aiosched dags unpause {dag.dag_id}`" if dag.is_paused else None,
         "schedule": schedule,
@@ -224,14 +224,19 @@ def manual_run(
     return PlannedRun(run_id, RunType.MANUAL, at, logical_date, interval)
 
 
-def check_manual_run(dag_id: str, *, is_stale: bool, has_import_errors: bool) -> None:
-    """Raise Refused when no manual run may be created. A paused DAG takes them: they wait."""
+def check_manual_run(dag_id: str, *, is_stale: bool, has_import_errors: bool, import_error: str | None = None) -> None:
+    """Raise Refused when no manual run may be created. A paused DAG takes them: they wait.
+
+    A DAG whose file cannot be imported is stale too; `import_error` names the file and what is wrong with it, if known.
+    """
+    if has_import_errors:
+        reason = "" if import_error is None else f": {import_error}"
+        raise Refused(
+            f"The file of DAG {dag_id!r} cannot be imported{reason}. "
+            "Correct the file, then trigger the DAG again; `aiosched dags errors` shows the place."
+        )
     if is_stale:
         raise Refused(f"DAG {dag_id!r} is not in any DAG file any more; bring its file back, then trigger it again.")
-    if has_import_errors:
-        raise Refused(
-            f"The file of DAG {dag_id!r} cannot be imported; see `aiosched dags errors` and correct it first."
-        )
 
 
 def check_run_id(run_id: str, allowed: re.Pattern[str] = ALLOWED_RUN_ID) -> None:

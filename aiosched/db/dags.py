@@ -202,6 +202,19 @@ def _stored_file(row: Any) -> StoredFile:
     return StoredFile(row["file"], row["content_hash"], tuple(row["dag_ids"]), row["has_error"])
 
 
+# Index: primary key.
+IMPORT_ERROR: Final = "SELECT error, error_line FROM dag_file WHERE file = $1 AND error IS NOT NULL"
+
+
+async def import_error(conn: Connection, file: str) -> str | None:
+    """Why `file` cannot be imported, as `file:line: error` on one line; None when it can be, or is not known."""
+    row = await conn.fetchrow(IMPORT_ERROR, file)
+    if row is None:
+        return None
+    place = file if row["error_line"] is None else f"{file}:{row['error_line']}"
+    return f"{place}: {' '.join(row['error'].split())}"
+
+
 # Versions that no run uses, locked so that none can begin to: a run's foreign key needs
 # a lock on the version that conflicts with this one. Index: the runs' (dag_id, id), from the newest run
 # back to the first that uses the version; as NOT EXISTS it would be an anti-join, which scans all runs.

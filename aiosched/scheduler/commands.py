@@ -29,6 +29,7 @@ from aiosched.core.run_creation import check_manual_run, check_run_type
 from aiosched.core.states import RUN_FINISHED, RunType
 from aiosched.db import inbox
 from aiosched.db import runs as statements
+from aiosched.db.dags import import_error
 from aiosched.db.inbox import Command, CommandResult
 from aiosched.errors import AioschedError, DagError, NotFound, Refused
 from aiosched.scheduler import backfills, clearing
@@ -98,7 +99,7 @@ def _exit_code(error: AioschedError) -> int:
 
 async def _trigger(session: Session, dag: OwnedDag, command: Command) -> None:
     args = command.args
-    check_manual_run(dag.row.dag_id, is_stale=dag.row.is_stale, has_import_errors=dag.row.has_import_errors)
+    await _check_file(session, dag)
     check_run_type(dag.version.spec, RunType.MANUAL)
     if args.get("unpause") and dag.row.is_paused:
         await _set_paused(session, dag, False)
@@ -121,6 +122,15 @@ async def _trigger(session: Session, dag: OwnedDag, command: Command) -> None:
             f" or logical date {planned.logical_date.isoformat()}" if planned.logical_date else ""
         )
         raise Refused(f"DAG {dag.row.dag_id!r} has a run with the {what} already; choose another.")
+
+
+async def _check_file(session: Session, dag: OwnedDag) -> None:
+    """Raise Refused for a DAG that takes no runs because of its file, with what is wrong with the file."""
+    row, reason = dag.row, None
+    if row.has_import_errors and row.file is not None:
+        async with session.db.acquire() as conn:
+            reason = await import_error(conn, row.file)
+    check_manual_run(row.dag_id, is_stale=row.is_stale, has_import_errors=row.has_import_errors, import_error=reason)
 
 
 async def _pause(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:

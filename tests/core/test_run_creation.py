@@ -236,6 +236,13 @@ def test_manual_runs_are_refused_for_dags_that_cannot_be_read() -> None:
         check_manual_run("sales", is_stale=False, has_import_errors=True)
 
 
+def test_a_dag_that_is_stale_because_of_an_import_error_is_refused_with_that_error() -> None:
+    with pytest.raises(Refused, match=r"cannot be imported: sales\.py:3: NameError: x\. Correct the file") as caught:
+        check_manual_run("sales", is_stale=True, has_import_errors=True, import_error="sales.py:3: NameError: x")
+
+    assert "any more" not in str(caught.value)
+
+
 # The tasks of a new run
 
 
