@@ -11,7 +11,7 @@ import typer
 
 from aiosched.cli.options import Conf, DagId, Dsn, Limit, Output, Param, read_conf, read_instant
 from aiosched.cli.output import Columns, Format, chosen, counted, report, show_list, show_one, talk
-from aiosched.cli.session import ask, say_it_waits, with_database
+from aiosched.cli.session import ask, look_unanswered, say_it_waits, with_database
 from aiosched.cli.spellings import understanding
 from aiosched.core.backfills import Rerun
 from aiosched.errors import TimedOut
@@ -81,6 +81,8 @@ def create(
 
         await get_dag(db, dag_id)
         answer = await ask(db, "backfill_create", dag_id, args)
+        if answer is None and dry_run:
+            raise await look_unanswered(db)
         if answer is None or not watch or dry_run:
             return answer, None
         talk(f"backfill {answer['id']} of {dag_id}: {_fates(answer)}")

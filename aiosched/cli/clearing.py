@@ -10,7 +10,7 @@ import typer
 
 from aiosched.cli.options import DagId, Dsn, Output, RunRef, TaskId, Yes, confirm, read_instant
 from aiosched.cli.output import Columns, Format, chosen, counted, show_list, show_one, talk
-from aiosched.cli.session import ask, say_it_waits, with_database
+from aiosched.cli.session import ask, look_unanswered, say_it_waits, with_database
 
 if TYPE_CHECKING:
     from aiosched.db.engine import Database
@@ -175,7 +175,7 @@ def _change(
     dsn: str | None,
     output: Format | None,
 ) -> None:
-    """Look first, ask where it matters, then change."""
+    """Look first, ask where it matters, then change: what nobody has seen is changed only with `--yes`."""
 
     async def run_ids(db: Database) -> list[str] | None:
         from aiosched.db.queries import find_run, get_dag
@@ -185,23 +185,24 @@ def _change(
 
     async def look(db: Database) -> tuple[list[str] | None, dict[str, Any] | None]:
         ids = await run_ids(db)
-        return ids, await ask(db, verb, dag_id, {**selection, "run_ids": ids, "dry_run": True})
+        preview = await ask(db, verb, dag_id, {**selection, "run_ids": ids, "dry_run": True})
+        if preview is None and (dry_run or not yes):
+            unseen = "" if dry_run else ", or add --yes to let it be done without a look, as soon as one runs"
+            raise await look_unanswered(db, otherwise=unseen)
+        return ids, preview
 
     ids, preview = with_database(dsn, look)
     if preview is not None and not preview["count"] and not selection.get("newest_version"):
         talk("nothing matches")
         _show(preview, output)
         return
-    if dry_run:
-        if preview is None:
-            say_it_waits("The look at what it touches", output)
-            return
+    if preview is not None and dry_run:
         _show(preview, output)
         if (more := preview["count"] - len(preview["instances"])) > 0:
             talk(f"and {more} more")
         talk(f"would {'clear' if verb == 'clear' else 'mark'} {_summary(preview)}")
         return
-    if not yes and preview is not None:
+    if preview is not None and not yes:
         confirm(f"Clear {_summary(preview)} of {dag_id}?", yes=False)
     answer = with_database(dsn, lambda db: ask(db, verb, dag_id, {**selection, "run_ids": ids}))
     if answer is None:

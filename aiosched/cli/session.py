@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiosched.cli.output import Format, report, talk
-from aiosched.errors import DatabaseUnreachable, Refused
+from aiosched.errors import AioschedError, DatabaseUnreachable, Refused, TimedOut
 
 if TYPE_CHECKING:
     from aiosched.config import Loaded, Settings
@@ -98,14 +98,14 @@ async def ask(
     dag_id: str | None,
     args: Mapping[str, Any] | None = None,
     *,
-    timeout: float = ANSWER_SECONDS,
+    timeout: float | None = None,
     reason: str | None = None,
     partition: int | None = None,
 ) -> dict[str, Any] | None:
     """Ask the owner of `dag_id` (or of `partition`) for something and return its answer; None when it still waits.
 
-    The request stays in the inbox then, and is applied when a scheduler comes. Raises
-    Refused with the owner's words.
+    The request stays in the inbox then, and is applied when a scheduler comes. It waits `timeout` seconds
+    (ANSWER_SECONDS without one) while a scheduler is alive. Raises Refused with the owner's words.
     """
     from aiosched.db.inbox import add_command, wait_applied
 
@@ -119,6 +119,7 @@ async def ask(
             reason=reason,
             partition=partition,
         )
+    timeout = ANSWER_SECONDS if timeout is None else timeout
     answer = await wait_applied(db, number, timeout=timeout if await somebody_is_alive(db) else 0.0)
     if answer is None:
         return None
@@ -127,6 +128,19 @@ async def ask(
         refused.exit_code = answer.result.get("exit_code", Refused.exit_code)
         raise refused
     return answer.result
+
+
+async def look_unanswered(db: Database, *, otherwise: str = "") -> AioschedError:
+    """The error for a look at what a request would touch that nobody has answered. `otherwise` is another way out."""
+    if await somebody_is_alive(db):
+        return TimedOut(
+            f"No scheduler has told within {ANSWER_SECONDS:g} s what would be touched, so nothing was changed. "
+            f"Look at `aiosched schedulers list`, then try again{otherwise}."
+        )
+    return Refused(
+        "No scheduler runs that could tell what would be touched, so nothing was changed. "
+        f"Start one (aiosched serve), then try again{otherwise}."
+    )
 
 
 async def somebody_is_alive(db: Database) -> bool:
