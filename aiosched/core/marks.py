@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.clearing import belonging
 from aiosched.core.instances import Instance
 from aiosched.core.ledger import TICK, Ledger
 from aiosched.core.messages import Outcome, Report
@@ -32,6 +33,9 @@ _MARKS: Final = {
     TaskState.FAILED: TaskEvent.MARKED_FAILED,
     TaskState.SKIPPED: TaskEvent.MARKED_SKIPPED,
 }
+_BEGUN: Final = frozenset(TaskState) - {
+    TaskState.NONE, TaskState.SCHEDULED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED
+}  # fmt: skip
 _MARKED_WITH_ITS_RUN: Final = frozenset({TaskState.RUNNING, TaskState.DEFERRED, TaskState.UP_FOR_RESCHEDULE})
 
 
@@ -60,8 +64,8 @@ class Marks(Ledger):
     def mark(self, instances: Iterable[Instance], state: TaskState, now: datetime) -> list[Instance]:
         """Give `instances` the state success, failed or skipped; returns those that had another one (28.4).
 
-        Their attempts are stopped. What had failed behind them is cleared, and then only a finished run
-        becomes queued again (or when something of it still waits, as after a deadlock).
+        Their attempts are stopped. What had failed behind them is cleared, with its setups and teardowns once it
+        was torn down, and then only a finished run becomes queued again (or when something of it still waits, as after a deadlock).
         """
         marked = [instance for instance in instances if instance.state is not state]
         for instance in marked:
@@ -69,8 +73,11 @@ class Marks(Ledger):
             self._stop(instance, now, _MARKS[state], f"marked {state}")
         behind = frozenset().union(*(self.graph.descendants(task) for task in {i.task for i in marked}))
         apart = set(marked)
-        failed = [i for i in self if i.task in behind and i.state in FAILURES and i not in apart]
-        self.clear(failed, now)
+        again = {i for i in self if i.task in behind and i.state in FAILURES and i not in apart}
+        scopes = belonging(self.graph, self._tally, again) - apart
+        if any(self.graph.is_teardown[i.task] and i.state in _BEGUN for i in scopes):
+            again |= scopes
+        self.clear([i for i in self if i in again], now)
         if marked and self.finished and self.unfinished:
             self._clear_run(now)
         return marked

@@ -42,20 +42,24 @@ class Dates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which task instances a request means; `tasks` by DAG version."""
+    """Which task instances a request means; `graphs` and `tasks` by DAG version."""
 
+    graphs: Mapping[int, Graph]
     tasks: Mapping[int, frozenset[int]]
     only_failed: bool
     only_running: bool
     map_index: int | None
+    with_scopes: bool  # what is cleared takes its setups and teardowns along, what is marked does not
 
     def of(self, version_id: int, instances: Iterable[Instance]) -> list[Instance]:
         return choose(
+            self.graphs[version_id],
             instances,
             self.tasks[version_id],
             only_failed=self.only_failed,
             only_running=self.only_running,
             map_index=self.map_index,
+            with_scopes=self.with_scopes,
         )
 
 
@@ -120,10 +124,12 @@ def select(graphs: Mapping[int, Graph], newest: int, args: Mapping[str, Any]) ->
             tasks[version] = frozenset(index[task_id] for task_id in chosen if task_id in index)
     map_index = args.get("map_index")
     return Selection(
+        graphs,
         tasks,
         only_failed=bool(args.get("only_failed")),
         only_running=bool(args.get("only_running")),
         map_index=None if map_index is None else int(map_index),
+        with_scopes="state" not in args,
     )
 
 

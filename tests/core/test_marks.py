@@ -17,7 +17,7 @@ from aiosched.core.clearing import choose, select_tasks
 from aiosched.core.graph import Graph
 from aiosched.core.messages import Deferral, Outcome, Report
 from aiosched.core.retries import MOST_TRIES
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskSpec
 from aiosched.core.states import FINISHED, RUN_FINISHED, RunState, TaskState
 from aiosched.errors import DagError, Refused
 
@@ -67,25 +67,6 @@ class TestSelecting:
 
         assert select_tasks(compiled, task_ids=["g"]) == {0, 1}
 
-    @pytest.mark.parametrize(
-        ("chosen", "expected"),
-        [
-            ("work", "s work t"),
-            ("s", "s t"),
-            ("t", "t"),
-            ("outside", "outside"),
-            ("below", "below open"),
-        ],
-    )
-    def test_setups_and_teardowns_that_belong_are_included(self, chosen: str, expected: str) -> None:
-        tasks = (
-            setup("s"), task("work", "s"), task("more", "work"), teardown("t", "s", "more"), task("outside", "s"),
-            setup("open"), task("below", "open"),
-        )  # fmt: skip
-        compiled = graph(*tasks)
-
-        assert {compiled.task_ids[i] for i in select_tasks(compiled, task_ids=[chosen])} == set(expected.split())
-
     def test_what_does_not_exist_is_named(self) -> None:
         with pytest.raises(DagError, match="did you mean 'load_a'"):
             select_tasks(graph(*self.SALES), task_ids=["laod_a"])
@@ -94,14 +75,98 @@ class TestSelecting:
 
     def test_instances_are_chosen_by_state_and_index(self) -> None:
         rows = [Instance(0, n, state) for n, state in enumerate((S.FAILED, S.RUNNING, S.UPSTREAM_FAILED, S.SUCCESS))]
-        tasks = frozenset({0})
+        one, tasks = graph(task("a")), frozenset({0})
 
-        assert choose(rows, tasks) == rows
-        assert choose(rows, frozenset()) == []
-        assert choose(rows, tasks, only_failed=True) == [rows[0], rows[2]]
-        assert choose(rows, tasks, only_running=True) == [rows[1]]
-        assert choose(rows, tasks, only_failed=True, only_running=True) == rows[:3]
-        assert choose(rows, tasks, map_index=2) == [rows[2]]
+        assert choose(one, rows, tasks) == rows
+        assert choose(one, rows, frozenset()) == []
+        assert choose(one, rows, tasks, only_failed=True) == [rows[0], rows[2]]
+        assert choose(one, rows, tasks, only_running=True) == [rows[1]]
+        assert choose(one, rows, tasks, only_failed=True, only_running=True) == rows[:3]
+        assert choose(one, rows, tasks, map_index=2) == [rows[2]]
+
+
+class TestScopes:
+    """Section 28.1: the setups and teardowns that belong to what is cleared, whatever their state."""
+
+    #       s >> work >> more >> t      beside it: below an `open` setup without a teardown
+    ONE = (
+        setup("s"), task("work", "s"), task("more", "work"), teardown("t", "s", "more"), task("outside", "s"),
+        setup("open"), task("below", "open"),
+    )  # fmt: skip
+    #       outer >> inner >> work >> close_inner >> close_outer
+    NESTED = (
+        setup("outer"), setup("inner", "outer"), task("work", "inner"), teardown("close_inner", "inner", "work"),
+        teardown("close_outer", "outer", "close_inner"),
+    )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("tasks", "named", "expected"),
+        [
+            (ONE, "work", "s work t"),
+            (ONE, "s", "s t"),
+            (ONE, "t", "t"),
+            (ONE, "outside", "outside"),
+            (ONE, "below", "open below"),
+            (ONE, "open", "open"),
+            (NESTED, "work", "outer inner work close_inner close_outer"),
+            (NESTED, "inner", "outer inner close_inner close_outer"),
+            (NESTED, "close_inner", "outer close_inner close_outer"),
+            (NESTED, "outer", "outer close_outer"),
+        ],
+    )
+    def test_setups_and_teardowns_are_cleared_with_their_tasks(
+        self, tasks: tuple[TaskSpec, ...], named: str, expected: str
+    ) -> None:
+        compiled = graph(*tasks)
+        rows = [Instance(index, state=S.SUCCESS) for index in range(len(tasks))]
+
+        chosen = choose(compiled, rows, select_tasks(compiled, task_ids=[named]))
+        marked = choose(compiled, rows, select_tasks(compiled, task_ids=[named]), with_scopes=False)
+
+        assert [compiled.task_ids[one.task] for one in chosen] == expected.split()
+        assert [compiled.task_ids[one.task] for one in marked] == [named]
+
+    @pytest.mark.parametrize("option", ["only_failed", "only_running"])
+    def test_a_filter_by_state_is_about_the_tasks_and_not_about_what_belongs_to_them(self, option: str) -> None:
+        compiled = graph(*self.ONE)
+        given = {"work": S.FAILED if option == "only_failed" else S.RUNNING}
+        rows = [Instance(index, state=given.get(name, S.SUCCESS)) for index, name in enumerate(compiled.task_ids)]
+
+        chosen = choose(compiled, rows, select_tasks(compiled), **{option: True})
+
+        assert [compiled.task_ids[one.task] for one in chosen] == ["s", "work", "t"]
+
+    def test_teardowns_pull_in_the_scopes_around_them(self) -> None:
+        """The work's teardown stands in another scope, which the work itself is outside of."""
+        tasks = (
+            setup("s"), task("work", "s"), setup("session"), teardown("t", "s", "work", "session"),
+            teardown("logout", "session", "t"),
+        )  # fmt: skip
+        compiled = graph(*tasks)
+        rows = [Instance(index, state=S.SUCCESS) for index in range(len(tasks))]
+
+        chosen = choose(compiled, rows, frozenset({compiled.index["work"]}))
+
+        assert [compiled.task_ids[one.task] for one in chosen] == ["s", "work", "session", "t", "logout"]
+
+    def test_in_a_mapped_group_they_are_those_of_the_same_index(self) -> None:
+        inside = {"group_id": "g"}
+        tasks = (
+            setup("s"), task("g.s", "s", is_setup=True, **inside), task("g.work", "g.s", **inside),
+            task("g.t", "g.s", "g.work", is_teardown=True, trigger_rule="all_done_setup_success", **inside),
+            teardown("t", "s", "g.t"),
+        )  # fmt: skip
+        mapping = MappingSpec(inputs=(LiteralLength(3),))
+        compiled = Graph(DagSpec(dag_id="d", tasks=tasks, groups=(GroupSpec(group_id="g", mapping=mapping),)))
+        rows = [Instance(0, state=S.SUCCESS), Instance(4, state=S.SUCCESS)]
+        rows[1:1] = [Instance(place, index, S.SUCCESS) for place in (1, 2, 3) for index in range(3)]
+        next(one for one in rows if (one.task, one.map_index) == (2, 1)).state = S.FAILED
+
+        failed = choose(compiled, rows, select_tasks(compiled), only_failed=True)
+        first = choose(compiled, rows, select_tasks(compiled, task_ids=["g.work"]), map_index=0)
+
+        assert [(one.task, one.map_index) for one in failed] == [(0, -1), (1, 1), (2, 1), (3, 1), (4, -1)]
+        assert [(one.task, one.map_index) for one in first] == [(0, -1), (1, 0), (2, 0), (3, 0), (4, -1)]
 
 
 class TestClearing:
@@ -212,6 +277,28 @@ class TestMarking:
 
         assert states(board) == {"t1": "success", "t2": "success", "t3": "none", "t4": "none", "t5": "skipped"}
         assert board.run.state is RunState.QUEUED
+
+    @pytest.mark.parametrize("torn_down", [True, False])
+    def test_what_is_cleared_behind_it_gets_its_setup_again_once_that_was_torn_down(self, torn_down: bool) -> None:
+        tasks = (setup("s"), task("a", "s"), task("b", "a"), task("c", "s"), teardown("t", "s", "b", "c"))
+        rest = {"c": S.SUCCESS, "t": S.SUCCESS} if torn_down else {"c": S.RUNNING, "t": S.NONE}
+        rows = {"s": S.SUCCESS, "a": S.FAILED, "b": S.UPSTREAM_FAILED, **rest}
+        board = over_with(rows, *tasks, run_state=RunState.FAILED if torn_down else RunState.RUNNING)
+
+        board.mark([of(board, "a")], S.SUCCESS, LATER)
+
+        again = {"s": "none", "t": "none"} if torn_down else {}
+        assert (
+            states(board) == {name: state.value for name, state in rows.items()} | {"a": "success", "b": "none"} | again
+        )
+
+    def test_a_setup_that_is_marked_stays_so(self) -> None:
+        tasks = (setup("s"), task("a", "s"), teardown("t", "s", "a"))
+        board = over_with({"s": S.FAILED, "a": S.UPSTREAM_FAILED, "t": S.UPSTREAM_FAILED}, *tasks)
+
+        board.mark([of(board, "s")], S.SUCCESS, LATER)
+
+        assert states(board) == {"s": "success", "a": "none", "t": "none"}
 
     def test_marking_the_last_task_leaves_the_run_failed(self) -> None:
         board = over_with({"a": S.SUCCESS, "b": S.FAILED}, task("a"), task("b", "a"))

@@ -71,6 +71,38 @@ async def test_clearing_one_task_does_not_clear_what_is_behind_it(dsn: str, cloc
         assert await it.runs("d") == {"r": "success"}
 
 
+@pytest.mark.parametrize("held", [True, False], ids=["the run is running", "the run is over"])
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "for real"])
+async def test_what_failed_is_cleared_with_its_setup_and_teardown(
+    dsn: str, clock: FakeClock, held: bool, dry_run: bool
+) -> None:
+    tasks = (
+        task("s", is_setup=True), task("a", after="s"),
+        task("t", after=("s", "a"), is_teardown=True, trigger_rule="all_done_setup_success"), task("slow"),
+    )  # fmt: skip
+    async with running(dsn, clock, dag("d", *tasks)) as it:
+        await it.trigger("d", "r")
+        await it.finish("s")
+        it.executor.fail(await it.attempt("a"))
+        await it.finish("t", *(() if held else ("slow",)))
+
+        answer = await it.ask("clear", "d", run_ids=["r"], only_failed=True, dry_run=dry_run)
+
+        assert {one["task_id"]: one["state"] for one in answer["instances"]} == {
+            "s": "success",
+            "a": "failed",
+            "t": "success",
+        }
+        if not dry_run:
+            for name in ("s", "a", "t"):
+                assert (await it.attempt(name)).key.try_number == 2
+                await it.finish(name)
+            if held:
+                await it.finish("slow")
+            assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
 @pytest.mark.parametrize(
     ("selection", "cleared"),
     [

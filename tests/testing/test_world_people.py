@@ -61,6 +61,22 @@ async def test_a_failed_run_is_cleared_by_its_failures_and_succeeds() -> None:
         assert set(it.states("d", run).values()) == {"success"}
 
 
+async def test_the_setup_and_teardown_of_what_failed_run_again_with_it() -> None:
+    rule = {"is_teardown": True, "trigger_rule": "all_done_setup_success"}
+    async with world() as it:
+        it.add(dag("d", task("s", is_setup=True), task("a", after="s"), task("t", after=("s", "a"), **rule), task("x")))
+        it.script("d", "a", fails=1)
+        run = it.trigger("d")
+        await it.run_until_idle()
+
+        touched = it.clear("d", [run], only_failed=True)
+        await it.run_until_idle()
+
+        assert [one["task_id"] for one in touched] == ["s", "a", "t"]
+        assert [it.task("d", run, task_id).try_number for task_id in ("s", "a", "t", "x")] == [2, 2, 2, 1]
+        assert it.run("d", run).state == "success"
+
+
 async def test_a_running_task_that_is_cleared_is_stopped_and_runs_again() -> None:
     async with world() as it:
         it.add(dag("d"))
