@@ -32,6 +32,7 @@ AioschedError
     ├── RescheduleTask       call again at an instant, the slot is free meanwhile
     ├── TaskDeferred         go on when a trigger has fired, the slot is free meanwhile
 TaskTimeout                  an execution timeout; retryable
+AttemptStopped               ends a task that was told to stop; no Exception
 """
 
 from __future__ import annotations
@@ -216,6 +217,10 @@ class TaskDeferralError(AioschedError):
 
 class TaskDeferralTimeout(TaskDeferralError):
     """The trigger of a deferred task did not fire in time; retryable, but for a sensor it is its timeout."""
+
+
+class AttemptStopped(BaseException):
+    """Raised inside a task that was told to stop. Not an Exception, so that `except Exception` lets it pass."""
 
 
 class TaskTimeout(AioschedError):

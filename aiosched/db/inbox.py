@@ -13,6 +13,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 
@@ -64,9 +65,13 @@ def read_news(payload: str) -> tuple[str, frozenset[int]]:
     return kind, frozenset(int(n) for n in numbers.split(",") if n)
 
 
+# A request that is made again finds its row, and waits for the transaction in which the first one may be under way.
+# Index: ix_command_request_id.
 ADD_COMMAND: Final = """
-    INSERT INTO command (partition, dag_id, verb, args, requested_by, reason)
-    VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
+    INSERT INTO command (partition, dag_id, verb, args, requested_by, reason, request_id)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    ON CONFLICT (request_id) WHERE request_id IS NOT NULL DO UPDATE SET request_id = excluded.request_id
+    RETURNING id
 """
 
 
@@ -79,10 +84,12 @@ async def add_command(
     requested_by: str,
     reason: str | None = None,
     partition: int | None = None,
+    request: UUID | None = None,
 ) -> int:
-    """Ask the owner of `dag_id` (or of `partition`) for something and wake it; returns the request's id.
+    """Ask the owner of `dag_id` (or of `partition`) for something and wake it; returns the request's number.
 
-    Call it outside a transaction, or commit at once: the NOTIFY leaves with the commit.
+    Call it outside a transaction, or commit at once: the NOTIFY leaves with the commit. Called twice with
+    one `request` it is asked once.
     """
     if dag_id is not None:
         partition = partition_of(dag_id)
@@ -91,9 +98,19 @@ async def add_command(
     except UnicodeEncodeError as error:
         problem = "text with characters that are not Unicode (lone surrogates): replace them"
         raise Refused(f"The request {verb!r} has {problem}.") from error
-    command_id: int = await conn.fetchval(ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason)
+    command_id: int = await conn.fetchval(ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason, request)
     await notify(conn, "commands", () if partition is None else (partition,))
     return command_id
+
+
+# Index: ix_command_request_id.
+FIND_COMMAND: Final = "SELECT id FROM command WHERE request_id = $1"
+
+
+async def find_command(conn: Connection, request: UUID) -> int | None:
+    """The number of the request with this id, None while there is none."""
+    number: int | None = await conn.fetchval(FIND_COMMAND, request)
+    return number
 
 
 # Index: ix_command_waiting (partial). In the order in which they were made.

@@ -65,9 +65,11 @@ UPSERT_POOL: Final = f"""
 # Guard: nothing runs in it.
 DELETE_POOL: Final = "DELETE FROM pool WHERE name = $1 AND used = 0"
 
+# What was asked for, and done, with one id before leaves no second line. Index: ix_command_request_id.
 AUDIT: Final = """
-    INSERT INTO command (verb, args, requested_by, reason, state, result, applied_at)
-    VALUES ($1, $2::json, $3, $4, 'applied', $5::json, now())
+    INSERT INTO command (verb, args, requested_by, reason, state, result, applied_at, request_id)
+    VALUES ($1, $2::json, $3, $4, 'applied', $5::json, now(), $6)
+    ON CONFLICT (request_id) WHERE request_id IS NOT NULL DO NOTHING
 """
 
 
@@ -144,7 +146,7 @@ async def _log(conn: Connection, verb: str, change: PoolChange, requested_by: st
     args = {"name": change.after.name, "slots": change.after.slots, "include_deferred": change.after.include_deferred}
     result = {"before": asdict(change.before) if change.before else None}
     documents = [msgspec.json.encode(document).decode() for document in (args, result)]
-    await conn.execute(AUDIT, verb, documents[0], requested_by, reason, documents[1])
+    await conn.execute(AUDIT, verb, documents[0], requested_by, reason, documents[1], None)
 
 
 async def _unknown(db: Database, name: str) -> NotFound:

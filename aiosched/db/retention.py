@@ -86,7 +86,7 @@ _REST: Final = {
     "commands": (
         "command",
         "id",
-        "state <> 'waiting' AND created_at < $1 AND ($2::smallint[] IS NULL OR partition = ANY($2))",
+        "state <> 'waiting' AND created_at < $1 AND ($2::smallint[] IS NULL OR coalesce(partition, 0) = ANY($2))",
     ),
     "backfills": ("backfill", "id", "completed_at < $1 AND ($2::smallint[] IS NULL OR partition = ANY($2))"),
     "asset_events": (

@@ -24,6 +24,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    Uuid,
     func,
     text,
 )
@@ -357,9 +358,11 @@ command = Table(
     Column("applied_by", BigInteger),
     instant("applied_at"),
     created_at(),
+    Column("request_id", Uuid),  # made by who may have to ask twice; NULL: nobody does
     CheckConstraint(one_of("state", ("waiting", "applied", "refused")), name="state"),
     Index("ix_command_waiting", "partition", "id", postgresql_where=text("state = 'waiting'")),
     Index(None, "dag_id", "id"),
+    Index(None, "request_id", unique=True, postgresql_where=text("request_id IS NOT NULL")),
 )
 
 # The inbox of news from workers that are not the owner's own.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 
@@ -104,8 +105,8 @@ RENEW_CONNECTION: Final = "UPDATE connection SET secret = $2 WHERE conn_id = $1"
 class SecretStore:
     """The variables and connections of one database, read and written with one keyring.
 
-    Reading raises Refused for what no key decrypts, writing when there is no key.
-    `requested_by` None leaves no line in the audit log: for tasks.
+    Reading raises Refused for what no key decrypts, writing when there is no key. `requested_by` None leaves no
+    line in the audit log. A change that is asked for twice with one `request` is made once: its line has the id.
     """
 
     db: Database
@@ -140,8 +141,12 @@ class SecretStore:
         *,
         existing: Existing = Existing.OVERWRITE,
         requested_by: str | None = None,
+        request: UUID | None = None,
     ) -> dict[str, Change]:
-        """Store variables, all or none, and say what that did to each. Raises Refused, also for a bad name."""
+        """Store variables, all or none, and say what that did to each. Raises Refused, also for a bad name.
+
+        `request` is the id of a request for one variable, and needs `requested_by`.
+        """
         for key in values:
             _check_key(key)
         changes: dict[str, Change] = {}
@@ -154,20 +159,20 @@ class SecretStore:
                 new = values[key]
                 _, told = before.get(key, (None, None))
                 same = before.get(key) == (new.value, new.description if new.description is not None else told)
-                changes[key] = _fate(known=key in before, same=same, existing=existing)
-                if changes[key] in _WRITES:
+                changes[key] = change = _fate(known=key in before, same=same, existing=existing)
+                about = {"name": key, "change": change}
+                if change in _WRITES and await _log(conn, "set_variable", about, requested_by, request):
                     await conn.execute(UPSERT_VARIABLE, key, self.keyring.encrypt(new.value), new.description)
-            await _audit(conn, "set_variable", changes, requested_by)
         return changes
 
-    async def delete_variable(self, key: str, *, requested_by: str | None = None) -> None:
+    async def delete_variable(self, key: str, *, requested_by: str | None = None, request: UUID | None = None) -> None:
         """Raises NotFound naming near ones."""
         async with self.db.transaction() as conn:
-            found = await conn.execute(DELETE_VARIABLE, key) == "DELETE 1"
-            if found and requested_by is not None:
-                await _log(conn, "delete_variable", {"name": key}, requested_by)
-        if not found:
-            raise NotFound(f"There is no variable {key!r}.{did_you_mean(key, await self._variable_keys())}")
+            if not await _log(conn, "delete_variable", {"name": key}, requested_by, request):
+                return
+            if await conn.execute(DELETE_VARIABLE, key) == "DELETE 0":
+                keys = [row["key"] for row in await conn.fetch(LIST_VARIABLES, "", 1000)]
+                raise NotFound(f"There is no variable {key!r}.{did_you_mean(key, keys)}")
 
     async def _variable_keys(self) -> list[str]:
         return [info.key for info in await self.list_variables()]
@@ -213,17 +218,17 @@ class SecretStore:
                 new, old = wanted[conn_id], before.get(conn_id)
                 same = old is not None and _connection(conn_id, old) == new
                 changes[conn_id] = _fate(known=conn_id in before, same=same, existing=existing)
-                if changes[conn_id] in _WRITES:
+                about = {"name": conn_id, "change": changes[conn_id]}
+                if changes[conn_id] in _WRITES and await _log(conn, "set_connection", about, requested_by):
                     secret = self.keyring.encrypt(msgspec.json.encode(new.as_fields()).decode())
                     await conn.execute(UPSERT_CONNECTION, conn_id, new.conn_type, secret, new.description)
-            await _audit(conn, "set_connection", changes, requested_by)
         return changes
 
     async def delete_connection(self, conn_id: str, *, requested_by: str | None = None) -> None:
         """Raises NotFound naming near ones."""
         async with self.db.transaction() as conn:
             found = await conn.execute(DELETE_CONNECTION, conn_id) == "DELETE 1"
-            if found and requested_by is not None:
+            if found:
                 await _log(conn, "delete_connection", {"name": conn_id}, requested_by)
         if not found:
             raise NotFound(f"There is no connection {conn_id!r}.{did_you_mean(conn_id, await self._conn_ids())}")
@@ -253,9 +258,8 @@ class SecretStore:
                 RENEW_CONNECTION, [(name, renew(token, what=f"connection {name!r}")) for name, token in connections]
             )
             triggers = await renew_deferrals(conn, self.keyring)
-            if requested_by is not None:
-                counts = {"variables": len(variables), "connections": len(connections), "triggers": triggers}
-                await _log(conn, "rotate_keys", counts, requested_by)
+            counts = {"variables": len(variables), "connections": len(connections), "triggers": triggers}
+            await _log(conn, "rotate_keys", counts, requested_by)
         return len(variables) + len(connections) + triggers
 
     async def _check_keyring(self, conn: Connection) -> None:
@@ -299,12 +303,11 @@ def _fate(*, known: bool, same: bool, existing: Existing) -> Change:
     return Change.UNCHANGED if same else Change.CHANGED
 
 
-async def _audit(conn: Connection, verb: str, changes: Mapping[str, Change], requested_by: str | None) -> None:
-    if requested_by is not None:
-        for name, change in changes.items():
-            if change in _WRITES:
-                await _log(conn, verb, {"name": name, "change": change}, requested_by)
-
-
-async def _log(conn: Connection, verb: str, args: Mapping[str, Any], requested_by: str) -> None:
-    await conn.execute(AUDIT, verb, msgspec.json.encode(args).decode(), requested_by, None, "{}")
+async def _log(
+    conn: Connection, verb: str, args: Mapping[str, Any], requested_by: str | None, request: UUID | None = None
+) -> bool:
+    """Leave a line in the audit log; False: `request` has left one before, so what it asks for is done."""
+    if requested_by is None:
+        return True
+    document = msgspec.json.encode(args).decode()
+    return await conn.execute(AUDIT, verb, document, requested_by, None, "{}", request) != "INSERT 0 0"

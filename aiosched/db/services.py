@@ -71,6 +71,12 @@ async def run_by_key(conn: Connection, key: int) -> RunFacts | None:
     return None if row is None else RunFacts(*row)
 
 
+async def who_asks(conn: Connection, key: int) -> str:
+    """The run with this key as the audit log names it."""
+    asking = await run_by_key(conn, key)
+    return "a task" if asking is None else f"{asking.dag_id} {asking.run_id}"
+
+
 # Index: uq_dag_run_dag_id_run_id, uq_dag_run_dag_id_logical_date.
 FIND_RUNS: Final = f"""
     SELECT {_RUN} FROM dag_run

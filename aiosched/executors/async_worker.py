@@ -35,6 +35,7 @@ from aiosched.executors.protocol import (
     Run,
     Unwatch,
     Watch,
+    Withdraw,
     WorkerConfig,
     error_of,
     frame,
@@ -130,6 +131,9 @@ class AsyncWorker(asyncio.Protocol):
         self._transport.write(frame(question(number)))
         try:
             return await answer
+        except asyncio.CancelledError:
+            self._transport.write(frame(Withdraw(number)))
+            raise
         finally:
             self._questions.pop(number, None)
 

@@ -34,13 +34,13 @@ from aiosched.core.messages import (
     Report,
     TaskServices,
 )
-from aiosched.errors import AioschedError
+from aiosched.errors import AioschedError, AttemptStopped
 from aiosched.executors.asset_touches import check_assets, touches
 from aiosched.executors.failures import details_of, reason_of
 from aiosched.executors.logs import AttemptLog, current_log
 from aiosched.executors.loop_watch import line_of
 from aiosched.executors.results import collect_xcoms
-from aiosched.executors.runner import AttemptStopped, DagSource, DagUnavailable, Execution, Surroundings, TimeLimit
+from aiosched.executors.runner import DagSource, DagUnavailable, Execution, Surroundings, TimeLimit
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from aiosched.authoring.loader import load_file
 from aiosched.authoring.settings import AuthoringDefaults, use_defaults
 from aiosched.config import Settings
 from aiosched.core.messages import RunInfo
+from aiosched.errors import AttemptStopped
 from aiosched.executors.failures import details_of, reason_of
-from aiosched.executors.runner import AttemptStopped, DagSource, DagUnavailable, TimeLimit, drive
+from aiosched.executors.runner import DagSource, DagUnavailable, TimeLimit, drive
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG

@@ -32,7 +32,7 @@ from aiosched.executors.forkserver_client import ForkserverClient
 from aiosched.executors.logs import AttemptLog
 from aiosched.executors.options import LocalOptions
 from aiosched.executors.processes import describe_exit, signal_group
-from aiosched.executors.protocol import Ask, Call, Ended, Fired, WorkerConfig
+from aiosched.executors.protocol import Ask, Call, Ended, Fired, Withdraw, WorkerConfig
 from aiosched.executors.queueing import Queue
 from aiosched.executors.runner import timeout_reason
 from aiosched.executors.start_notices import StartNotices
@@ -264,8 +264,8 @@ class LocalExecutor:
         self._failed_starts = 0
         self._triggers.fired(link, fired.number, fired.report)
 
-    def worker_asks(self, link: WorkerLink, question: Ask | Call) -> None:
-        """A task in a worker wants XComs, or calls a service."""
+    def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None:
+        """A task in a worker wants XComs, or calls a service, or waits no longer for the answer."""
         self._answers.give(link, question)
 
     # The ends of processes
@@ -284,6 +284,7 @@ class LocalExecutor:
     def link_lost(self, link: WorkerLink) -> None:
         """A worker's socket is closed."""
         link.retiring = True
+        self._answers.gone(link)
         self._queue.gone(link)
         if link.exit is not None:
             self._judge(link)

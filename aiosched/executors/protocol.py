@@ -126,6 +126,12 @@ class Call(Message, frozen=True):
     args: str
 
 
+class Withdraw(Message, frozen=True):
+    """Nobody waits any more for the answer to the question of this number: its attempt was ended."""
+
+    number: int
+
+
 # scheduler -> forkserver
 
 
@@ -173,7 +179,7 @@ class Exited(Message, frozen=True):
 
 
 ToWorker = Run | Cancel | Watch | Unwatch | Answer | Reply
-FromWorker = Ready | Ended | Fired | Ask | Call
+FromWorker = Ready | Ended | Fired | Ask | Call | Withdraw
 ToForkserver = Setup | Fork | Signal
 FromForkserver = Forked | Exited
 AnyMessage = ToWorker | FromWorker | ToForkserver | FromForkserver

@@ -48,6 +48,7 @@ from aiosched.core.messages import (
 from aiosched.core.retries import may_retry
 from aiosched.errors import (
     AioschedError,
+    AttemptStopped,
     FailTask,
     RescheduleTask,
     SkipTask,
@@ -95,10 +96,6 @@ class DagSource(Protocol):
     def forget(self, run: RunInfo) -> None:
         """What was fetched for `run` does not fit: fetch it anew the next time."""
         ...
-
-
-class AttemptStopped(BaseException):
-    """Raised inside a task that was told to stop. Not an Exception, so that `except Exception` lets it pass."""
 
 
 @dataclass(frozen=True)

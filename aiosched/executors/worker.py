@@ -17,6 +17,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import select
 import signal
 import socket
 import tempfile
@@ -29,7 +30,7 @@ from types import FrameType
 from typing import Final, NoReturn
 
 from aiosched.core.messages import Attempt, Report, XComRef
-from aiosched.errors import ExecutorError
+from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempts import execution_of
 from aiosched.executors.dag_cache import FileDags
 from aiosched.executors.interrupts import alarm, interrupts
@@ -44,11 +45,12 @@ from aiosched.executors.protocol import (
     Ready,
     Reply,
     Run,
+    Withdraw,
     WorkerConfig,
     error_of,
     frame,
 )
-from aiosched.executors.runner import AttemptStopped, Execution, Surroundings, drive
+from aiosched.executors.runner import Execution, Surroundings, drive
 from aiosched.executors.tickets import draw
 
 _READ: Final = 262_144
@@ -107,7 +109,7 @@ class Channel:
             elif isinstance(message, Answer | Reply):
                 self._answers.append(message)
 
-    def send(self, message: Ready | Ended | Ask | Call) -> None:
+    def send(self, message: Ready | Ended | Ask | Call | Withdraw) -> None:
         """Send; raises SchedulerGone."""
         try:
             self._socket.sendall(frame(message))
@@ -140,15 +142,35 @@ class Channel:
         return answer.pairs
 
     def _put(self, question: Callable[[int], Ask | Call]) -> Answer | Reply:
-        """Send a question with the next number and wait for its answer."""
-        with self._asking, interrupts.shield():
+        """Send a question with the next number and wait for its answer, which a signal may cut short."""
+        with self._asking:
             self._asked += 1
-            self.send(question(self._asked))
-            while True:
-                while not self._answers:
-                    self._read()
-                if (answer := self._answers.popleft()).number == self._asked:
-                    return answer
+            number = self._asked
+            try:
+                with interrupts.shield():
+                    self.send(question(number))
+                while True:
+                    while self._answers:
+                        if (answer := self._answers.popleft()).number == number:
+                            return answer
+                    self._await_message()
+                    with interrupts.shield():
+                        self._read()
+            except SchedulerGone:
+                raise
+            except BaseException:
+                with interrupts.shield():
+                    self.send(Withdraw(number))
+                raise
+
+    def _await_message(self) -> None:
+        """Wait until there is something to read. Raises SchedulerGone, and what strikes meanwhile."""
+        descriptor = self._socket.fileno()
+        if descriptor < 0:
+            raise SchedulerGone
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll()
 
 
 class Housekeeping:

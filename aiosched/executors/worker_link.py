@@ -25,6 +25,7 @@ from aiosched.executors.protocol import (
     Run,
     Unwatch,
     Watch,
+    Withdraw,
     frame,
 )
 from aiosched.executors.tickets import Tickets
@@ -36,7 +37,7 @@ class LinkListener(Protocol):
     def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None: ...
-    def worker_asks(self, link: WorkerLink, question: Ask | Call) -> None: ...
+    def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None: ...
     def link_lost(self, link: WorkerLink) -> None: ...
 
 
@@ -168,7 +169,7 @@ class WorkerLink(asyncio.Protocol):
         match message:
             case Ended():
                 self._listener.attempts_ended(self, message)
-            case Ask() | Call():
+            case Ask() | Call() | Withdraw():
                 self._listener.worker_asks(self, message)
             case Fired():
                 self._listener.trigger_fired(self, message)

@@ -13,29 +13,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from aiosched.db import services
 from aiosched.db.engine import Database
 from aiosched.db.keyring import Keyring
 from aiosched.db.secrets import SecretStore, VariableValue
 from aiosched.errors import ConfigError, Refused
+from aiosched.scheduler.questions import Question
 from aiosched.scheduler.task_services import Service
 
 
 def secret_services(keyring: Keyring) -> Mapping[str, Service]:
     """The services `variable` and `connection`, for DatabaseServices."""
 
-    async def variable(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
-        store = SecretStore(db, keyring)
-        if "set" in args:
-            await store.set_variables({args["set"]: VariableValue(args["value"], args.get("description"))})
-            return {}
-        if "delete" in args:
-            await store.delete_variable(args["delete"])
+    async def variable(db: Database, question: Question) -> dict[str, Any]:
+        store, args = SecretStore(db, keyring), question.args
+        if "get" not in args:
+            async with db.acquire() as conn:
+                who = await services.who_asks(conn, question.run)
+            if "set" in args:
+                new = {args["set"]: VariableValue(args["value"], args.get("description"))}
+                await store.set_variables(new, requested_by=who, request=question.id)
+            else:
+                await store.delete_variable(args["delete"], requested_by=who, request=question.id)
             return {}
         found = (await store.get_variables([args["get"]])).get(args["get"])
         return {"value": found.value if found is not None else None}
 
-    async def connection(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
-        found = (await SecretStore(db, keyring).get_connections([args["get"]])).get(args["get"])
+    async def connection(db: Database, question: Question) -> dict[str, Any]:
+        conn_id = question.args["get"]
+        found = (await SecretStore(db, keyring).get_connections([conn_id])).get(conn_id)
         return {"value": found.as_fields() if found is not None else None}
 
     return {"variable": _told(variable), "connection": _told(connection)}
@@ -44,9 +50,9 @@ def secret_services(keyring: Keyring) -> Mapping[str, Service]:
 def _told(service: Service) -> Service:
     """A key that is none is the operator's mistake, told to the task's author as a refusal."""
 
-    async def call(db: Database, run: int, args: Mapping[str, Any]) -> Any:
+    async def call(db: Database, question: Question) -> Any:
         try:
-            return await service(db, run, args)
+            return await service(db, question)
         except ConfigError as error:
             raise Refused(str(error)) from error
 

@@ -111,6 +111,7 @@ class Scheduler(Actions):
         self._embedded: EmbeddedPostgres | None = None
         self._db: Database | None = None
         self._attempts = Attempts(self.metrics, Beginnings.of(self.settings), drop=self.executor.forget)
+        self._lease: Lease | None = None  # of the present incarnation
         self._incarnation: Incarnation | None = None
         self._session: Session | None = None
         self._first_pass: asyncio.Future[None] | None = None
@@ -136,7 +137,8 @@ class Scheduler(Actions):
             await self._open_database()
             await self._register_dags()
             services = {**SERVICES, **secret_services(Keyring.of(self.settings))}
-            await self.executor.start(self._attempts.receive, DatabaseServices(self.db, services))
+            answering = DatabaseServices(self.db, services, lease=lambda: self._lease)
+            await self.executor.start(self._attempts.receive, answering)
             self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
             ready = asyncio.create_task(self._ready.wait())
             await asyncio.wait((ready, self._life), return_when=asyncio.FIRST_COMPLETED)
@@ -307,6 +309,7 @@ class Scheduler(Actions):
         windows = windows_of(members_of(self.executor).values())
         lease = Lease(self.db, identity, seconds=settings.lease, on_view=self._see, vitals=vitals, windows=windows)
         number = await lease.start()
+        self._lease = lease
         keyring = Keyring.of(self.settings)
         journal, writer = (Journal(self.db, number, self.metrics, keyring) for _ in range(2))
 

@@ -13,7 +13,7 @@ Source: the semantics reference, section 23.3.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +23,7 @@ from aiosched.db import slas as statements
 from aiosched.db.engine import Connection, Database
 from aiosched.db.slas import DatedRun, Miss
 from aiosched.scheduler.pulse import Timers
+from aiosched.scheduler.questions import Question
 from aiosched.scheduler.versions import readable_versions
 
 if TYPE_CHECKING:
@@ -156,9 +157,10 @@ def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
     return max((date for date in (one, other) if date is not None), default=None)
 
 
-async def sla_misses(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
-    """What a callback tells of, asked by the worker that runs it; `run` is the run that it goes with (23.3)."""
+async def sla_misses(db: Database, question: Question) -> dict[str, Any]:
+    """What a callback tells of, asked by the worker that runs it; its run is the one that it goes with (23.3)."""
+    run = question.run
     async with db.acquire() as conn:
-        misses = await statements.misses_of_callback(conn, run, int(args["callback"]))
+        misses = await statements.misses_of_callback(conn, run, int(question.args["callback"]))
         blocking = await statements.blocking_instances(conn, run, sorted({miss.logical_date for miss in misses}))
     return {"slas": [one._asdict() for one in misses], "blocking_tis": [one._asdict() for one in blocking]}

@@ -12,7 +12,9 @@ Those about assets are in asset_services.py; `variable` and `connection` are in 
 because they need keys.
 
 Instants are ISO 8601 with an offset. A service raises NotFound or Refused with a message for the
-author of the task; what it answers is JSON. Whoever adds one adds a line here and to `SERVICES`.
+author of the task; what it answers is JSON. It may be called again with the same question, when the first call was
+not answered (questions.py): what it changes carries the question's id. Whoever adds one adds a line here and to
+`SERVICES`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
+from uuid import uuid4
 
 import msgspec
 
@@ -31,12 +34,13 @@ from aiosched.db import runs as statements
 from aiosched.db.engine import Connection, Database
 from aiosched.errors import NotFound, Refused, TimedOut
 from aiosched.scheduler import asset_services
+from aiosched.scheduler.questions import Asking, Question, Trusted
 from aiosched.scheduler.slas import sla_misses
 
-_PATIENCE: Final = 60.0  # seconds that a task waits for the owner of another DAG
+_PATIENCE: Final = 10.0  # seconds until the owner of another DAG is asked again, by the same request
 _MOST_VERSIONS: Final = 500  # of which the numbers of tasks are remembered
 
-Service = Callable[[Database, int, Mapping[str, Any]], Awaitable[Any]]  # database, run key, arguments -> JSON values
+Service = Callable[[Database, Question], Awaitable[Any]]  # -> JSON values
 
 
 XComs = dict[XComRef, list[tuple[int, str]]]
@@ -45,18 +49,29 @@ XComs = dict[XComRef, list[tuple[int, str]]]
 class DatabaseServices:
     """Implements `core.messages.TaskServices`. Task ids are resolved by the version that the run is pinned to.
 
-    Attempts of one run that ask for XComs at the same time share one look into the database: the many
-    instances of a mapped task all want the list that they are mapped over.
+    What the database cannot tell is asked again while `lease` holds, the scheduler's at the time of the question;
+    without one everything is asked once. Attempts of one run that ask for XComs at the same time share one look into
+    the database: the many instances of a mapped task all want the list that they are mapped over.
     """
 
-    def __init__(self, db: Database, services: Mapping[str, Service] | None = None) -> None:
+    def __init__(
+        self,
+        db: Database,
+        services: Mapping[str, Service] | None = None,
+        *,
+        lease: Callable[[], Trusted | None] = lambda: None,
+    ) -> None:
         self._db = db
+        self._asking = Asking(lease)
         self._services = SERVICES if services is None else services
         self._indexes: dict[int, dict[str, int]] = {}  # by DAG version
         self._asked: dict[int, tuple[dict[XComRef, None], asyncio.Task[XComs]]] = {}  # by run, not looked for yet
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
         """For each ref the stored (map index, JSON text) pairs in index order; [] for an unknown task too."""
+        return await self._asking.ask("XComs", lambda: self._get_xcoms(run, refs))
+
+    async def _get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
         if run not in self._asked:
             new: dict[XComRef, None] = {}
             task = asyncio.create_task(self._look_for(run, new), name="read XComs")
@@ -94,6 +109,9 @@ class DatabaseServices:
 
     async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
         """As `get_xcoms`, from the newest earlier run of the DAG that has the value."""
+        return await self._asking.ask("XComs", lambda: self._get_previous_xcoms(run, ref))
+
+    async def _get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
         async with self._db.acquire() as conn:
             found = await statements.previous_run_with_xcom(conn, run, ref)
             if found is None:
@@ -106,41 +124,49 @@ class DatabaseServices:
         service = self._services.get(name)
         if service is None:
             raise NotFound(f"There is no service {name!r}; known are {', '.join(sorted(self._services))}.")
-        answer = await service(self._db, run, msgspec.json.decode(args))
+        question = Question(run, msgspec.json.decode(args), uuid4())
+        answer = await self._asking.ask(f"the service {name!r}", lambda: service(self._db, question))
         return msgspec.json.encode(answer).decode()
 
 
-async def _previous_success(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any] | None:
+async def _previous_success(db: Database, question: Question) -> dict[str, Any] | None:
     async with db.acquire() as conn:
-        found = await services.previous_success(conn, run)
+        found = await services.previous_success(conn, question.run)
     return None if found is None else found._asdict()
 
 
-async def _trigger_dag(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+async def _trigger_dag(db: Database, question: Question) -> dict[str, Any]:
+    args = question.args
     dag_id = str(args["dag_id"])
     async with db.acquire() as conn:
+        asked_before = await inbox.find_command(conn, question.id) is not None  # then what follows was looked at
         dag = await services.dag_facts(conn, dag_id)
-    if dag is None:
+    if dag is None and not asked_before:
         raise NotFound(f"There is no DAG {dag_id!r} to trigger; see `aiosched dags list`.")
-    if dag.is_paused and args.get("fail_when_paused"):
+    is_paused = dag is not None and dag.is_paused
+    if is_paused and args.get("fail_when_paused") and not asked_before:
         raise Refused(f"DAG {dag_id!r} is paused: its run would wait. Unpause it: `aiosched dags unpause {dag_id}`.")
     names = ("run_id", "logical_date", "run_after", "conf")
     wanted = {name: args[name] for name in names if args.get(name) is not None}
-    answer = await _ask_owner(db, run, "trigger", dag_id, {**wanted, "triggered_by": "operator"})
-    return {"run_id": answer["run_id"], "is_paused": dag.is_paused}
+    answer = await _ask_owner(db, question, "trigger", dag_id, {**wanted, "triggered_by": "operator"})
+    return {"run_id": answer["run_id"], "is_paused": is_paused}
 
 
-async def _clear_run(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
-    await _ask_owner(db, run, "clear", str(args["dag_id"]), {"run_ids": [args["run_id"]]})
-    return {"run_id": args["run_id"]}
+async def _clear_run(db: Database, question: Question) -> dict[str, Any]:
+    run_id = question.args["run_id"]
+    await _ask_owner(db, question, "clear", str(question.args["dag_id"]), {"run_ids": [run_id]})
+    return {"run_id": run_id}
 
 
-async def _ask_owner(db: Database, run: int, verb: str, dag_id: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Put a request into the inbox and wait for what its owner says."""
+async def _ask_owner(
+    db: Database, question: Question, verb: str, dag_id: str, args: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Put a request into the inbox, once for a question, and wait for what its owner says."""
     async with db.acquire() as conn:
-        asking = await services.run_by_key(conn, run)
-        who = f"{asking.dag_id} {asking.run_id}" if asking is not None else "a task"
-        command = await inbox.add_command(conn, verb=verb, dag_id=dag_id, args=args, requested_by=who)
+        who = await services.who_asks(conn, question.run)
+        command = await inbox.add_command(
+            conn, verb=verb, dag_id=dag_id, args=args, requested_by=who, request=question.id
+        )
     result = await inbox.wait_applied(db, command, timeout=_PATIENCE)
     if result is None:
         raise TimedOut(f"No scheduler has answered the request to {verb} {dag_id!r} within {_PATIENCE:.0f} s.")
@@ -150,7 +176,8 @@ async def _ask_owner(db: Database, run: int, verb: str, dag_id: str, args: Mappi
     return result.result
 
 
-async def _run_state(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+async def _run_state(db: Database, question: Question) -> dict[str, Any]:
+    args = question.args
     dag_id = str(args["dag_id"])
     async with db.acquire() as conn:
         dag = await services.dag_facts(conn, dag_id)
@@ -158,7 +185,8 @@ async def _run_state(db: Database, run: int, args: Mapping[str, Any]) -> dict[st
     return {"dag_exists": dag is not None, "run": _shown(found)}
 
 
-async def _task_states(db: Database, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+async def _task_states(db: Database, question: Question) -> dict[str, Any]:
+    args = question.args
     dag_id, task_ids, group_id = str(args["dag_id"]), list(args.get("task_ids") or ()), args.get("group_id")
     async with db.acquire() as conn:
         dag = await services.dag_facts(conn, dag_id)

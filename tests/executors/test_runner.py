@@ -18,11 +18,11 @@ from attempt_builders import FakeServices, attempt
 from aiosched.authoring import DAG, BaseOperator, PythonOperator
 from aiosched.authoring.context import get_current_context
 from aiosched.core.messages import Attempt, Outcome, Report, SkipDecision, XComValue
-from aiosched.errors import FailTask, RescheduleTask, SkipTask, TaskTimeout
+from aiosched.errors import AttemptStopped, FailTask, RescheduleTask, SkipTask, TaskTimeout
 from aiosched.executors.blocking import blocking_on
 from aiosched.executors.inline import RegisteredDags
 from aiosched.executors.log_files import log_path
-from aiosched.executors.runner import AttemptStopped, Execution, Surroundings, drive
+from aiosched.executors.runner import Execution, Surroundings, drive
 
 LATER = datetime(2026, 1, 2, tzinfo=UTC)
 

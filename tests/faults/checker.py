@@ -31,6 +31,7 @@ class TaskPlan:
     pool: str = "default_pool"
     slots: int = 1
     limit: int | None = None  # max_active_tis_per_dag
+    effects: frozenset[str] = frozenset()  # what a try that succeeds has changed, once each
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,15 @@ class Span(NamedTuple):
     outcome: str | None  # done, failed, stopped
 
 
+class Effect(NamedTuple):
+    """A try has changed something of this kind, so many times."""
+
+    task: TaskKey
+    try_number: int
+    kind: str
+    times: int
+
+
 class Freeze(NamedTuple):
     """A process could not know what became of its attempts, from one instant to the other: it stood still."""
 
@@ -131,6 +141,8 @@ class History:
     snapshots: list[str] = field(default_factory=list)  # rows that disagreed within one snapshot
     drift: int = 0  # differences between memory and rows that the services counted
     survivors: list[str] = field(default_factory=list)  # processes that outlived what they belong to
+    effects: list[Effect] = field(default_factory=list)
+    failed_tries: list[str] = field(default_factory=list)  # that were not to fail, with their reasons
 
 
 class Violation(NamedTuple):
@@ -422,6 +434,22 @@ def memory_equals_rows(history: History) -> Iterator[str]:
         yield f"the services counted {history.drift} differences between memory and rows"
 
 
+def what_tasks_change_is_changed_once(history: History) -> Iterator[str]:
+    """At most once by each try, exactly once by one that succeeds."""
+    times = Counter({(effect.task, effect.try_number, effect.kind): effect.times for effect in history.effects})
+    for (task, number, kind), count in times.items():
+        if count > 1:
+            yield f"{task} try {number}: {kind} {count} times"
+    for task, state, number, *_ in history.instances:
+        for kind in history.plans[task.dag_id].tasks[task.task_id].effects if state == "success" else ():
+            if not times[task, number, kind]:
+                yield f"{task} try {number} succeeded without: {kind}"
+
+
+def tries_fail_only_on_purpose(history: History) -> Iterator[str]:
+    yield from history.failed_tries
+
+
 def _by_task(spans: Sequence[Span]) -> dict[TaskKey, list[Span]]:
     found = defaultdict[TaskKey, list[Span]](list)
     for span in sorted(spans, key=lambda span: span.start):
@@ -447,5 +475,7 @@ RULES: Mapping[str, Rule] = {
         nothing_is_left_behind,
         rows_agree_at_every_moment,
         memory_equals_rows,
+        what_tasks_change_is_changed_once,
+        tries_fail_only_on_purpose,
     )
 }

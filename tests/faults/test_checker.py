@@ -13,6 +13,7 @@ from tests.faults.checker import (
     RULES,
     Change,
     DagPlan,
+    Effect,
     Freeze,
     History,
     Instance,
@@ -32,7 +33,11 @@ A1, B1, A2, B2 = (TaskKey("d", run, task) for run in ("r1", "r2") for task in ("
 
 def good() -> History:
     """Two runs of `a >> b`, one after the other; the first attempt of r1's a was lost with its scheduler."""
-    plan = DagPlan({"a": TaskPlan(pool="p"), "b": TaskPlan(("a",), pool="p", limit=1)}, FIRST, STEP, 2, 1, 1)
+    tasks = {
+        "a": TaskPlan(pool="p"),
+        "b": TaskPlan(("a",), pool="p", limit=1, effects=frozenset({"event emitted"})),
+    }
+    plan = DagPlan(tasks, FIRST, STEP, 2, 1, 1)
     history = History(plans={"d": plan}, pools={"p": 1})
     history.runs = [
         Run("d", f"r{n + 1}", "success", FIRST + n * STEP, FIRST + n * STEP, FIRST + (n + 1) * STEP) for n in range(2)
@@ -62,6 +67,7 @@ def good() -> History:
         RunChange(5, 9, 5.5, "d", "r1", "running", "success"),
         RunChange(6, 40, 9.5, "d", "r2", "running", "success"),
     ]
+    history.effects = [Effect(B1, 1, "event emitted", 1), Effect(B2, 1, "event emitted", 1)]
     history.pool_uses = [PoolUse("p", 1, 1), PoolUse("p", 0, 1)]
     history.final_pools = [PoolUse("p", 0, 1), PoolUse("default_pool", 0, 128)]
     return history
@@ -168,6 +174,9 @@ BAD: dict[str, tuple[str, Spoil]] = {
     "a row of the dead": ("nothing_is_left_behind", lambda h: h.dead_rows.append("scheduler 3 still has a row")),
     "a process that lives on": ("nothing_is_left_behind", lambda h: h.survivors.append("pid 7")),
     "rows that disagree": ("rows_agree_at_every_moment", lambda h: h.snapshots.append("pool p says 3")),
+    "an effect twice": ("what_tasks_change_is_changed_once", lambda h: put(h.effects, 0, times=2)),
+    "an effect that is missing": ("what_tasks_change_is_changed_once", lambda h: h.effects.pop()),
+    "a try that failed": ("tries_fail_only_on_purpose", lambda h: h.failed_tries.append("d/r1/a try 1: OSError")),
     "memory that drifted": ("memory_equals_rows", lambda h: setattr(h, "drift", 1)),
 }
 

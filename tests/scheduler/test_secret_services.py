@@ -42,11 +42,17 @@ async def test_tasks_read_set_and_delete_variables_and_read_connections(db: Data
         await ask(db, keyring, "variable", delete="cursor")
 
 
-async def test_what_tasks_set_leaves_no_line_in_the_audit_log(db: Database) -> None:
-    await ask(db, Keyring(new_key()), "variable", set="cursor", value="7")
+async def test_what_tasks_change_leaves_a_line_in_the_audit_log_without_the_value(db: Database) -> None:
+    keyring = Keyring(new_key())
+    for _ in range(2):  # the second time changes nothing
+        await ask(db, keyring, "variable", set="cursor", value="a value")
+    await ask(db, keyring, "variable", delete="cursor")
 
     async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM command") == 0
+        lines = [dict(row) for row in await conn.fetch("SELECT * FROM command ORDER BY id")]
+    assert [line["verb"] for line in lines] == ["set_variable", "delete_variable"]
+    assert {(line["requested_by"], line["state"]) for line in lines} == {("a task", "applied")}
+    assert "a value" not in str(lines)
 
 
 @pytest.mark.parametrize(("keys", "complaint"), [(None, "make-key"), ("nonsense", "no Fernet key")])

@@ -41,12 +41,12 @@ class Campaign:
     takeover_limit: Callable[[Size], float] | None = None
 
 
-def work_for(size: Size, *, in_flight: int = 8) -> Workload:
+def work_for(size: Size, *, in_flight: int = 8, asks: bool = False) -> Workload:
     """Work that lasts a little longer than the faults: through a pool of `in_flight` slots."""
     dags = max(3, min(60, size.tasks // 100))
     runs = max(1, size.tasks // (10 * dags))
     seconds = min(max(in_flight * size.gap * size.faults * 1.1 / (dags * runs * 10), 0.005), 0.6)
-    return Workload(dags=dags, runs=runs, seconds=seconds, seed=size.seed, pool_slots=in_flight)
+    return Workload(dags=dags, runs=runs, seconds=seconds, seed=size.seed, pool_slots=in_flight, asks=asks)
 
 
 # -- SIGKILL --------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def restarts(size: Size) -> tuple[Setting, Workload, Inject]:
             stage.seen["restarts"] += 1
             await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
 
-    return Setting(schedulers=size.schedulers, lease=size.lease), work_for(size), inject
+    return Setting(schedulers=size.schedulers, lease=size.lease), work_for(size, asks=True), inject
 
 
 def backends(size: Size) -> tuple[Setting, Workload, Inject]:
@@ -160,7 +160,7 @@ def backends(size: Size) -> tuple[Setting, Workload, Inject]:
                 stage.seen["ended backends"] += 1
             await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
 
-    return Setting(schedulers=size.schedulers, lease=size.lease), work_for(size), inject
+    return Setting(schedulers=size.schedulers, lease=size.lease), work_for(size, asks=True), inject
 
 
 # -- the network ----------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def cuts(size: Size) -> tuple[Setting, Workload, Inject]:
         for proxy in stage.proxies:
             proxy.decide = lambda application: None
 
-    return Setting(schedulers=size.schedulers, lease=size.lease, proxied=True), work_for(size), inject
+    return Setting(schedulers=size.schedulers, lease=size.lease, proxied=True), work_for(size, asks=True), inject
 
 
 def network(size: Size) -> tuple[Setting, Workload, Inject]:
@@ -321,7 +321,7 @@ CAMPAIGNS: dict[str, Campaign] = {
         Size(faults=20, tasks=400, gap=0.5, seed=6, lease=6.0),
         Size(faults=300, tasks=10_000, gap=1.0, seed=6),
         backends,
-        lambda size: {"ended backends": size.faults, "recoveries": size.faults // 4},
+        lambda size: {"ended backends": size.faults, "recoveries": size.faults // 8},
     ),
     "cuts": Campaign(
         "connections cut at a commit",

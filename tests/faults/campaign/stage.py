@@ -15,7 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from aiosched.core.connections import ConnectionValue
+from aiosched.db.engine import Database
+from aiosched.db.keyring import Keyring
 from aiosched.db.migrate import migrate
+from aiosched.db.secrets import SecretStore, VariableValue
+from tests.faults.campaign.asking import CONNECTION, VALUE, VARIABLE
 from tests.faults.campaign.fleet import Service, children
 from tests.faults.campaign.history import Read, read_history
 from tests.faults.campaign.measures import Blow
@@ -25,11 +30,13 @@ from tests.faults.campaign.watching import WATCH, WRONG_POOLS
 from tests.faults.campaign.workload import Workload
 from tests.faults.checker import Freeze
 
-FINISHED = "SELECT count(*) FROM dag_run WHERE state IN ('success', 'failed')"
+FINISHED = "SELECT count(*) FROM dag_run WHERE state IN ('success', 'failed') AND run_type = 'scheduled'"
+UNFINISHED = "SELECT count(*) FROM dag_run WHERE state NOT IN ('success', 'failed')"
 SUCCEEDED = "SELECT count(*) FROM watched.instance WHERE new = 'success'"
 FIGURES = "SELECT pid, figures FROM scheduler"  # renewed with the lease
 OWNING = "SELECT DISTINCT pid FROM scheduler JOIN partition_lease USING (incarnation)"
 JOINED = "SELECT pid FROM scheduler"
+KEYS = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 _MOST_GIVEN_UP = 20  # starts of schedulers that ended by themselves, because there was no database, say
 _STOP_SECONDS = 60.0  # that a scheduler may take to end in order
 
@@ -64,6 +71,7 @@ class Setting:
             "AIOSCHED__DATABASE__POOL_SIZE": "3",
             "AIOSCHED__PARSING__PROCESSES": "1",
             "AIOSCHED__LOGS__FORMAT": "json",
+            "AIOSCHED__SECRETS__FERNET_KEYS": KEYS,
         }
 
 
@@ -184,7 +192,7 @@ class Stage:
 
     async def watch(self) -> None:
         """Compare rows in snapshots, and notice the end of the work. A scheduler that gives up is started again."""
-        while await self.postgres.value(FINISHED) < self.planned_runs:
+        while await self.postgres.value(FINISHED) < self.planned_runs or await self.postgres.value(UNFINISHED):
             for (problem,) in await self.postgres.ask(WRONG_POOLS):
                 self.snapshots.append(problem)
             self.seen["snapshots"] += 1
@@ -257,6 +265,11 @@ class Stage:
             await self.postgres.ask(statement)
         for name, slots in self.workload.pools.items():
             await self.postgres.ask("INSERT INTO pool (name, slots) VALUES ($1, $2)", name, slots)
+        if self.workload.asks:
+            async with await Database.open(self.postgres.dsn, application_name="faults") as db:
+                secrets = SecretStore(db, Keyring(KEYS))
+                await secrets.set_variables({VARIABLE: VariableValue(VALUE)})
+                await secrets.set_connections([ConnectionValue(conn_id=CONNECTION, conn_type="generic", login=VALUE)])
 
     async def _end(self, service: Service) -> None:
         if service.alive:

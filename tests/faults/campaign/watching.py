@@ -60,6 +60,14 @@ WATCH = """
         END IF;
         RETURN NULL; END $$;
     CREATE TRIGGER watched AFTER INSERT OR DELETE ON scheduler FOR EACH ROW EXECUTE FUNCTION watched.note_scheduler();
+
+    CREATE TABLE watched.variable (key text, what text);
+    CREATE FUNCTION watched.note_variable() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO watched.variable (key, what)
+        VALUES (coalesce(NEW.key, OLD.key), CASE TG_OP WHEN 'DELETE' THEN 'deleted' ELSE 'set' END);
+        RETURN NULL; END $$;
+    CREATE TRIGGER watched AFTER INSERT OR UPDATE OR DELETE ON variable
+        FOR EACH ROW EXECUTE FUNCTION watched.note_variable();
 """
 
 # Pools whose use differs from what the rows of one snapshot hold. Only unfinished runs can hold anything.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tests.faults.campaign import asking
 from tests.faults.checker import DagPlan, TaskPlan
 
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)
@@ -30,6 +31,7 @@ class Workload:
 
     `pool_slots`: every task goes through one pool of that size (None: the default pool, wide open).
     A task in ten fails in its first try. `plain` of the tasks are plain functions, the others `async def`.
+    With `asks` every task asks its scheduler for something, and some change something (asking.py).
     """
 
     dags: int
@@ -42,6 +44,7 @@ class Workload:
     plain: float = 0.3
     flaky: float = 0.1
     task_limit: int = 4  # max_active_tis_per_dag of t1
+    asks: bool = False
 
     @property
     def tasks(self) -> int:
@@ -54,7 +57,7 @@ class Workload:
     def plans(self) -> dict[str, DagPlan]:
         pool = "default_pool" if self.pool_slots is None else POOL
         tasks = {
-            task_id: TaskPlan(upstream, pool, 1, self.task_limit if task_id == "t1" else None)
+            task_id: TaskPlan(upstream, pool, 1, self.task_limit if task_id == "t1" else None, self._effects(task_id))
             for task_id, upstream in SHAPE.items()
         }
         plan = DagPlan(tasks, FIRST, STEP, self.runs, self.max_active_runs, self.max_active_tasks)
@@ -69,6 +72,12 @@ class Workload:
         dice = random.Random(self.seed)
         for number in range(self.dags):
             (folder / "dags" / f"{self._dag_id(number)}.py").write_text(self._file(self._dag_id(number), dice))
+        if self.asks:
+            shutil.copy(Path(asking.__file__), folder / "lib")
+            (folder / "dags" / f"{asking.ASKED}.py").write_text(_ASKED)
+
+    def _effects(self, task_id: str) -> frozenset[str]:
+        return asking.effects_of(task_id) if self.asks else frozenset()
 
     def _dag_id(self, number: int) -> str:
         return f"d{number:03}"
@@ -80,6 +89,7 @@ class Workload:
             "from aiosched import DAG, task",
             "from aiosched.authoring.context import get_current_context",
             "from recorder import work, work_async",
+            *(["from aiosched import Asset", "from asking import aask, ask"] if self.asks else ()),
             "",
             "with DAG(",
             f"    {dag_id!r}, schedule=timedelta(minutes=1), start_date=datetime.fromisoformat({FIRST.isoformat()!r}),",
@@ -94,11 +104,31 @@ class Workload:
             if plan.limit is not None:
                 options += f", max_active_tis_per_dag={plan.limit}"
             call = f"{'work' if plain else 'await work_async'}(get_current_context(), {seconds}, {fails})"
+            if self.asks and task_id in asking.EMITTING:
+                options += f", outlets=[Asset({dag_id!r})]"
             lines += [
                 f"    @task(task_id={task_id!r}, {options})",
                 f"    {'def' if plain else 'async def'} {task_id}():",
+                *([f"        answer = {_asking(plain, plan.upstream)}"] if self.asks else ()),
                 f"        {call}",
+                *(["        return answer"] if self.asks else ()),
                 f"    {task_id}_ = {task_id}()",
             ]
             lines += [f"    {upstream}_ >> {task_id}_" for upstream in plan.upstream]
         return "\n".join(lines) + "\n"
+
+
+def _asking(plain: bool, upstream: tuple[str, ...]) -> str:
+    arguments = ", ".join(["get_current_context()", *map(repr, upstream)])
+    return f"{'ask' if plain else 'await aask'}({arguments})"
+
+
+_ASKED = f"""\
+from aiosched import DAG, task
+
+with DAG({asking.ASKED!r}, schedule=None, max_active_runs=16):
+    @task
+    async def nothing():
+        pass
+    nothing()
+"""
