@@ -2,7 +2,8 @@
 
 They share the process: environment, working directory and what blocks the loop concern
 all of them. An attempt that was told to stop and does not is ended with the whole worker
-by the scheduler, after its grace period.
+by the scheduler, after its grace period. A process that was left behind and was started before any attempt that still
+runs is ended: it belongs to none of them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
+from aiosched import leftovers
 from aiosched.core.messages import Attempt, AttemptKey, Report, XComRef
 from aiosched.errors import ExecutorError
 from aiosched.executors.attempts import TriggerExecution, execution_of
 from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_cache import FileDags, InBackground
-from aiosched.executors.logs import ProcessCapture
-from aiosched.executors.processes import peak_memory
+from aiosched.executors.logs import AttemptLog, ProcessCapture
+from aiosched.executors.processes import has_children, peak_memory
 from aiosched.executors.protocol import (
     Answer,
     Ask,
@@ -61,6 +63,8 @@ class AsyncWorker(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
         self._running: dict[AttemptKey, tuple[asyncio.Task[None], Execution]] = {}
+        self._began: dict[AttemptKey, float] = {}  # the same, oldest first; in leftovers.boot_time
+        self._tidying: set[asyncio.Task[None]] = set()  # their attempts have ended, what they left behind has not
         self._ended: list[Report] = []
         self._questions: dict[int, asyncio.Future[Any]] = {}
         self._asked = 0
@@ -102,7 +106,7 @@ class AsyncWorker(asyncio.Protocol):
             execution.stop_requested = True
             task.cancel()
         self._triggers.stop_all()
-        await asyncio.gather(*tasks, self._triggers.left(), return_exceptions=True)
+        await asyncio.gather(*tasks, *self._tidying, self._triggers.left(), return_exceptions=True)
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
         """See TaskServices."""
@@ -148,15 +152,29 @@ class AsyncWorker(asyncio.Protocol):
 
     def _begin(self, attempt: Attempt) -> None:
         execution = execution_of(attempt, self, self._surroundings, blocking=self._blocking)
+        self._began[attempt.key] = leftovers.boot_time()
         self._running[attempt.key] = (self._loop.create_task(self._run(execution)), execution)
 
     async def _run(self, execution: Execution) -> None:
         report = await execution.run(self._dags)
-        del self._running[execution.attempt.key]
+        task, _ = self._running.pop(execution.attempt.key)
+        del self._began[execution.attempt.key]
+        if has_children():
+            self._tidying.add(task)
+            await self._end_leftovers(execution.attempt)
+            self._tidying.discard(task)
         self._done += 1
         if not self._ended:
             self._loop.call_soon(self._flush)
         self._ended.append(report)
+
+    async def _end_leftovers(self, attempt: Attempt) -> None:
+        oldest = next(iter(self._began.values()), None)
+        if left := await asyncio.to_thread(leftovers.end_children, before=oldest):
+            where = self._surroundings
+            log = AttemptLog(where.logs_folder, attempt, where.max_log_bytes)
+            log.line("WARNING", "aiosched", left.text("the attempt"))
+            log.close()
 
     def _flush(self) -> None:
         reports, self._ended = self._ended, []

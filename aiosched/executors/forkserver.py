@@ -1,11 +1,11 @@
-"""The process that workers are forked from: `python -m aiosched.executors.forkserver FD TRUST`.
+"""The process that workers are forked from: `python -m aiosched.executors.forkserver FD TRUST LIFELINE`.
 
 It has imported what runners need and nothing else: no database connection, no socket of
 the scheduler's but the one it is spoken to on, no threads. So a worker starts in
-milliseconds and inherits nothing. It reports each worker's end the moment it happens, kills
-what is left of a worker's process group, and takes all workers along when the scheduler
+milliseconds and inherits nothing. It reports each worker's end the moment nothing is left of it: what
+a worker started comes to the forkserver as orphans, and is killed. It takes all workers along when the scheduler
 is gone (its socket closes), when it has been silent for longer than its lease (trust.py)
-or when it is told to stop.
+or when it is told to stop. Should it be killed itself, its guard does all that (guard.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import sys
 import time
 from typing import Final
 
+from aiosched import leftovers
+from aiosched.executors.guard import stand_guard
 from aiosched.executors.processes import die_with_parent, signal_group
 from aiosched.executors.protocol import Exited, Fork, Forked, FrameReader, FromForkserver, Setup, Signal, frame
 from aiosched.executors.protocol import WorkerConfig as Config
@@ -76,9 +78,11 @@ class Forkserver:
                             self._signal(worker, signum, group)
 
     def end(self) -> None:
-        """Kill every worker with its group, and wait for them."""
+        """Kill every worker with all that it started, and wait for them."""
         for pid in self._workers:
             signal_group(pid, signal.SIGKILL)
+        me = os.getpid()
+        leftovers.end(lambda: leftovers.descendants_of([me]))
         for pid in self._workers:
             os.waitpid(pid, 0)
 
@@ -108,6 +112,7 @@ class Forkserver:
         try:
             parent = os.getppid()
             os.setsid()
+            leftovers.inherit_orphans()
             signal.set_wakeup_fd(-1)
             for signum in _OURS:
                 signal.signal(signum, signal.SIG_DFL)
@@ -140,6 +145,8 @@ class Forkserver:
                 os.kill(pid, signum)
 
     def _reap(self) -> None:
+        """Tell of the workers that have ended, once what they left behind has ended, too."""
+        exits: dict[int, int] = {}
         for pid in list(self._workers):
             if sys.platform != "darwin":
                 if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -147,7 +154,16 @@ class Forkserver:
                 signal_group(pid, signal.SIGKILL)  # before the wait: until then the id cannot be anybody else's
             gone, status = os.waitpid(pid, os.WNOHANG)
             if gone:
-                self._send(Exited(self._workers.pop(pid), os.waitstatus_to_exitcode(status)))
+                exits[self._workers.pop(pid)] = os.waitstatus_to_exitcode(status)
+        left = leftovers.end(self._orphans)
+        leftovers.reap(but=self._workers)
+        for worker, code in exits.items():
+            self._send(Exited(worker, code, left=left.text("the worker process") or None))
+
+    def _orphans(self) -> list[int]:
+        """What workers that are gone have started. Those that live keep their own orphans."""
+        mine = [pid for pid in leftovers.children_of(os.getpid()) if pid not in self._workers]
+        return [*mine, *leftovers.descendants_of(mine)]
 
     def _send(self, message: FromForkserver) -> None:
         try:
@@ -156,12 +172,14 @@ class Forkserver:
             return  # the scheduler is gone: the next read says so
 
 
-def main(fd: int, trust: int) -> None:
-    """Serve on the inherited socket `fd`, while the inherited file `trust` says that the scheduler lives."""
-    parent = os.getppid()
+def main(fd: int, trust: int, lifeline: int) -> None:
+    """Serve on the inherited socket `fd`, while the inherited file `trust` says that the scheduler lives.
+
+    A guard stays above it, which hears by the inherited socket `lifeline` when the scheduler is gone.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    die_with_parent(parent, signal.SIGTERM)  # in case somebody else holds the other end of the socket
+    stand_guard(lifeline)
+    leftovers.inherit_orphans()
     import aiosched.authoring.taskflow  # what nearly every DAG file imports
     import aiosched.executors.async_worker
     import aiosched.executors.worker  # noqa: F401  preloaded for all workers
@@ -176,4 +194,4 @@ def main(fd: int, trust: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))

@@ -5,6 +5,7 @@ set of threads. The process is the host's: nothing of it is redirected (logs.py 
 what is captured), no signal handler is set, nothing is forked. What cannot be had that
 way is said: a thread cannot be killed, so a plain function that must stop is told by its
 `on_kill`, reported after its grace period, and keeps its slot until it ends by itself.
+The commands of operators end with their attempts, also when the host is killed (host_guard.py).
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from aiosched.authoring.operators.subprocesses import current_guard
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, TaskServices, XComRef
 from aiosched.errors import TaskTimeout
 from aiosched.executors.attempts import TriggerExecution, execution_of
 from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_cache import InBackground
+from aiosched.executors.host_guard import HostGuard
 from aiosched.executors.logs import TaskLoggerCapture
 from aiosched.executors.runner import (
     DagSource,
@@ -38,6 +41,7 @@ from aiosched.executors.runner import (
 from aiosched.executors.start_notices import StartNotices
 from aiosched.executors.threads import DaemonThreads, run_aside
 from aiosched.executors.trigger_tasks import TriggerTasks
+from aiosched.executors.trust import TrustWindow
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
@@ -72,6 +76,8 @@ class InlineExecutor:
         cleanup_time: float = 60.0,
         kill_after: float = 5.0,
     ) -> None:
+        self.trust = TrustWindow()  # whoever keeps a lease writes there until when it lasts
+        self._guard = HostGuard(self.trust)
         self._dags: DagSource = RegisteredDags(dags) if isinstance(dags, Mapping) or callable(dags) else dags
         self._dags_for_loop = InBackground(self._dags)
         self._slots = slots or 4 * (os.cpu_count() or 1)
@@ -184,6 +190,7 @@ class InlineExecutor:
             await self._quiet_within(self._kill_after + 1)
         if self._started:
             self._started = False
+            await asyncio.to_thread(self._guard.close)
             await self._triggers.left()
             self._starts.close()
             self._threads.close()
@@ -207,6 +214,7 @@ class InlineExecutor:
 
     async def _run_async(self, execution: Execution) -> None:
         key = execution.attempt.key
+        current_guard.set(self._guard)
         if execution.attempt.callback is None:
             self._starts.began(key, self)
         report = await execution.run(self._dags_for_loop)
@@ -215,6 +223,7 @@ class InlineExecutor:
             self._finish(report)
 
     def _run_in_thread(self, execution: Execution) -> None:
+        current_guard.set(self._guard)
         if not execution.stop_requested:
             self._tell(self._began, execution)
             report = drive(execution.run(self._dags))
@@ -310,6 +319,8 @@ class InlineExecutor:
         key = execution.attempt.key
         if self._running.get(key) is not execution:
             return
+        if (task := self._tasks.get(key)) is not None:
+            task.cancel()  # once more: a command that waits for its end is killed
         self._let_go(execution)
         log.warning("task %s.%s does not stop and goes on", execution.attempt.run.dag_id, execution.attempt.task_id)
         self._verdicts.pop(key, None)

@@ -1,7 +1,7 @@
 """The local executor: attempts run in warm worker processes of this machine.
 
-    scheduler ── forkserver ── workers      forkserver.py, forkserver_client.py
-        └──────── a socket each ──┘         worker_link.py, protocol.py, tickets.py
+    scheduler ── guard ── forkserver ── workers      guard.py, forkserver.py, forkserver_client.py
+        └───────────── a socket each ──────┘         worker_link.py, protocol.py, tickets.py
 
 Plain functions run one to a process at a time, `async def` tasks many to a process. Lives
 here: what becomes of an attempt, and what the end of a process means for its attempts.
@@ -32,7 +32,7 @@ from aiosched.executors.forkserver_client import ForkserverClient
 from aiosched.executors.logs import AttemptLog
 from aiosched.executors.options import LocalOptions
 from aiosched.executors.processes import describe_exit, signal_group
-from aiosched.executors.protocol import Ask, Call, Ended, Fired, Withdraw, WorkerConfig
+from aiosched.executors.protocol import Ask, Call, Ended, Exited, Fired, Withdraw, WorkerConfig
 from aiosched.executors.queueing import Queue
 from aiosched.executors.runner import timeout_reason
 from aiosched.executors.start_notices import StartNotices
@@ -85,6 +85,7 @@ class LocalExecutor:
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
         self._kills: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those told to stop
         self._connecting: set[asyncio.Task[None]] = set()
+        self._endings: set[asyncio.Task[str]] = set()  # of forkservers that are gone
         self._async_running = 0
         self._last_number = 0
         self._failed_starts = 0
@@ -275,10 +276,11 @@ class LocalExecutor:
         if (link := self._links.get(worker)) is not None:
             link.pid = pid
 
-    def worker_exited(self, worker: int, code: int | None, reason: str | None) -> None:
+    def worker_exited(self, exited: Exited) -> None:
         """A worker's process is gone. Its last words may still be in the socket: they count."""
-        if (link := self._links.get(worker)) is not None:
-            link.exit = reason or f"the worker process {describe_exit(code)}"
+        if (link := self._links.get(exited.worker)) is not None:
+            link.exit = exited.reason or f"the worker process {describe_exit(exited.code)}"
+            link.left = exited.left
             self._judge_soon(link)
 
     def link_lost(self, link: WorkerLink) -> None:
@@ -291,16 +293,28 @@ class LocalExecutor:
         elif link.attempts or link.triggers:  # it lives on, but cannot be talked to any more
             self._signal(link, signal.SIGKILL)
 
-    def forkserver_lost(self, reason: str) -> None:
-        """The forkserver is gone, and all workers with it: kill what is left of them and start another one."""
-        log.error("the process that workers are forked from %s; its workers are gone", reason)
-        for link in list(self._links.values()):
+    def forkserver_lost(self, ended: asyncio.Task[str]) -> None:
+        """The forkserver is gone, and all workers with it. What ran there is judged when nothing is left of it."""
+        links = list(self._links.values())
+        for link in links:
             if link.pid is not None:
                 signal_group(link.pid, signal.SIGKILL)
-            link.blameless = True
-            link.exit = f"the forkserver {reason}, and its workers with it"
-            self._judge_soon(link)
+            link.blameless = link.retiring = True
+            self._queue.gone(link)
         self._forkserver = None  # the next worker that is needed starts another one
+        self._endings.add(ended)
+        ended.add_done_callback(lambda burial: self._forkserver_buried(burial, links))
+
+    def _forkserver_buried(self, burial: asyncio.Task[str], links: Sequence[WorkerLink]) -> None:
+        self._endings.discard(burial)
+        if burial.cancelled():  # the loop ends
+            return
+        reason = burial.result()
+        log.error("the process that workers are forked from %s; its workers are gone", reason)
+        for link in links:
+            if not link.judged:
+                link.exit = f"the forkserver {reason}, and its workers with it"
+                self._judge_soon(link)
 
     def _judge_soon(self, link: WorkerLink) -> None:
         link.retiring = True
@@ -339,7 +353,7 @@ class LocalExecutor:
                 outcome = Outcome.FAILED
             elif not link.blameless:
                 reason = f"{reason}, which ran {len(attempts)} attempts at a time"
-            self._note(attempt, reason)
+            self._note(attempt, reason, link.left)
             self._finish(self._report_of(key, outcome, reason, link))
         fresh_start = not link.ready and self._failed_starts < _MOST_FAILED_STARTS
         self._triggers.worker_gone(link, link.exit or "the worker process is gone", again=fresh_start)
@@ -347,9 +361,11 @@ class LocalExecutor:
             self.submit(again)
         self._queue.pump()
 
-    def _note(self, attempt: Attempt, reason: str) -> None:
-        """The last line of a log whose process could not write it."""
+    def _note(self, attempt: Attempt, reason: str, left: str | None) -> None:
+        """The last lines of a log whose process could not write them."""
         file = AttemptLog(self._options.logs_folder, attempt, self._options.max_log_bytes)
+        if left is not None:
+            file.line("WARNING", "aiosched", left)
         file.line("ERROR", "aiosched", reason)
         file.close()
 
@@ -451,6 +467,7 @@ class LocalExecutor:
             link.close()
         if self._forkserver is not None:
             await self._forkserver.close()
+        await asyncio.gather(*self._endings, return_exceptions=True)
         await asyncio.gather(*(asyncio.wait_for(link.lost, _PATIENCE) for link in links), return_exceptions=True)
         for link in links:
             link.exit = link.exit or "the worker process was stopped with its scheduler"

@@ -168,14 +168,15 @@ class Forked(Message, frozen=True):
 
 
 class Exited(Message, frozen=True):
-    """The worker's process is gone, and its group was killed. `code` as in subprocess: negative is a signal.
+    """The worker's process is gone, and all that it started. `code` as in subprocess: negative is a signal.
 
-    None when it could not be started, for the `reason` given.
+    None when it could not be started, for the `reason` given. `left` says what it had left behind.
     """
 
     worker: int
     code: int | None
     reason: str | None = None
+    left: str | None = None
 
 
 ToWorker = Run | Cancel | Watch | Unwatch | Answer | Reply

@@ -7,8 +7,8 @@ AttemptStopped in it, so that its `finally` blocks and `on_kill` run.
 
 Between two attempts the worker puts back what a task may have changed: working
 directory, environment, standard streams (also closed descriptors 1 and 2), signal
-handlers. A worker asks to be replaced when the attempt left child processes behind, when
-its memory has grown, and after `max_attempts`.
+handlers. What the attempt started and left behind is ended, before anybody hears that the attempt has ended.
+A worker asks to be replaced when there was such a process, when its memory has grown, and after `max_attempts`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
+from aiosched import leftovers
 from aiosched.core.messages import Attempt, Report, XComRef
 from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempts import execution_of
@@ -242,6 +243,7 @@ class Worker:
         )
         self._running: Execution | None = None
         self._done = 0
+        self._left_children = False
         self._memory = peak_memory()
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -269,10 +271,14 @@ class Worker:
         finally:
             self._running = None
             where = self._surroundings
-            self._housekeeping.after(AttemptLog(where.logs_folder, attempt, where.max_log_bytes))
+            log = AttemptLog(where.logs_folder, attempt, where.max_log_bytes)
+            self._left_children = has_children()
+            if self._left_children and (left := leftovers.end_children()):
+                log.line("WARNING", "aiosched", left.text("the attempt"))
+            self._housekeeping.after(log)
 
     def _why_retire(self) -> str | None:
-        if has_children():
+        if self._left_children:
             return "the attempt left child processes behind"
         if self._done >= self._config.max_attempts:
             return f"it has run {self._done:,} attempts"

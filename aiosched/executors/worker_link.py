@@ -61,6 +61,7 @@ class WorkerLink(asyncio.Protocol):
         self.files: set[FileKey] = set()  # that it was sent work of
         self.triggers: dict[int, Attempt] = {}  # that wait in it, by number
         self.exit: str | None = None  # how its process ended, once that is known
+        self.left: str | None = None  # what that had left behind
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()

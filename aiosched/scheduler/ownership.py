@@ -8,6 +8,7 @@ somebody to take it. Source: the design, section 7.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import zlib
@@ -18,6 +19,9 @@ from aiosched.core.ids import PARTITIONS
 from aiosched.core.states import HOLDING_SLOT
 from aiosched.db import ownership as statements
 from aiosched.db.ownership import View
+from aiosched.executors.team import members_of
+from aiosched.executors.trust import windows_of
+from aiosched.leftovers import end_orphans
 from aiosched.scheduler.enqueueing import look_at_pools
 from aiosched.scheduler.handover import lose_attempts_of
 from aiosched.scheduler.loading import load_partitions
@@ -79,15 +83,25 @@ async def apply_view(session: Session, view: View) -> bool:
     session.given_back = {p: at for p, at in session.given_back.items() if view.at <= at and p not in gained}
     shown = {partition for partition, owner in view.leases.items() if owner == session.incarnation}
     mine = gained | (shown - session.given_back.keys())
-    if mine - session.holdings.partitions:
+    gains = bool(mine - session.holdings.partitions)
+    suspects = session.holdings.elsewhere - {peer.incarnation for peer in view.peers}
+    if (gains or suspects) and windows_of(members_of(session.executor).values()):
+        await asyncio.to_thread(_end_orphans)
+    if gains:
         session.gate.clear()
         await load_partitions(session, mine)
-    if suspects := session.holdings.elsewhere - {peer.incarnation for peer in view.peers}:
+    if suspects:
         await lose_attempts_of(session, suspects)
     if plan.surplus and not session.unsent:  # what we had queued and not handed out is handed out before it may go
         knows = all(peer.protocol >= MOVES_BUSY for peer in view.peers if not peer.dead)
         busy |= await give_back(session, plan.surplus, busy_ones=knows)
     return busy
+
+
+def _end_orphans() -> None:
+    """What a scheduler of this machine that was killed may have left behind ends before its tasks run again."""
+    if ended := end_orphans():
+        logger.warning("%s", ended.text("a scheduler that was killed"))
 
 
 async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> bool:

@@ -9,12 +9,13 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import psutil
 import pytest
 import uvloop
 
 from aiosched.authoring.settings import AuthoringDefaults
 from aiosched.executors.forkserver_client import ForkserverClient
-from aiosched.executors.protocol import WorkerConfig
+from aiosched.executors.protocol import Exited, WorkerConfig
 from aiosched.executors.trust import TrustWindow
 
 CONFIG = WorkerConfig(
@@ -33,16 +34,16 @@ CONFIG = WorkerConfig(
 class Ears:
     def __init__(self) -> None:
         self.forked: list[int] = []
-        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.lost: asyncio.Future[asyncio.Task[str]] = asyncio.get_running_loop().create_future()
 
     def worker_forked(self, worker: int, pid: int) -> None:
         self.forked.append(worker)
 
-    def worker_exited(self, worker: int, code: int | None, reason: str | None) -> None:
-        raise AssertionError(f"nobody told a worker to end: {worker}, {code}, {reason}")
+    def worker_exited(self, exited: Exited) -> None:
+        raise AssertionError(f"nobody told a worker to end: {exited}")
 
-    def forkserver_lost(self, reason: str) -> None:
-        self.lost.set_result(reason)
+    def forkserver_lost(self, ended: asyncio.Task[str]) -> None:
+        self.lost.set_result(ended)
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
@@ -54,14 +55,15 @@ def test_a_forkserver_that_ends_in_the_middle_of_a_talk_is_missed(
         client = ForkserverClient(CONFIG, ears, trust)
         ours = client.fork(1, is_async=True)
         select.select([client._control], [], [])  # it has answered, and the loop has not looked yet
-        os.kill(client.pid, signal.SIGSTOP)
+        (forkserver,) = psutil.Process(client.pid).children()
+        forkserver.send_signal(signal.SIGSTOP)
         client.signal(1, signal.SIGCONT)  # it will never read this
 
-        os.kill(client.pid, signal.SIGKILL)
+        forkserver.kill()
         os.waitid(os.P_PID, client.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222  the loop must not look before
 
         async with asyncio.timeout(20):
-            assert "SIGKILL" in await ears.lost
+            assert "SIGKILL" in await (await ears.lost)
         assert ears.forked == [1]
         ours.close()
         await client.close()

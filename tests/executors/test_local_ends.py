@@ -257,7 +257,9 @@ def test_whatever_dies_every_attempt_gets_exactly_one_final_report(
         executor = LocalExecutor(LocalOptions(dags_folder=dags_folder, slots=3, max_attempts=20, kill_after=0.3))
         await executor.start(reports, FakeServices())
         assert executor._forkserver is not None
-        forkserver = psutil.Process(executor._forkserver.pid)
+        guard = psutil.Process(executor._forkserver.pid)
+        await until(lambda: bool(guard.children()))
+        (forkserver,) = guard.children()
         for start in range(0, len(attempts), 20):
             executor.submit(attempts[start : start + 20])
             await executor.cancel(attempts[start + 1].key, 0.05)

@@ -1,4 +1,8 @@
-"""Commands that tasks run: each in a process group of its own, its output logged line by line."""
+"""Commands that tasks run: each in a process group of its own, its output logged line by line.
+
+What a command started and left behind is ended with it. In the host's own process (the inline executor) a guard sees to
+that when the host is killed; a worker's processes are found and ended without one.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,14 @@ import logging
 import os
 import signal
 import tempfile
+import uuid
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+from aiosched import leftovers
+from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context
@@ -18,9 +27,22 @@ if TYPE_CHECKING:
 KILL_AFTER: Final = 10.0  # seconds between TERM and KILL
 
 
+class CommandGuard(Protocol):
+    """Whoever ends commands when this process is killed. `mark`: what their processes are known by."""
+
+    mark: str
+
+    def stand(self) -> None: ...
+    def begun(self, group: int) -> None: ...
+    def ended(self, group: int) -> None: ...
+
+
+current_guard: ContextVar[CommandGuard | None] = ContextVar("aiosched_command_guard", default=None)
+
+
 @dataclass(kw_only=True)
 class Command:
-    """One run of a program. `env` is all that it sees; `cwd` a temporary folder unless given."""
+    """One run of a program. `env` is all that it sees, but for marks of ours; `cwd` a temporary folder unless given."""
 
     arguments: Sequence[str]
     env: Mapping[str, str]
@@ -34,23 +56,36 @@ class Command:
 
         When the caller is cancelled, the group gets TERM, then KILL.
         """
+        guard, name = current_guard.get(), uuid.uuid4().hex
+        marks = {leftovers.COMMAND: name}
+        if mark := guard.mark if guard is not None else os.environ.get(leftovers.MARK):
+            marks[leftovers.MARK] = mark
         with contextlib.ExitStack() as stack:
             folder = self.cwd or stack.enter_context(tempfile.TemporaryDirectory(prefix="aiosched-"))
+            if guard is not None:
+                guard.stand()
             process = await asyncio.create_subprocess_exec(
                 *self.arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 cwd=folder,
-                env=dict(self.env),
+                env={**self.env, **marks},
                 start_new_session=True,
             )
             self._group = process.pid
+            if guard is not None:
+                guard.begun(process.pid)
             try:
                 last = await self._follow(process)
                 return await process.wait(), last
             finally:
-                await _stop_group(process)
+                try:
+                    await _stop_group(process)
+                finally:
+                    await self._end_leftovers(name)
+                    if guard is not None:
+                        guard.ended(process.pid)
 
     def stop(self) -> None:
         """Ask it and everything it started to end."""
@@ -66,6 +101,13 @@ class Command:
             for line in lines:
                 last = self._log_line(line)
         return self._log_line(rest) if rest else last
+
+    async def _end_leftovers(self, name: str) -> None:
+        """End what carries the name of the command: nothing of it lives longer than the command."""
+        if leftovers.inherits_orphans() and not leftovers.children_of(os.getpid()):
+            return
+        if left := await asyncio.to_thread(leftovers.end, lambda: _of_command(name)):
+            self.log.warning("%s", left.text("the command"))
 
     def _log_line(self, line: bytes) -> str:
         text = line.decode(self.encoding, errors="backslashreplace").rstrip()
@@ -98,10 +140,16 @@ async def _stop_group(process: asyncio.subprocess.Process) -> None:
         return
     _signal_group(process.pid, signal.SIGTERM)
     try:
-        async with asyncio.timeout(KILL_AFTER):
+        async with clean_up_timeout(KILL_AFTER):
             await process.wait()
     finally:
         _signal_group(process.pid, signal.SIGKILL)
+
+
+def _of_command(name: str) -> list[int]:
+    me = os.getpid()
+    among = leftovers.descendants_of([me]) if leftovers.inherits_orphans() else None
+    return leftovers.carrying(leftovers.COMMAND, lambda value: value == name, among)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

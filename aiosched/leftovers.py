@@ -1,0 +1,259 @@
+"""Processes that were left behind on this machine: who they are, and their end.
+
+They are found in two ways. As descendants: a process that inherits orphans (`inherit_orphans`) loses none of
+its own, whatever sessions, process groups and double forks they make. And by their environment: what a scheduler starts
+for its tasks carries MARK, which names the scheduler's process, so that it is found when nobody is left above it.
+
+Both need /proc. Without it (macOS) nothing is found, and process groups are all that there is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+MARK: Final = "AIOSCHED_OWNER"  # whose process this is: see `new_mark`
+COMMAND: Final = "AIOSCHED_COMMAND"  # the command of an operator that it belongs to
+
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_TICK: Final = 1 / os.sysconf("SC_CLK_TCK")  # seconds: how exactly the start of a process is known
+_PATIENCE: Final = 5.0  # seconds for killed processes to vanish; more only hangs in the kernel
+_PAUSE: Final = 0.002  # seconds between two looks
+_MOST_STOPS: Final = 20  # looks in which everything found is only stopped: whoever forks faster than that is killed
+_numbers = itertools.count(1)
+_inherits = False
+
+
+class Process(NamedTuple):
+    """A process as /proc shows it. `started`: in seconds of CLOCK_BOOTTIME, rounded down to a tick."""
+
+    pid: int
+    parent: int
+    name: str
+    has_ended: bool
+    started: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What was found and ended, in words; and what could not be ended (it belongs to another user, say)."""
+
+    ended: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.ended or self.left)
+
+    def text(self, of: str) -> str:
+        """For a log; `of` is what left them behind."""
+        sentences = []
+        if self.ended:
+            sentences.append(f"ended what {of} left behind: {', '.join(self.ended)}")
+        if self.left:
+            sentences.append(f"{of} left processes behind that cannot be ended: {', '.join(self.left)}")
+        return "; ".join(sentences)
+
+
+def inherit_orphans() -> None:
+    """Become the parent of descendants whose own parent ends. Linux only; elsewhere nothing."""
+    global _inherits
+    if sys.platform == "linux":
+        _inherits = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def inherits_orphans() -> bool:
+    """Whether all that this process ever started, and what that started, is found among its descendants."""
+    return _inherits
+
+
+def look_at(pid: int) -> Process | None:
+    """A process; None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  hundreds at a time
+            before, _, after = file.read().rpartition(b")")
+    except OSError:
+        return None
+    words = after.split()
+    name = before.partition(b"(")[2].decode(errors="replace")
+    return Process(pid, int(words[1]), name, words[0] in b"ZX", int(words[19]) * _TICK)
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes whose parent is `pid`, ended ones that nobody has waited for among them."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  hundreds at a time
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+                found += map(int, file.read().split())
+    except FileNotFoundError:  # it is gone, or the kernel was built without these files
+        if _lists_children():
+            return found
+        return [each.pid for each in map(look_at, _all_pids()) if each is not None and each.parent == pid]
+    except OSError:
+        pass
+    return found
+
+
+def descendants_of(pids: Iterable[int]) -> list[int]:
+    """All processes below these, nearest first."""
+    found: dict[int, None] = {}
+    generation = list(pids)
+    while generation:
+        generation = [child for pid in generation for child in children_of(pid) if child not in found]
+        found |= dict.fromkeys(generation)
+    return list(found)
+
+
+def carrying(variable: str, accept: Callable[[str], bool], among: Iterable[int] | None = None) -> list[int]:
+    """The processes that were started with a value of `variable` that is accepted, and all below them; not this one.
+
+    Those of other users cannot be read and are not found.
+    """
+    me, needle = os.getpid(), f"{variable}=".encode()
+    found = []
+    for pid in _all_pids() if among is None else among:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+                entries = file.read()
+        except OSError:
+            continue
+        if needle in entries and pid != me:
+            values = [entry[len(needle) :] for entry in entries.split(b"\0") if entry.startswith(needle)]
+            if values and accept(values[-1].decode(errors="replace")):
+                found.append(pid)
+    return list(dict.fromkeys([*found, *(pid for pid in descendants_of(found) if pid != me)]))
+
+
+def new_mark() -> str:
+    """A value of MARK that no other process has, and this one never again: namespace, process, start, number."""
+    me = look_at(os.getpid())
+    started = round(me.started / _TICK) if me is not None else time.time_ns()
+    return f"{_namespace()}.{os.getpid()}.{started}.{next(_numbers)}"
+
+
+def owner_is_gone(mark: str) -> bool:
+    """Whether the process that made a mark has ended. False for one of another pid namespace: nobody here can tell."""
+    try:
+        namespace, pid, started, _ = map(int, mark.split("."))
+    except ValueError:
+        return False
+    if namespace != _namespace():
+        return False
+    owner = look_at(pid)
+    return owner is None or owner.has_ended or round(owner.started / _TICK) != started
+
+
+def end_orphans() -> Ended:
+    """End what schedulers that are gone have left on this machine. What this process belongs to itself is spared."""
+    mine = os.environ.get(MARK)
+    return end(lambda: carrying(MARK, lambda mark: mark != mine and owner_is_gone(mark)))
+
+
+def end(find: Callable[[], Iterable[int]], patience: float = _PATIENCE) -> Ended:
+    """Kill what `find` finds until it finds nothing more. Blocks for some milliseconds, for `patience` seconds at most.
+
+    All of them are stopped first, so that none of them starts another one meanwhile.
+    """
+    seen: dict[int, str] = {}
+    refused: dict[int, str] = {}
+    deadline, looks = time.monotonic() + patience, 0
+    while found := [each for each in map(look_at, find()) if each is not None and not each.has_ended]:
+        if all(each.pid in refused for each in found) or time.monotonic() > deadline:
+            refused |= {each.pid: seen[each.pid] for each in found if each.pid in seen}
+            break
+        looks += 1
+        fresh = [each for each in found if each.pid not in seen]
+        for each in fresh:
+            seen[each.pid] = f"{each.name} (pid {each.pid})"
+            if not _send(each.pid, signal.SIGSTOP):
+                refused[each.pid] = seen[each.pid]
+        if not fresh or looks > _MOST_STOPS:
+            for each in found:
+                _send(each.pid, signal.SIGKILL)
+            time.sleep(_PAUSE)
+    return Ended(tuple(name for pid, name in seen.items() if pid not in refused), tuple(refused.values()))
+
+
+def end_children(before: float | None = None) -> Ended:
+    """End all below this process, and wait for those that have ended; with `before` only what was started before that.
+
+    `before` is an instant of `boot_time`. The resource tracker of `multiprocessing` is spared: it tidies up and
+    ends with this process.
+    """
+    me = os.getpid()
+
+    def roots() -> list[int]:
+        there = [each for each in map(look_at, children_of(me)) if each is not None]
+        return [
+            each.pid
+            for each in there
+            if (before is None or each.started + _TICK <= before) and not _is_resource_tracker(each.pid)
+        ]
+
+    def find() -> list[int]:
+        return [*(found := roots()), *descendants_of(found)]
+
+    ended = end(find)
+    for pid in roots():
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return ended
+
+
+def reap(but: Collection[int]) -> None:
+    """Wait for the children of this process that have ended, but for these."""
+    for pid in children_of(os.getpid()):
+        if pid not in but and (each := look_at(pid)) is not None and each.has_ended:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def boot_time() -> float:
+    """Now, on the clock that the starts of processes are told by."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
+
+
+def _is_resource_tracker(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            return b"multiprocessing.resource_tracker" in file.read()
+    except OSError:
+        return False
+
+
+def _send(pid: int, signum: int) -> bool:
+    """Whether that is permitted."""
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        return False
+    return True
+
+
+def _all_pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _lists_children() -> bool:
+    me = os.getpid()
+    return os.path.exists(f"/proc/{me}/task/{me}/children")  # noqa: PTH110
+
+
+def _namespace() -> int:
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116
+    except OSError:
+        return 0
