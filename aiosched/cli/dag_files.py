@@ -32,8 +32,8 @@ from aiosched.errors import ConfigError, DagError, NotFound, did_you_mean
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
     from aiosched.config import Settings
+    from aiosched.core.next_run import SchedulePosition
     from aiosched.core.spec import DagSpec
-    from aiosched.core.timetables import DataInterval
     from aiosched.parsing.discovery import DagFile
     from aiosched.parsing.result import FileError, ParsedFile
 
@@ -177,18 +177,18 @@ def next_(
     output: Output = None,
 ) -> None:
     """Show the next data intervals, when their runs are due, and what clock changes do to them."""
-    from aiosched.core.run_creation import coming_runs
+    from aiosched.core.next_run import coming_runs
     from aiosched.core.timetables import condition_of, zone
     from aiosched.errors import TimetableError
 
-    spec, last = _from_files(dag_id, dags) if dags is not None else asyncio.run(_from_database(dag_id, dsn))
+    spec, position = _from_files(dag_id, dags) if dags is not None else asyncio.run(_from_database(dag_id, dsn))
     try:
         shown_in = zone(tz or spec.timezone)
     except TimetableError as error:
         raise UsageProblem(f"--tz: {error}") from None
     coming = [
         Coming(u.run.logical_date, u.run.interval.start, u.run.interval.end, u.run.run_after, u.note)
-        for u in coming_runs(spec, last, now=datetime.now(UTC), n=number)
+        for u in coming_runs(spec, position, now=datetime.now(UTC), n=number)
     ]
 
     def local(instant: datetime) -> str:
@@ -206,21 +206,23 @@ def next_(
     show_list(coming, columns, output, empty=f"DAG {dag_id!r} has no scheduled run to come")
 
 
-def _from_files(dag_id: str, dags: Path) -> tuple[DagSpec, DataInterval | None]:
+def _from_files(dag_id: str, dags: Path) -> tuple[DagSpec, SchedulePosition]:
+    from aiosched.core.next_run import SchedulePosition
+
     with contextlib.redirect_stdout(sys.stderr):
-        return find_dag(dag_id, load(core__dags_folder=dags).settings).to_spec(), None
+        return find_dag(dag_id, load(core__dags_folder=dags).settings).to_spec(), SchedulePosition()
 
 
-async def _from_database(dag_id: str, dsn: str | None) -> tuple[DagSpec, DataInterval | None]:
+async def _from_database(dag_id: str, dsn: str | None) -> tuple[DagSpec, SchedulePosition]:
     from aiosched.db.queries import get_dag, get_spec
-    from aiosched.db.runs import latest_automated_intervals
+    from aiosched.db.schedules import schedule_positions
 
     async with open_database(load(database__dsn=dsn).settings) as db:
         if (await get_dag(db, dag_id)).is_paused:
             talk(f"{dag_id} is paused: no run is made before an unpause")
+        spec = await get_spec(db, dag_id)
         async with db.acquire() as conn:
-            last = await latest_automated_intervals(conn, [dag_id])
-        return await get_spec(db, dag_id), last.get(dag_id)
+            return spec, (await schedule_positions(conn, [spec]))[dag_id]
 
 
 # ---- check ----

@@ -23,10 +23,8 @@ from aiosched.core.timetables import (
     DataInterval,
     NextRun,
     Restriction,
-    UpcomingRun,
     is_trigger,
     scheduled_between,
-    upcoming,
 )
 from aiosched.errors import DagError, ParamError, Refused, TimetableError
 
@@ -73,9 +71,8 @@ def restriction_of(spec: DagSpec) -> Restriction:
 def compute_next(spec: DagSpec, last: DataInterval | None, now: datetime) -> NextRun | None:
     """The next scheduled run of the DAG, None for none.
 
-    `last` is the interval of the latest automated run (scheduled or backfill, by logical
-    date), or that of the run that was just created or found to exist. Whatever goes wrong
-    inside the timetable is a TimetableError: log it, it means "no run".
+    `last` is the interval of the latest run that the schedule has made, or of one that exists at its next date (see
+    next_run.py). Whatever goes wrong inside the timetable is a TimetableError: log it, it means "no run".
     """
     if not allows(spec, RunType.SCHEDULED):
         return None
@@ -88,22 +85,6 @@ def compute_next(spec: DagSpec, last: DataInterval | None, now: datetime) -> Nex
             f"The schedule {spec.timetable.summary!r} of DAG {spec.dag_id!r} gives no next run: {problem!r}; "
             "the DAG is not scheduled until its file is corrected."
         ) from problem
-
-
-def coming_runs(spec: DagSpec, last: DataInterval | None, *, now: datetime, n: int) -> list[UpcomingRun]:
-    """The next `n` scheduled runs, for people; `last` as in `compute_next`."""
-    if not allows(spec, RunType.SCHEDULED):
-        return []
-    return list(upcoming(spec.timetable, restriction=restriction_of(spec), now=now, n=n, last=last))
-
-
-def next_at_creation(spec: DagSpec, planned: NextRun, last: DataInterval | None, now: datetime) -> NextRun | None:
-    """The run to create now that `planned` (computed earlier) is due.
-
-    The same one, except that `@continuous` reaches up to now: its answer from before
-    the active run ended is out of date.
-    """
-    return planned if spec.timetable.active_runs_limit is None else compute_next(spec, last, now)
 
 
 def active_runs_limit(spec: DagSpec) -> int:
@@ -127,6 +108,7 @@ class DagStatus:
     is_stale: bool = False
     has_import_errors: bool = False
     allowed_run_types: tuple[str, ...] | None = None  # see allows
+    failures: int = 0  # of `@continuous`: how many runs in a row have failed
 
 
 def count_active(active: Iterable[RunType]) -> int:
@@ -149,6 +131,9 @@ def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
         schedule = "its schedule has no further run"
     elif next_run.run_after > now:
         schedule = f"its next run is due at {_stamp(next_run.run_after)}"
+        if dag.failures:
+            failed = "its last run" if dag.failures == 1 else f"its last {dag.failures} runs"
+            schedule = f"it pauses because {failed} failed; the next is due at {_stamp(next_run.run_after)}"
     limit = None
     if dag.active_runs >= dag.max_active_runs:
         limit = f"max_active_runs={dag.max_active_runs} reached: {dag.active_runs} runs are queued or running"

@@ -2,7 +2,7 @@
 
 Everything goes in small batches, each a short transaction. Unfinished runs are never touched: a
 run that is cleared at the same moment is either gone for its owner, or stays. Of each DAG the
-newest automated run is kept, because schedules go on from it; asset events are kept while a run
+newest run that its schedule made is kept, because it goes on from there; asset events are kept while a run
 of a DAG may still have to hear of them. DAGs stay, and of their versions the newest and those that runs use.
 """
 
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from aiosched.db.dags import DELETE_VERSIONS, unused_versions
 from aiosched.db.engine import Connection, Database
+from aiosched.db.schedules import BY_TIMETABLE
 
 RUNS_PER_BATCH: Final = 50
 _ROWS_PER_BATCH: Final = 5_000
@@ -58,15 +59,14 @@ class Removed:
         return sum(int(getattr(self, one.name)) for one in fields(self)) - self.log_files
 
 
-# $1 the instant before which a run must have ended, $2 partitions or NULL for all. The newest
-# automated run of a DAG is found by uq_dag_run_dag_id_logical_date, waiting callbacks by run.
-_OLD_RUN: Final = """
+# $1 the instant before which a run must have ended, $2 partitions or NULL for all. The newest run that a
+# DAG's schedule has made is found by uq_dag_run_dag_id_logical_date, waiting callbacks by run.
+_OLD_RUN: Final = f"""
     r.state IN ('success', 'failed') AND coalesce(r.end_date, r.run_after) < $1
     AND ($2::smallint[] IS NULL OR r.partition = ANY($2))
     AND r.id IS DISTINCT FROM (
         SELECT newest.id FROM dag_run AS newest
-         WHERE newest.dag_id = r.dag_id AND newest.run_type IN ('scheduled', 'backfill')
-           AND newest.logical_date IS NOT NULL
+         WHERE newest.dag_id = r.dag_id AND newest.triggered_by = '{BY_TIMETABLE}' AND newest.logical_date IS NOT NULL
          ORDER BY newest.logical_date DESC LIMIT 1
     )
     AND NOT EXISTS (SELECT 1 FROM callback_outbox AS c WHERE c.run_id = r.id AND c.given_up_at IS NULL)

@@ -17,7 +17,7 @@ from aiosched.core.board import Instance, Run
 from aiosched.core.messages import XComRef
 from aiosched.core.spec import DagSpec, decode_spec
 from aiosched.core.states import RunState, TaskState
-from aiosched.core.timetables.base import DataInterval, NextRun
+from aiosched.core.timetables.base import NextRun
 from aiosched.db.arrays import array_texts
 from aiosched.db.documents import why_unreadable
 from aiosched.db.engine import Connection
@@ -190,25 +190,6 @@ async def load_instances(conn: Connection, runs: Iterable[int]) -> dict[int, lis
         instance.stored_state, instance.stored_try = instance.state, instance.try_number
         found[run].append(instance)
     return found
-
-
-# The latest automated run of each DAG, by logical date. Index: uq_dag_run_dag_id_logical_date, backwards.
-LATEST_AUTOMATED: Final = """
-    SELECT d.dag_id, r.data_interval_start, r.data_interval_end
-      FROM unnest($1::text[]) AS d (dag_id)
-     CROSS JOIN LATERAL (
-        SELECT data_interval_start, data_interval_end FROM dag_run
-         WHERE dag_id = d.dag_id AND run_type IN ('scheduled', 'backfill') AND logical_date IS NOT NULL
-         ORDER BY logical_date DESC LIMIT 1
-     ) AS r
-     WHERE r.data_interval_start IS NOT NULL
-"""
-
-
-async def latest_automated_intervals(conn: Connection, dag_ids: Sequence[str]) -> dict[str, DataInterval]:
-    """The data interval of each DAG's latest automated run; DAGs without one are absent."""
-    rows = await conn.fetch(LATEST_AUTOMATED, list(dag_ids))
-    return {row["dag_id"]: DataInterval(row["data_interval_start"], row["data_interval_end"]) for row in rows}
 
 
 # A run that exists already (same run id or same logical date) is left alone: losing that race is a shorter result.

@@ -31,6 +31,7 @@ from aiosched.db import inbox
 from aiosched.db import runs as statements
 from aiosched.db.dags import import_error
 from aiosched.db.inbox import Command, CommandResult
+from aiosched.db.schedules import schedule_positions
 from aiosched.errors import AioschedError, DagError, NotFound, Refused
 from aiosched.scheduler import backfills, clearing
 from aiosched.scheduler.assets import emit_event
@@ -148,9 +149,9 @@ async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool) -> None:
         return
     async with session.writer.transaction() as transaction:
         await statements.set_paused(transaction.conn, dag.row.dag_id, is_paused)
-        last = await statements.latest_automated_intervals(transaction.conn, [dag.row.dag_id])
+        positions = await schedule_positions(transaction.conn, [dag.version.spec])
     session.holdings.put_dag(set_paused(dag, is_paused), dag.version)
-    plan_next(session, dag, last.get(dag.row.dag_id))
+    plan_next(session, dag, positions[dag.row.dag_id])
 
 
 async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> None:

@@ -10,21 +10,20 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from aiosched.core.board import Board, Instance, Run
 from aiosched.core.ids import ALLOWED_RUN_ID
+from aiosched.core.next_run import SchedulePosition, next_scheduled_run
 from aiosched.core.params import resolve_params
 from aiosched.core.run_creation import (
     active_runs_limit,
     automated_run,
     check_manual_run,
     check_run_type,
-    compute_next,
     manual_run,
-    next_at_creation,
     runs_to_start,
     tasks_of_run,
 )
@@ -116,19 +115,26 @@ def begin(
     return board
 
 
-def choose_due(holdings: Holdings, due: Iterable[str], now: datetime) -> tuple[list[Creation], dict[str, OwnedDag]]:
-    """The scheduled runs to create now, and the DAGs whose schedule that moves on: `plan_again` them afterwards."""
-    creations: list[Creation] = []
-    touched: dict[str, OwnedDag] = {}
-    for dag_id in dict.fromkeys(due):
+def due_now(holdings: Holdings, due: Iterable[str], now: datetime) -> list[OwnedDag]:
+    """The DAGs that may get scheduled runs now, by the calendar and their limits: read where their schedules stand."""
+    found = []
+    for dag_id in due:
         dag = holdings.dags.get(dag_id)
         if dag is None:
             continue
         dag.on_calendar = None
-        if dag.creates_runs and dag.next_run is not None and dag.next_run.run_after <= now:
-            creations.extend(_due_runs(dag, now))
-            touched[dag_id] = dag
-    return creations, touched
+        is_due = dag.creates_runs and dag.next_run is not None and dag.next_run.run_after <= now
+        if is_due and dag.active_runs() < active_runs_limit(dag.version.spec):
+            found.append(dag)
+    return found
+
+
+def choose_due(dags: Iterable[OwnedDag], positions: Mapping[str, SchedulePosition], now: datetime) -> list[Creation]:
+    """The scheduled runs to create now, of DAGs that are due; `plan_again` them afterwards.
+
+    What was planned before does not count: the decision is made now, when there is room, from what the rows say.
+    """
+    return [creation for dag in dags for creation in _due_runs(dag, positions[dag.row.dag_id], now)]
 
 
 def plan_again(holdings: Holdings, touched: Iterable[OwnedDag]) -> None:
@@ -138,25 +144,20 @@ def plan_again(holdings: Holdings, touched: Iterable[OwnedDag]) -> None:
             holdings.plan(dag)
 
 
-def _due_runs(dag: OwnedDag, now: datetime) -> list[Creation]:
+def _due_runs(dag: OwnedDag, position: SchedulePosition, now: datetime) -> list[Creation]:
     """The scheduled runs of one DAG that are due and below its limit; moves its schedule on."""
     spec = dag.version.spec
     room = active_runs_limit(spec) - dag.active_runs()
     found: list[Creation] = []
-    while room > 0 and dag.next_run is not None and dag.next_run.run_after <= now:
-        try:
-            run = next_at_creation(spec, dag.next_run, dag.last, now)
-            if run is None:
-                dag.next_run = None
-                break
-            planned = automated_run(run)
+    try:
+        dag.next_run = next_scheduled_run(spec, position, now)
+        while len(found) < room and dag.next_run is not None and dag.next_run.run_after <= now:
+            planned = automated_run(dag.next_run)
             resolve_params(spec.params, {})
             found.append(Creation(dag, planned, tasks_of_run(spec, planned), "timetable", {}, starts=True))
-            dag.last = run.interval
-            dag.next_run = compute_next(spec, run.interval, now)
-        except DagError as error:
-            logger.error("no scheduled run: %s", error, extra={"dag_id": dag.row.dag_id})
-            dag.next_run = None
-            break
-        room -= 1
+            position = position.after(dag.next_run)
+            dag.next_run = next_scheduled_run(spec, position, now)
+    except DagError as error:
+        logger.error("no scheduled run: %s", error, extra={"dag_id": dag.row.dag_id})
+        dag.next_run = None
     return found

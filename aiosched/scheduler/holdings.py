@@ -27,7 +27,7 @@ from aiosched.core.slots import Candidate, DagRoom, TaskRoom
 from aiosched.core.spec import TaskSpec
 from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
 from aiosched.core.timetables.assets import condition_of
-from aiosched.core.timetables.base import DataInterval, NextRun
+from aiosched.core.timetables.base import NextRun
 from aiosched.core.waiting import WaitingQueue
 from aiosched.db.assets import NewEvent
 from aiosched.db.backfills import Backfill
@@ -55,8 +55,7 @@ class OwnedDag:
     version: Version  # the newest one
     graph: Graph
     room: DagRoom
-    last: DataInterval | None = None  # interval of the latest automated run
-    next_run: NextRun | None = None
+    next_run: NextRun | None = None  # as far as is known: it is computed again when there is room for it
     on_calendar: datetime | None = None  # the instant of its entry among the due runs
     queued: QueuedRuns = field(default_factory=QueuedRuns)  # runs that wait to start
     starting: set[int] = field(default_factory=set)  # their keys, while their rows are read

@@ -19,14 +19,14 @@ from aiosched.core.board import Instance, Run
 from aiosched.core.deferral import Deferred
 from aiosched.core.ids import partition_of
 from aiosched.core.messages import AttemptKey
-from aiosched.core.run_creation import compute_next
+from aiosched.core.next_run import SchedulePosition, next_scheduled_run
 from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
-from aiosched.core.timetables.base import DataInterval
 from aiosched.db import runs as statements
 from aiosched.db.backfills import load_backfills
 from aiosched.db.engine import Connection
 from aiosched.db.reports import living
 from aiosched.db.runs import DagRow
+from aiosched.db.schedules import schedule_positions
 from aiosched.db.triggers import load_deferrals
 from aiosched.errors import DagError, StaleRows
 from aiosched.scheduler.deadlines import load_deadlines
@@ -103,10 +103,10 @@ async def _load_dags(session: Session, partitions: set[int]) -> None:
     async with session.db.acquire() as conn:
         rows = await _readable_dags(session, conn, await statements.load_dags(conn, partitions))
         changed = [row for row in rows if _differs(holdings.dags.get(row.dag_id), row)]
-        last = await statements.latest_automated_intervals(conn, [row.dag_id for row in changed])
+        positions = await schedule_positions(conn, [holdings.versions[row.version_id][0].spec for row in changed])
         for row in changed:
             dag = holdings.put_dag(row, holdings.versions[row.version_id][0])
-            plan_next(session, dag, last.get(row.dag_id))
+            plan_next(session, dag, positions[row.dag_id])
         if changed:
             await statements.set_next_runs(conn, [(r.dag_id, holdings.dags[r.dag_id].next_run) for r in changed])
     watch_slas(session, [holdings.dags[row.dag_id] for row in changed])
@@ -159,11 +159,10 @@ def _differs(dag: OwnedDag | None, row: DagRow) -> bool:
     return dag is None or dag.row != row
 
 
-def plan_next(session: Desk, dag: OwnedDag, last: DataInterval | None) -> None:
-    """Compute the DAG's next run from its latest automated one, and put it on the calendar (13.1)."""
-    dag.last = last
+def plan_next(session: Desk, dag: OwnedDag, position: SchedulePosition) -> None:
+    """Compute the DAG's next run from where its schedule stands, and put it on the calendar (13.1)."""
     try:
-        dag.next_run = compute_next(dag.version.spec, last, session.clock.now())
+        dag.next_run = next_scheduled_run(dag.version.spec, position, session.clock.now())
     except DagError as error:
         logger.error("not scheduled: %s", error, extra={"dag_id": dag.row.dag_id})
         dag.next_run = None

@@ -15,9 +15,10 @@ from typing import Final
 
 from aiosched.core.board import Run
 from aiosched.db import runs as statements
+from aiosched.db.schedules import schedule_positions
 from aiosched.scheduler.assets import create_asset_runs
 from aiosched.scheduler.backfills import complete_backfills
-from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, plan_again
+from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, due_now, plan_again
 from aiosched.scheduler.new_runs import chunks, create
 from aiosched.scheduler.past import look_back
 from aiosched.scheduler.recollections import NOTHING, recollect
@@ -72,12 +73,16 @@ async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bo
     waiting = iter(dict.fromkeys(due))
     any_created = False
     while some := list(itertools.islice(waiting, most)):  # in between, others on this loop get their turn
-        creations, touched = choose_due(session.holdings, some, now)
+        dags = due_now(session.holdings, some, now)
+        if not dags:
+            continue
+        async with session.db.acquire() as conn:
+            positions = await schedule_positions(conn, [dag.version.spec for dag in dags])
+        creations = choose_due(dags, positions, now)
         for chunk in chunks(creations, most):
             await create(session, chunk, now)
-        if touched:
-            async with session.db.acquire() as conn:
-                await statements.set_next_runs(conn, [(dag_id, dag.next_run) for dag_id, dag in touched.items()])
-            plan_again(session.holdings, touched.values())
+        async with session.db.acquire() as conn:
+            await statements.set_next_runs(conn, [(dag.row.dag_id, dag.next_run) for dag in dags])
+        plan_again(session.holdings, dags)
         any_created |= bool(creations)
     return any_created

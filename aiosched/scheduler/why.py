@@ -15,7 +15,8 @@ from typing import Any
 from aiosched.clock import SystemClock
 from aiosched.core.assets import QueuedAsset, alias_names
 from aiosched.core.board import Board, Instance, Run
-from aiosched.core.run_creation import DagStatus, active_runs_limit, compute_next
+from aiosched.core.next_run import next_scheduled_run
+from aiosched.core.run_creation import DagStatus, active_runs_limit
 from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISHED, HOLDING_SLOT, RunState, TaskState
 from aiosched.core.timetables import AssetOrTimeSchedule
 from aiosched.core.why import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
@@ -28,6 +29,7 @@ from aiosched.db import why as statements
 from aiosched.db.backfills import load_backfills
 from aiosched.db.engine import Connection, Database
 from aiosched.db.queries import RunRow
+from aiosched.db.schedules import schedule_positions
 from aiosched.db.status import SchedulerRow, list_schedulers
 from aiosched.errors import DagError, NotFound, did_you_mean
 from aiosched.scheduler.holdings import Holdings, OwnedDag, candidate_of, make_board
@@ -162,9 +164,9 @@ class _Reader:
         is_timed = isinstance(spec.timetable, AssetOrTimeSchedule) or (
             condition is None and spec.timetable.can_be_scheduled
         )
-        intervals = await runs.latest_automated_intervals(self.conn, [self.dag_id])
+        position = (await schedule_positions(self.conn, [spec]))[self.dag_id]
         try:
-            next_run = compute_next(spec, intervals.get(self.dag_id), self.now)
+            next_run = next_scheduled_run(spec, position, self.now)
         except DagError:
             next_run = None
         counted = [run for run in self.unfinished if run.backfill_id is None or condition is not None]
@@ -177,6 +179,7 @@ class _Reader:
             is_stale=row.is_stale,
             has_import_errors=row.has_import_errors,
             allowed_run_types=spec.allowed_run_types,
+            failures=0 if position.failures is None else position.failures.runs,
         )
         queue: list[QueuedAsset] = []
         aliases: dict[str, set[str]] = {}

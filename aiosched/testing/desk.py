@@ -17,7 +17,7 @@ from aiosched.scheduler.backfills import over_now
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.deadlines import deadlines_of, missed_callback
 from aiosched.scheduler.desk import Desk
-from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, plan_again
+from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, due_now, plan_again
 from aiosched.scheduler.holdings import Holdings, OwnedDag, make_board
 from aiosched.scheduler.loading import plan_next, resume
 from aiosched.scheduler.metrics import Metrics
@@ -59,9 +59,9 @@ class MemoryDesk:
         holdings, rows = self.holdings, self.rows
         for version in rows.versions.values():
             holdings.graph_of(version)
-        for dag_id, row in rows.dags.items():
+        for row in rows.dags.values():
             dag = holdings.put_dag(row, rows.versions[row.version_id])
-            plan_next(self, dag, rows.last_interval(dag_id))
+            plan_next(self, dag, rows.schedule_position(dag.version.spec))
         for backfill in rows.backfills.unfinished():
             holdings.add_backfill(backfill)
         known = self.attempts.known()
@@ -80,9 +80,10 @@ class MemoryDesk:
         due = holdings.due_runs.due(now)
         for run in choose_starting(holdings, due, now):
             begin(holdings, run, self.rows.load_instances(run.key), now, self.rows.recollection(run))
-        creations, touched = choose_due(holdings, due, now)
-        created = self.create(creations)
-        plan_again(holdings, touched.values())
+        dags = due_now(holdings, due, now)
+        positions = {dag.row.dag_id: self.rows.schedule_position(dag.version.spec) for dag in dags}
+        created = self.create(choose_due(dags, positions, now))
+        plan_again(holdings, dags)
         created += self._create_by_assets()
         self._look_back()
         self._complete_backfills()

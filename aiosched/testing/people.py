@@ -84,8 +84,8 @@ class People(View):
             if condition_of(spec.timetable) is None:
                 self.rows.assets.forget(spec.dag_id)
             if last is not None:
-                self.rows.assume_last(spec.dag_id, last)
-            plan_next(self._desk, self._desk.holdings.put_dag(row, version), self.rows.last_interval(spec.dag_id))
+                self.rows.schedules.assume(spec.dag_id, last)
+            plan_next(self._desk, self._desk.holdings.put_dag(row, version), self.rows.schedule_position(spec))
 
     def script(self, dag_id: str, task_id: str, play: Play | None = None, **words: Any) -> None:
         """Say how the attempts of a task end: by a function of the attempt, or in `words` (see endings.Scripted).
@@ -303,7 +303,7 @@ class People(View):
         if dag.row.is_paused != is_paused:
             row = self.rows.dags[dag.row.dag_id] = set_paused(dag, is_paused)
             self._desk.holdings.put_dag(row, dag.version)
-            plan_next(self._desk, dag, self.rows.last_interval(dag.row.dag_id))
+            plan_next(self._desk, dag, self.rows.schedule_position(dag.version.spec))
 
     def _create(self, creations: Sequence[Creation]) -> list[Run | None]:
         created = self._desk.create(creations)

@@ -20,10 +20,10 @@ import msgspec
 from aiosched.core.board import SKIPPED_DOWNSTREAM, Board, FinishedTry, Instance, Run
 from aiosched.core.mapping import RETURN_VALUE, json_length
 from aiosched.core.messages import AttemptKey
+from aiosched.core.next_run import SchedulePosition
 from aiosched.core.past import Past, StoredRun, previous_types
-from aiosched.core.spec import DEFAULT_POOL
+from aiosched.core.spec import DEFAULT_POOL, DagSpec
 from aiosched.core.states import HOLDING_SLOT, RUN_FINISHED, RunState, RunType, TaskState
-from aiosched.core.timetables.base import DataInterval
 from aiosched.db.journal import InstanceChange, PoolRow
 from aiosched.db.outbox import NewCallback
 from aiosched.db.runs import DagRow, NewRun, Version
@@ -35,11 +35,11 @@ from aiosched.scheduler.stored_runs import Move
 from aiosched.testing.assets import AssetQueues
 from aiosched.testing.backfills import Backfills
 from aiosched.testing.deadlines import Deadlines
+from aiosched.testing.schedules import Schedules
 
 Place = tuple[int, int]  # task index and map index, within a run
 
 _NO_ROWS: Final[Mapping[Place, InstanceChange]] = MappingProxyType({})
-_AUTOMATED: Final = (RunType.SCHEDULED, RunType.BACKFILL)
 _OF_INSTANCE: Final = tuple(
     f.name for f in dataclasses.fields(Instance) if f.name in InstanceChange._fields and f.name != "state"
 )
@@ -77,8 +77,7 @@ class Rows:
     deadlines: Deadlines = field(default_factory=Deadlines)
     keys: dict[tuple[str, str], int] = field(default_factory=dict)  # of runs, by DAG id and run id
     of_dag: dict[str, list[int]] = field(default_factory=dict)  # the same by DAG id, in order
-    _dates: set[tuple[str, datetime]] = field(default_factory=set)
-    _last: dict[str, tuple[datetime, DataInterval]] = field(default_factory=dict)
+    schedules: Schedules = field(default_factory=Schedules)
     _unfinished: dict[int, None] = field(default_factory=dict)
     _number: int = 0
 
@@ -87,14 +86,12 @@ class Rows:
     def insert_run(self, new: NewRun, places: Iterable[tuple[int, int, int]]) -> int | None:
         """Create a run with task instances at these `new_places`; None when its run id or logical date exists."""
         name = (new.dag_id, new.run_id)
-        date = None if new.logical_date is None else (new.dag_id, new.logical_date)
-        if name in self.keys or date in self._dates:
+        if name in self.keys or self.schedules.has_run_at(new.dag_id, new.logical_date):
             return None
         self._number += 1
         key = self.keys[name] = self._number
         self.of_dag.setdefault(new.dag_id, []).append(key)
-        if date is not None:
-            self._dates.add(date)
+        self.schedules.add(new, key)
         self.runs[key] = Run(
             key=key,
             dag_id=new.dag_id,
@@ -114,20 +111,11 @@ class Rows:
         )
         self.instances[key] = {(task, index): _new_row(key, task, index, tries) for task, index, tries in places}
         self._unfinished[key] = None
-        if new.run_type in _AUTOMATED and new.logical_date is not None and new.interval_start and new.interval_end:
-            last = self._last.get(new.dag_id)
-            if last is None or new.logical_date > last[0]:
-                self._last[new.dag_id] = (new.logical_date, DataInterval(new.interval_start, new.interval_end))
         return key
 
-    def last_interval(self, dag_id: str) -> DataInterval | None:
-        """The data interval of the DAG's latest automated run."""
-        found = self._last.get(dag_id)
-        return None if found is None else found[1]
-
-    def assume_last(self, dag_id: str, interval: DataInterval) -> None:
-        """Count as if the run of `interval` had been made."""
-        self._last[dag_id] = (interval.start, interval)
+    def schedule_position(self, spec: DagSpec) -> SchedulePosition:
+        """Where the DAG's schedule stands, as db/schedules.py reads it."""
+        return self.schedules.position(spec, self.runs)
 
     def take_runs(self, backfill: int, runs: Iterable[tuple[int, int]], conf: dict[str, Any]) -> None:
         """Make existing runs (key, order number) part of a backfill."""

@@ -28,7 +28,6 @@ from aiosched.core.run_creation import (
     count_active,
     due_dags,
     manual_run,
-    next_at_creation,
     restriction_of,
     runs_to_start,
     tasks_of_run,
@@ -110,14 +109,6 @@ def test_a_timetable_that_breaks_says_which_dag_is_not_scheduled() -> None:
 
     with pytest.raises(TimetableError, match="The schedule '@daily' of DAG 'sales' gives no next run: OverflowError"):
         compute_next(a_dag(), None, end_of_time)
-
-
-def test_only_a_continuous_run_is_computed_again_when_it_is_created() -> None:
-    planned = NextRun(day(2), days(1, 2))
-    continuous = a_dag(timetable=ContinuousTimetable(), start_date=day(1), max_active_runs=1)
-
-    assert next_at_creation(a_dag(), planned, None, day(5)) == planned
-    assert next_at_creation(continuous, planned, None, day(5)) == NextRun(day(5), days(1, 5))
 
 
 @pytest.mark.parametrize(("timetable", "limit"), [(DAILY, 5), (ContinuousTimetable(), 1), (NullTimetable(), 5)])

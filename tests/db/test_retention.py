@@ -79,12 +79,15 @@ async def test_a_run_without_an_end_is_as_old_as_it_was_due(db: Database) -> Non
     assert await runs(db) == ["new"]
 
 
-async def test_the_newest_automated_run_of_each_dag_stays_for_its_schedule_goes_on_from_it(db: Database) -> None:
+@pytest.mark.parametrize("run_type", ["scheduled", "backfill"])  # of a run of the schedule that a backfill took over
+async def test_the_newest_run_of_each_schedule_stays_for_it_goes_on_from_there(db: Database, run_type: str) -> None:
     for dag_id in ("d", "e"):
         version = await add_dag(db, dag_id)
         for day in (5, 4, 3):
-            date = NOON - day * DAY
-            await old_run(db, version, f"{dag_id}{day}", dag_id=dag_id, run_type="scheduled", logical_date=date)
+            made = {"run_type": run_type, "triggered_by": "timetable", "logical_date": NOON - day * DAY}
+            await old_run(db, version, f"{dag_id}{day}", dag_id=dag_id, **made)
+        backfill = {"run_type": "backfill", "triggered_by": "backfill", "logical_date": NOON - 2 * DAY}
+        await old_run(db, version, f"{dag_id}_backfill", dag_id=dag_id, **backfill)
         await old_run(db, version, f"{dag_id}_by_hand", dag_id=dag_id, logical_date=NOON - DAY)
 
     await clean(db, LIMIT)

@@ -110,24 +110,6 @@ async def test_finished_runs_are_not_loaded_and_the_others_oldest_first(db: Data
         assert [run.run_id for run in await runs.load_unfinished_runs(conn, range(64))] == ["one", "three"]
 
 
-async def test_the_latest_automated_interval_is_that_of_the_latest_date_whatever_came_last(db: Database) -> None:
-    async with db.transaction() as conn:
-        dag = await add_dag(conn)
-        await add_dag(conn, "none")
-        await runs.insert_runs(
-            conn,
-            [
-                new_run(dag, "late", logical_date=NOON + HOUR),
-                new_run(dag, "early", logical_date=NOON, run_type="backfill"),
-                new_run(dag, "manual", logical_date=NOON + 5 * HOUR, run_type="manual"),
-            ],
-        )
-
-        found = await runs.latest_automated_intervals(conn, ["d", "none"])
-
-    assert found == {"d": DataInterval(NOON + HOUR, NOON + 2 * HOUR)}
-
-
 async def test_next_runs_are_shown_and_taken_away(db: Database) -> None:
     query = """SELECT next_dagrun, next_dagrun_data_interval_start, next_dagrun_data_interval_end,
                       next_dagrun_create_after FROM dag"""

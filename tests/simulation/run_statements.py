@@ -9,7 +9,7 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from aiosched.db import clearing, inbox, outbox, recollections, reports, runs
+from aiosched.db import clearing, inbox, outbox, recollections, reports, runs, schedules
 from tests.simulation.answers import Answer, answer, changed, handles, kinds_of, pick, read_arrays
 from tests.simulation.store import Row, Strength, Transaction
 
@@ -70,18 +70,17 @@ async def _load_instances(t: Transaction, keys: list[int]) -> Answer:
     return answer(_INSTANCE, [pick(row, _INSTANCE) for row in rows])
 
 
-@handles(runs.LATEST_AUTOMATED)
-async def _latest_automated(t: Transaction, dag_ids: list[str]) -> Answer:
-    latest: dict[str, Row] = {}
-    for _, row in t.rows("dag_run"):
-        automated = row["run_type"] in ("scheduled", "backfill") and row["logical_date"] is not None
-        if automated and row["dag_id"] in dag_ids:
-            other = latest.get(row["dag_id"])
-            if other is None or other["logical_date"] < row["logical_date"]:
-                latest[row["dag_id"]] = row
-    columns = "dag_id data_interval_start data_interval_end"
-    found = [pick(row, columns) for row in latest.values() if row["data_interval_start"] is not None]
-    return answer(columns, sorted(found, key=lambda row: dag_ids.index(row[0])))
+@handles(schedules.SCHEDULE_POSITIONS)
+async def _schedule_positions(t: Transaction, dag_ids: list[str]) -> Answer:
+    rows = sorted((row for _, row in t.rows("dag_run") if row["logical_date"]), key=lambda row: row["logical_date"])
+    found = []
+    for dag_id in dag_ids:
+        dated = [row for row in rows if row["dag_id"] == dag_id]
+        made = [row for row in dated if row["triggered_by"] == schedules.BY_TIMETABLE]
+        start, end = (made[-1]["data_interval_start"], made[-1]["data_interval_end"]) if made else (None, None)
+        taken = [row["logical_date"] for row in dated if start is None or row["logical_date"] >= start]
+        found.append((dag_id, start, end, taken or None))
+    return answer("dag_id data_interval_start data_interval_end dates", found)
 
 
 @handles(runs.INSERT_RUNS)

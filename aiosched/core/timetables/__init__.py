@@ -22,7 +22,7 @@ from aiosched.core.timetables.trigger import (
     DeltaTriggerTimetable,
     MultipleCronTriggerTimetable,
 )
-from aiosched.core.timetables.upcoming import UpcomingRun, clock_note, is_trigger, scheduled_between, upcoming
+from aiosched.core.timetables.upcoming import UpcomingRun, clock_note, is_trigger, scheduled_between, timed, upcoming
 from aiosched.core.timetables.zones import schedule_timezone, timezone_name, zone
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "parse_schedule",
     "schedule_timezone",
     "scheduled_between",
+    "timed",
     "timezone_name",
     "upcoming",
     "zone",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import ClassVar, NamedTuple, Protocol
+from datetime import datetime, timedelta
+from typing import ClassVar, Final, NamedTuple, Protocol
+
+LEAST_GRACE: Final = timedelta(minutes=5)  # so long a first run without start date may be late
 
 
 class DataInterval(NamedTuple):
@@ -27,20 +29,24 @@ class Restriction(NamedTuple):
 
 
 class NextRun(NamedTuple):
-    """A run that should exist: its interval and the earliest instant at which it may start (UTC)."""
+    """A run that should exist: its interval and the earliest instant at which it may start (UTC).
+
+    `date` is its logical date, None where that is the start of the interval.
+    """
 
     run_after: datetime
     interval: DataInterval
+    date: datetime | None = None
 
     @property
     def logical_date(self) -> datetime:
-        return self.interval.start
+        return self.date or self.interval.start
 
 
 class Timetable(Protocol):
     """When runs happen. Implementations are frozen msgspec structs: they are stored in the serialized DAG.
 
-    `next_run` gets the interval of the latest automated run (None before the first) and
+    `next_run` gets the interval of the latest run of the schedule (None before the first) and
     returns the next run, or None for "no run". It never reads a clock: `now` is given.
     Results are in UTC. `manual_interval` is the interval of a run triggered at `run_after`.
     """

@@ -5,6 +5,7 @@ Source: the semantics reference, section 11.5.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from msgspec.structs import force_setattr
 
-from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
+from aiosched.core.timetables.base import LEAST_GRACE, DataInterval, NextRun, Restriction
 from aiosched.errors import TimetableError
 
 
@@ -67,7 +68,8 @@ class ContinuousTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="co
     """`schedule="@continuous"`: the next run as soon as the last has ended, one at a time.
 
     The interval reaches from the end of the last one to `now`; so ask again when the
-    active run has ended, and do not use an answer from before.
+    active run has ended, and do not use an answer from before. Its pause after failures and its
+    logical dates are the business of core/next_run.py.
     """
 
     periodic: ClassVar[bool] = False
@@ -103,7 +105,8 @@ class EventsTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field
 
     `event_dates` are aware datetimes in any order. With `restrict_to_events` a manual run
     belongs to the most recent event. `description` is what people see as the schedule.
-    Without catchup, events that lie before the moment of asking are passed over.
+    Without catchup no event is run but the latest that has passed, and the first run is not that of an event
+    that had passed for longer than 5 minutes.
     """
 
     event_dates: tuple[datetime, ...]
@@ -134,13 +137,17 @@ class EventsTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field
             raise TimetableError("An EventsTimetable without event dates never runs; list some, or use schedule=None.")
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
-        not_before = restriction.earliest
-        if not restriction.catchup and (not_before is None or not_before < now):
-            not_before = now
-        for event in self.event_dates:
-            if (last is None or event > last.end) and (not_before is None or event >= not_before):
-                return None if restriction.latest is not None and event > restriction.latest else _event(event)
-        return None
+        events = self.event_dates
+        position = 0 if last is None else bisect_right(events, last.end)
+        if restriction.earliest is not None:
+            position = max(position, bisect_left(events, restriction.earliest))
+        if not restriction.catchup:
+            position = max(position, bisect_right(events, now) - 1)
+            if last is None:
+                position = max(position, bisect_left(events, now - LEAST_GRACE))
+        if position >= len(events) or (restriction.latest is not None and events[position] > restriction.latest):
+            return None
+        return _event(events[position])
 
     def manual_interval(self, run_after: datetime) -> DataInterval:
         if not self.restrict_to_events or not self.event_dates:

@@ -13,13 +13,12 @@ import msgspec
 from dateutil.relativedelta import relativedelta
 from msgspec.structs import force_setattr
 
-from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
+from aiosched.core.timetables.base import LEAST_GRACE, DataInterval, NextRun, Restriction
 from aiosched.core.timetables.delta import Delta
 from aiosched.core.timetables.interval import tidy, zone_field
 from aiosched.core.timetables.wallclock import WallClock, wall_clock
 from aiosched.errors import TimetableError
 
-_LEAST_GRACE: Final = timedelta(minutes=5)
 _NOTHING: Final = Delta()
 
 
@@ -96,7 +95,7 @@ class CronTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_
             return passed
         following = self.clock.next_tick(passed)
         if self.run_immediately is False:
-            grace = max((following - passed) / 10, _LEAST_GRACE)
+            grace = max((following - passed) / 10, LEAST_GRACE)
         else:
             grace = timedelta(seconds=self.run_immediately)
         return passed if now - passed <= grace else following

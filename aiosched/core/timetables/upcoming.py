@@ -37,7 +37,7 @@ def upcoming(
     n: int,
     last: DataInterval | None = None,
 ) -> Iterator[UpcomingRun]:
-    """At most `n` runs after `last` (the latest automated one), in order, as they look at `now`.
+    """At most `n` runs after `last` (the latest one of the schedule), in order, as they look at `now`.
 
     Ends early where the timetable ends, and where the next run depends on when the one
     before it ends (`@continuous`).
@@ -62,7 +62,7 @@ def scheduled_between(
     Source: the semantics reference, section 29.1.
     """
     begin = first.astimezone(UTC)
-    timetable = _timed(timetable)
+    timetable = timed(timetable)
     if anchor is not None and isinstance(timetable, (DeltaDataIntervalTimetable, DeltaTriggerTimetable)):
         begin = timetable.delta.floor(begin, anchor=anchor.astimezone(UTC))
     restriction = Restriction(begin, None, catchup=True)
@@ -75,12 +75,12 @@ def scheduled_between(
 
 def is_trigger(timetable: AnyTimetable) -> bool:
     """True when runs happen at the tick, so that dates are compared with the tick, not with the interval's start."""
-    return isinstance(_timed(timetable), (CronTriggerTimetable, MultipleCronTriggerTimetable, DeltaTriggerTimetable))
+    return isinstance(timed(timetable), (CronTriggerTimetable, MultipleCronTriggerTimetable, DeltaTriggerTimetable))
 
 
 def clock_note(timetable: AnyTimetable, run: NextRun) -> str | None:
     """What a clock change does to `run`, such as `23 h interval: clocks go forward`; None without one."""
-    timetable = _timed(timetable)
+    timetable = timed(timetable)
     if isinstance(timetable, CronDataIntervalTimetable):
         return _note(timetable.clock, run.interval.start, run.interval.end, kind="interval")
     if isinstance(timetable, CronTriggerTimetable):
@@ -90,7 +90,7 @@ def clock_note(timetable: AnyTimetable, run: NextRun) -> str | None:
     return None
 
 
-def _timed(timetable: AnyTimetable) -> AnyTimetable:
+def timed(timetable: AnyTimetable) -> AnyTimetable:
     """The part that follows the clock."""
     return timetable.timetable if isinstance(timetable, AssetOrTimeSchedule) else timetable
 

@@ -8,12 +8,12 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from aiosched.core.run_creation import coming_runs
+from aiosched.core.next_run import coming_runs
 from aiosched.core.spec import DagSpec
 from aiosched.core.states import RunState
 from aiosched.db import run_queries
-from aiosched.db import runs as run_statements
 from aiosched.db.engine import Database
+from aiosched.db.schedules import schedule_positions
 from aiosched.db.version_queries import get_version
 from aiosched.errors import DagError
 from aiosched.web.access import Role, allow
@@ -52,7 +52,7 @@ async def next_runs(gateway: TheGateway, dag_id: Name, n: Annotated[int, Query(g
 
 async def _coming(db: Database, spec: DagSpec, now: datetime, n: int) -> list[Coming]:
     async with db.acquire() as conn:
-        last = (await run_statements.latest_automated_intervals(conn, [spec.dag_id])).get(spec.dag_id)
+        position = (await schedule_positions(conn, [spec]))[spec.dag_id]
     return [
         Coming(
             logical_date=one.run.logical_date,
@@ -61,7 +61,7 @@ async def _coming(db: Database, spec: DagSpec, now: datetime, n: int) -> list[Co
             run_after=one.run.run_after,
             note=one.note,
         )
-        for one in coming_runs(spec, last, now=now, n=n)
+        for one in coming_runs(spec, position, now=now, n=n)
     ]
 
 
