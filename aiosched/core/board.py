@@ -84,6 +84,15 @@ class Board(Marks, Expansion):
         self._know_sizes()
         self._pending.instances.update((i, None) for i in self if i.state in SCHEDULABLE)
 
+    def pause(self) -> None:
+        """The DAG is paused: nothing more begins, expands, or is called a deadlock (9.5)."""
+        self.is_paused = True
+
+    def unpause(self) -> None:
+        """The DAG is not paused any more: what was held back, and timers that have passed, act now."""
+        self.is_paused = False
+        self._look_everywhere()
+
     def recall(self, instance: Instance, skipped: Iterable[str]) -> None:
         """Remember what a finished branch had decided (7.4): the ids of the downstreams that it skips.
 
@@ -296,6 +305,8 @@ class Board(Marks, Expansion):
         if branch is not None:
             self._skip(instance, branch, now)
         elif verdict is Verdict.RUN:
+            if self.is_paused:
+                return
             mappings = self.graph.mappings
             if mappings is None or not mappings.units[instance.task] or self._take_place(instance, now):
                 self._ready(instance, now)
@@ -329,7 +340,7 @@ class Board(Marks, Expansion):
 
     def _conclude(self, now: datetime) -> None:
         tally = self._tally
-        if tally.unfinished and tally.alive:
+        if tally.unfinished and (tally.alive or self.is_paused):
             return
         tasks, run = self.graph.tasks, self.run
         result = judge_run(

@@ -39,13 +39,14 @@ class Ledger:
 
     __slots__ = (
         "_decided", "_decisions", "_held_back", "_lengths", "_past", "_pending", "_sizes", "_tally", "_verdicts",
-        "deferrals", "effects", "graph", "info", "run",
+        "deferrals", "effects", "graph", "info", "is_paused", "run",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, run: Run, instances: Iterable[Instance], *, info: RunInfo) -> None:
         self.graph = graph
         self.run = run
         self.info = info
+        self.is_paused = False  # its DAG is: what runs ends and settles what is behind it, nothing else changes (9.5)
         self.effects = Effects()
         self.deferrals = Deferrals()
         self._tally = Tally(graph, instances)

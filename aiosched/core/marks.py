@@ -64,8 +64,9 @@ class Marks(Ledger):
     def mark(self, instances: Iterable[Instance], state: TaskState, now: datetime) -> list[Instance]:
         """Give `instances` the state success, failed or skipped; returns those that had another one (28.4).
 
-        Their attempts are stopped. What had failed behind them is cleared, with its setups and teardowns once it
-        was torn down, and then only a finished run becomes queued again (or when something of it still waits, as after a deadlock).
+        Their attempts are stopped. What had failed behind them is cleared, with its setups and teardowns once
+        these have begun to tear down, and then only a finished run becomes queued again (or when something of it
+        still waits, as after a deadlock).
         """
         marked = [instance for instance in instances if instance.state is not state]
         for instance in marked:

@@ -139,6 +139,7 @@ class Holdings:
     def add_board(self, board: Board) -> None:
         """Hold an unfinished run that runs."""
         dag = self.dags[board.run.dag_id]
+        board.is_paused = dag.row.is_paused
         self.boards[board.run.key] = board
         dag.running[board.run.key] = board
         if board.graph.lookback is not None:
@@ -405,6 +406,7 @@ class Holdings:
         for instance, board in held.items():
             self._line_up(dag, board, instance)
         for board in dag.running.values():
+            board.unpause()
             self.to_evaluate[board] = None
             if board.graph.spec.dagrun_timeout is not None and board.run.start_date is not None:
                 at = later(board.run.start_date, board.graph.spec.dagrun_timeout) + _TICK
@@ -413,6 +415,7 @@ class Holdings:
 
     def _hold_back(self, dag: OwnedDag) -> None:
         for board in dag.running.values():
+            board.pause()
             for instance in board:
                 if self.waiting.discard(board.key(instance)):
                     dag.held_back[instance] = board

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -238,6 +239,38 @@ async def test_the_last_task_of_a_paused_dag_ends_its_run(dsn: str, clock: FakeC
         await it.finish("a")
 
         assert await it.runs("d") == {"r": "success"}
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["held", "restarted"])
+async def test_nothing_of_a_paused_dag_changes_but_what_runs(dsn: str, clock: FakeClock, restarted: bool) -> None:
+    spec = dag("d", task("a"), task("b", after="a"), task("again", retries=1, retry_delay=60.0), task("hello"))
+    async with contextlib.AsyncExitStack() as stack:
+        it = await stack.enter_async_context(running(dsn, clock, spec))
+        await it.trigger("d", "r")
+        it.executor.fail(await it.attempt("again"))
+        await it.settled()
+        await it.ask("pause", "d")
+        await it.finish("a")
+        await it.advance(120)
+        if restarted:
+            it.executor.succeed(await it.attempt("hello"))
+            await it.settled()
+            await stack.aclose()
+            it = await stack.enter_async_context(running(dsn, clock))
+        paused = await it.fetch("SELECT task_index, state, try_number FROM task_instance ORDER BY task_index")
+
+        await it.ask("unpause", "d")
+
+        hello = "success" if restarted else "queued"
+        assert [tuple(row) for row in paused] == [
+            (0, "success", 1),
+            (1, None, 0),
+            (2, "up_for_retry", 1),
+            (3, hello, 1),
+        ]
+        await it.finish("b", "again", *(() if restarted else ("hello",)))
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
 
 
 async def test_tasks_that_wait_for_a_slot_are_held_back_by_a_pause(dsn: str, clock: FakeClock) -> None:

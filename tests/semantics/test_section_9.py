@@ -5,18 +5,19 @@ Ours goes on until nothing more follows (9.3, "Expected here"), and looks at wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from aiosched.core.messages import Outcome, XComValue
 from aiosched.core.past import Past, StoredRun
 from aiosched.core.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
-from aiosched.core.states import TaskState
+from aiosched.core.states import RunState, TaskState
 from aiosched.errors import Refused
-from aiosched.testing import World, fails, never_ends, succeeds
-from tests.semantics.boards import LATER, NOW, begin, board_of, of, states, task
+from aiosched.testing import World, defers, fails, never_ends, reschedules, succeeds
+from tests.semantics.boards import LATER, NOW, begin, board_of, of, report, states, task
 
 S = TaskState
 MINUTE = timedelta(minutes=1)
@@ -227,7 +228,7 @@ async def test_what_runs_in_a_paused_dag_goes_on_and_nothing_new_begins() -> Non
         await world.run_until_idle()
 
         assert paused[0] == "success"
-        assert paused[1] in (None, "scheduled")  # it may be decided, but it does not get a slot
+        assert paused[1] is None
         assert paused[2] == "queued"
         assert [world.run("d", one).state for one in (run, waits)] == ["success", "success"]
 
@@ -245,6 +246,101 @@ async def test_the_last_task_of_a_paused_dag_ends_its_run(ending: str, end: str)
         await world.run_for(MINUTE)
 
         assert world.run("d", run).state == end
+
+
+def waits_for_a_retry(world: World) -> None:
+    world.script("d", "a", fails=1)
+
+
+def waits_for_its_next_look(world: World) -> None:
+    looks = iter([True])
+    world.script("d", "a", lambda attempt: reschedules(5 * MINUTE) if next(looks, False) else succeeds())
+
+
+@pytest.mark.parametrize(
+    ("scripted", "waits", "tries"),
+    [(waits_for_a_retry, "up_for_retry", 2), (waits_for_its_next_look, "up_for_reschedule", 1)],
+    ids=["a retry", "a reschedule"],
+)
+async def test_a_timer_that_passes_in_a_paused_dag_acts_when_it_is_unpaused(
+    scripted: Callable[[World], None], waits: str, tries: int
+) -> None:
+    async with World(now=START) as world:
+        world.add(dag(task("a", retries=1, retry_delay=300.0)))
+        scripted(world)
+        run = world.trigger("d")
+        await world.run_for(MINUTE)
+
+        world.pause("d")
+        await world.run_for(60 * MINUTE)
+        paused = world.states("d", run)["a"], world.task("d", run, "a").try_number
+        world.unpause("d")
+        await world.run_until_idle()
+
+        assert paused == (waits, 1)
+        assert (world.run("d", run).state, world.task("d", run, "a").try_number) == ("success", tries)
+        assert world.run("d", run).end_date < START + 62 * MINUTE  # at the unpause, without another delay
+
+
+@pytest.mark.parametrize("times_out", [False, True], ids=["an event", "its timeout"])
+async def test_a_deferral_of_a_paused_dag_ends_like_what_runs(times_out: bool) -> None:
+    async with World(now=START) as world:
+        world.add(dag(task("a")))
+        timeout = 2 * MINUTE if times_out else None
+        world.script("d", "a", lambda attempt: succeeds() if attempt.resume else defers(5 * MINUTE, timeout=timeout))
+        run = world.trigger("d")
+        await world.run_for(MINUTE)
+
+        world.pause("d")
+        await world.run_for(60 * MINUTE)
+        paused = world.states("d", run)["a"]
+        world.unpause("d")
+        await world.run_until_idle()
+
+        assert paused == "scheduled"  # it waits for a slot, which a paused DAG does not get
+        assert world.states("d", run)["a"] == "success"
+
+
+async def test_a_failure_in_a_paused_dag_settles_what_is_behind_it() -> None:
+    async with World(now=START) as world:
+        world.add(dag(task("a"), task("b", "a"), task("c", "b")))
+        world.script("d", "a", takes=MINUTE, fails=1)
+        run = world.trigger("d")
+        await world.run_for(MINUTE / 2)
+
+        world.pause("d")
+        await world.run_for(10 * MINUTE)
+
+        assert world.states("d", run) == {"a": "failed", "b": "upstream_failed", "c": "upstream_failed"}
+        assert world.run("d", run).state == "failed"
+
+
+def test_a_paused_run_neither_begins_nor_expands_nor_deadlocks() -> None:
+    mapping = MappingSpec(inputs=(TaskOutput("a"),))
+    tasks = (
+        task("a"),
+        task("b", "a", is_empty=True),
+        task("m", "a", mapping=mapping),
+        task("r", "a", "s"),
+        task("s", "a"),
+    )
+    board = board_of(*tasks, states={"a": "running"})
+    begin(board)
+
+    board.pause()
+    report(board, "a", Outcome.SUCCESS, map_length=2, xcoms=(XComValue("return_value", "[1, 2]"),))
+    board.evaluate(NOW)
+    paused = [(board.graph.task_ids[one.task], one.map_index, one.state.value) for one in board]
+    run_state = board.run.state
+    board.unpause()
+    board.evaluate(NOW)
+
+    assert paused == [("a", -1, "success"), *((name, -1, "none") for name in "bmrs")]
+    assert run_state is RunState.RUNNING  # nothing is alive, and nothing is stuck either
+    assert [(board.graph.task_ids[one.task], one.map_index, one.state.value) for one in board] == [
+        ("a", -1, "success"), ("b", -1, "success"), ("m", 0, "scheduled"), ("m", 1, "scheduled"), ("r", -1, "none"),
+        ("s", -1, "scheduled"),
+    ]  # fmt: skip
 
 
 async def test_a_paused_dag_takes_manual_runs_and_no_scheduled_ones() -> None:
