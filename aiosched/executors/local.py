@@ -303,13 +303,13 @@ class LocalExecutor:
             self._queue.gone(link)
         self._forkserver = None  # the next worker that is needed starts another one
         self._endings.add(ended)
-        ended.add_done_callback(lambda burial: self._forkserver_buried(burial, links))
+        ended.add_done_callback(lambda ended: self._forkserver_ended(ended, links))
 
-    def _forkserver_buried(self, burial: asyncio.Task[str], links: Sequence[WorkerLink]) -> None:
-        self._endings.discard(burial)
-        if burial.cancelled():  # the loop ends
+    def _forkserver_ended(self, ended: asyncio.Task[str], links: Sequence[WorkerLink]) -> None:
+        self._endings.discard(ended)
+        if ended.cancelled():  # the loop ends
             return
-        reason = burial.result()
+        reason = ended.result()
         log.error("the process that workers are forked from %s; its workers are gone", reason)
         for link in links:
             if not link.judged:
