@@ -304,7 +304,7 @@ class _Service:
         from aiosched.web.gateway import Gateway
 
         web = self.settings.web
-        async with address(self.settings, create=True) as dsn:
+        async with address(self.settings, create=True, keep=True) as dsn:
             if self.migrate or self.settings.database.dsn is None:
                 await migrate(dsn, default_pool_slots=self.settings.core.default_pool_task_slot_count)
             async with await Database.open(dsn, settings=self.settings.database, application_name="aiosched web") as db:
@@ -323,7 +323,7 @@ class _Service:
         from aiosched.db.migrate import migrate
         from aiosched.parsing import Parser
 
-        async with address(self.settings, create=True) as dsn:
+        async with address(self.settings, create=True, keep=True) as dsn:
             if self.migrate or self.settings.database.dsn is None:
                 await migrate(dsn, default_pool_slots=self.settings.core.default_pool_task_slot_count)
             async with (

@@ -55,9 +55,13 @@ async def open_database(settings: Settings, *, check: bool = True) -> AsyncItera
 
 
 @contextlib.asynccontextmanager
-async def address(settings: Settings, *, create: bool = False) -> AsyncIterator[str]:
-    """The DSN to connect to. `create` makes the embedded database if it does not exist yet."""
+async def address(settings: Settings, *, create: bool = False, keep: bool = False) -> AsyncIterator[str]:
+    """The DSN to connect to. `create` makes the embedded database if it does not exist yet.
+
+    `keep` is for processes that go on: the embedded server is started again whenever it ends.
+    """
     from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
+    from aiosched.db.embedded_watch import kept_running
 
     if settings.database.dsn is not None:
         yield settings.database.dsn
@@ -70,7 +74,8 @@ async def address(settings: Settings, *, create: bool = False) -> AsyncIterator[
         )
     if embedded_dsn(settings.core.home) is None and sys.stderr.isatty():
         talk(f"starting the embedded database in {shown_path(folder)}")
-    async with EmbeddedPostgres(folder) as dsn:
+    server = EmbeddedPostgres(folder)
+    async with server as dsn, kept_running(server if keep else None):
         yield dsn
 
 

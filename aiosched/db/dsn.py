@@ -22,6 +22,14 @@ class Address:
     user: str | None
     database: str | None
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is that of the embedded server, which only aiosched makes: people have no DSN of it to correct."""
+        folder = self.host.rpartition("/")[2]
+        return (
+            self.host.startswith("/") and self.user == "postgres" and (folder == "pg" or folder.startswith("aiosched-"))
+        )
+
     def __str__(self) -> str:
         return self.host if "," in self.host else f"{self.host}:{self.port}"
 

@@ -17,15 +17,11 @@ import contextlib
 import fcntl
 import logging
 import os
-import re
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -33,12 +29,27 @@ from typing import IO, Any, Final
 from urllib.parse import quote
 
 from aiosched.db.embedded_host import Account, binaries, claim_folder, run_as, socket_folder
+from aiosched.db.postmaster import (
+    SUPERUSER,
+    Answer,
+    FolderId,
+    Postmaster,
+    ask,
+    folder_id,
+    is_alive,
+    last_complaint,
+    last_lines,
+    read_postmaster,
+    runs_on,
+    tail,
+    wait_until_dead,
+    wait_until_gone,
+)
 from aiosched.errors import DatabaseError, UnsupportedDatabase
 
 log = logging.getLogger(__name__)
 
 VERSION: Final = 18
-SUPERUSER: Final = "postgres"
 DATABASE: Final = "aiosched"
 
 OPTIONS: Final = MappingProxyType(
@@ -89,38 +100,15 @@ _INITDB: Final = (
 _START_SECONDS: Final = 300.0  # recovery after a crash can take a while
 _STOP_SECONDS: Final = 60.0
 _LOCK_SECONDS: Final = 330.0
-_LOG_PREFIX: Final = re.compile(r"^.*?\b(FATAL|PANIC|ERROR|HINT|DETAIL|LOG|WARNING):\s+")
 _LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is put aside at the next start
 
 
-class Answer(Enum):
-    """What comes back from a server's socket."""
+class Standing(Enum):
+    """How the server that somebody uses stands."""
 
-    READY = "ready"
-    NOT_NOW = "starting, stopping or full"
-    NOBODY = "nobody listens"
-
-
-def _startup_packet() -> bytes:
-    body = f"user\0{SUPERUSER}\0database\0template1\0\0".encode()
-    return struct.pack("!II", len(body) + 8, 3 << 16) + body
-
-
-_HELLO: Final = _startup_packet() + struct.pack("!cI", b"X", 4)  # and good-bye
-
-
-@dataclass(frozen=True, slots=True)
-class Postmaster:
-    """What `postmaster.pid` says about the server that wrote it."""
-
-    pid: int
-    port: str  # names the socket file, no port is opened
-    socket_folder: Path
-    status: str  # starting, ready, stopping, standby
-
-    @property
-    def socket(self) -> Path:
-        return self.socket_folder / f".s.PGSQL.{self.port}"
+    RUNS = "runs"
+    ENDED = "has ended"
+    FOLDER_GONE = "its folder was renamed or removed"
 
 
 def embedded_data_dir(home: Path) -> Path:
@@ -132,8 +120,8 @@ def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
     """The DSN of the running embedded server of `home`, None if it is not running. Starts nothing."""
     data_dir = embedded_data_dir(home).absolute()
     with _told(data_dir):
-        found = _read_postmaster(data_dir)
-        return _dsn(found, database) if found is not None and _ask(found.socket) is Answer.READY else None
+        found = read_postmaster(data_dir)
+        return _dsn(found, database) if found is not None and ask(found.socket) is Answer.READY else None
 
 
 class EmbeddedPostgres:
@@ -156,6 +144,8 @@ class EmbeddedPostgres:
         self.database = database
         self.options = {**OPTIONS, **({} if durable else NOT_DURABLE), **(options or {})}
         self._users: IO[Any] | None = None
+        self._server: Postmaster | None = None  # since the last start
+        self._folder: FolderId | None = None  # of the data directory then
 
     async def start(self) -> str:
         """Start the server, or join the one that runs; the DSN of its database. Blocking work is done in a thread."""
@@ -180,7 +170,8 @@ class EmbeddedPostgres:
         with _told(self.data_dir):
             self.data_dir.parent.mkdir(parents=True, exist_ok=True)
             with self._exclusively():
-                server = self._running() or self._launch()
+                server = self._server = self._running() or self._launch()
+                self._folder = folder_id(self.data_dir)
                 if self._users is None:
                     self._users = _open_lock(self._beside("users"))
                     fcntl.flock(self._users, fcntl.LOCK_SH)
@@ -190,12 +181,35 @@ class EmbeddedPostgres:
         """`stop` for callers without an event loop. Does nothing if this object has not started."""
         if self._users is None:
             return
+        if self.look() is Standing.FOLDER_GONE:
+            self._leave()
+            self._end_stray()
+            return
         with _told(self.data_dir), self._exclusively():
-            users, self._users = self._users, None
-            with users:
-                fcntl.flock(users, fcntl.LOCK_UN)  # also lets go of what a forked child has inherited
+            self._leave()
             if self._is_unused():
                 self._shut_down()
+
+    def look(self) -> Standing:
+        """How the server stands that this object has started or joined. Takes well under a millisecond."""
+        if folder_id(self.data_dir) != self._folder or not (self.data_dir / "PG_VERSION").exists():
+            return Standing.FOLDER_GONE
+        for server in (read_postmaster(self.data_dir), self._server):  # somebody else may have started it again
+            if server is not None and runs_on(server.pid, self._folder, self.data_dir):
+                return Standing.RUNS
+        # In another container on the same folder its process cannot be seen from here.
+        found = read_postmaster(self.data_dir)
+        return Standing.RUNS if found is not None and ask(found.socket) is not Answer.NOBODY else Standing.ENDED
+
+    def last_lines(self) -> str:
+        """The end of the server's log, on one line."""
+        return last_lines(tail(self.log_file))
+
+    def _leave(self) -> None:
+        users, self._users = self._users, None
+        if users is not None:
+            with users:
+                fcntl.flock(users, fcntl.LOCK_UN)  # also lets go of what a forked child has inherited
 
     # -- who uses it ---------------------------------------------------------------------------
 
@@ -222,14 +236,17 @@ class EmbeddedPostgres:
     # -- starting ------------------------------------------------------------------------------
 
     def _running(self) -> Postmaster | None:
-        """The server that already runs on the data directory, once it is ready; None if there is none (any more)."""
+        """The server that already runs on the data directory, once it is ready; None if there is none (any more).
+
+        A server that nobody hears from, but whose process is there, is waited for: it starts, or ends.
+        """
         deadline = time.monotonic() + _START_SECONDS
-        while (found := _read_postmaster(self.data_dir)) is not None:
-            match _ask(found.socket):
+        while (found := read_postmaster(self.data_dir)) is not None:
+            match ask(found.socket):
                 case Answer.READY:
                     log.debug("attaching to the PostgreSQL that runs on %s, pid %s", self.data_dir, found.pid)
                     return found
-                case Answer.NOBODY:
+                case Answer.NOBODY if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
                     return None
             if time.monotonic() > deadline:
                 raise self._failed(f"takes no connections since {_START_SECONDS:.0f} s")
@@ -242,6 +259,7 @@ class EmbeddedPostgres:
             self._initialise(account)
         claim_folder(self.data_dir, account)
         folder = socket_folder(self.data_dir, account)
+        self._clear(folder)
         self._rotate_log()
         deadline = time.monotonic() + 10.0
         while True:
@@ -250,12 +268,26 @@ class EmbeddedPostgres:
             try:
                 return self._wait_until_ready(pid)
             except DatabaseError:
-                said = _tail(self.log_file, since=log_size)
+                said = tail(self.log_file, since=log_size)
                 # backends of a server that was killed have not all noticed yet
                 if "pre-existing shared memory block" in said and time.monotonic() < deadline:
                     time.sleep(0.1)
                     continue
                 raise
+
+    def _clear(self, folder: Path) -> None:
+        """Remove what a server that was killed left and a start would stumble over.
+
+        Never a pid file with something in it: by that PostgreSQL finds processes of the dead server that live on.
+        """
+        pid_file = self.data_dir / "postmaster.pid"
+        if pid_file.exists() and not pid_file.stat().st_size:  # it was killed between making and writing it
+            pid_file.unlink()
+        for lock in folder.glob(".s.PGSQL.*.lock"):
+            listening = lock.with_suffix("")
+            if ask(listening) is Answer.NOBODY:
+                lock.unlink(missing_ok=True)
+                listening.unlink(missing_ok=True)
 
     def _needs_initdb(self) -> bool:
         marker = self.data_dir / "PG_VERSION"
@@ -309,9 +341,10 @@ class EmbeddedPostgres:
         command = [str(binaries() / "postgres"), "-D", str(self.data_dir), "-k", str(folder)]
         for name, value in self.options.items():
             command += ["-c", f"{name}={value}"]
-        # A pid in a file that a dead server left may by now belong to somebody else, and PostgreSQL would take that
-        # for a live server. It ignores the pid of its "grandparent"; that no old backend lives it checks by itself.
-        stale = _read_postmaster(self.data_dir)
+        # There is no server, so a pid file that is still there was left by a dead one. Its number may by now belong to
+        # somebody else, and PostgreSQL would take that for a live server. It ignores the pid of its "grandparent"; that
+        # no process of the dead server lives it checks by itself, by the shared memory that the file names.
+        stale = read_postmaster(self.data_dir)
         environment = {"PG_GRANDPARENT_PID": str(stale.pid)} if stale is not None else {}
         detached = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
         answer = run_as(
@@ -325,19 +358,18 @@ class EmbeddedPostgres:
     def _wait_until_ready(self, pid: int) -> Postmaster:
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
-            found = _read_postmaster(self.data_dir)
-            if found is not None and found.pid == pid and found.status in ("ready", "standby"):
+            found = read_postmaster(self.data_dir)
+            # an old file may name the same number: in a container they come again
+            if found is not None and found.pid == pid and ask(found.socket) is Answer.READY:
                 return found
-            if not _is_alive(pid):
+            if not is_alive(pid):
                 raise self._failed("did not start")
             time.sleep(0.005)
         raise self._failed(f"was not ready after {_START_SECONDS:.0f} s")
 
     def _failed(self, what: str) -> DatabaseError:
-        return DatabaseError(
-            f"The embedded PostgreSQL on {self.data_dir} {what}: {_last_complaint(_tail(self.log_file))} "
-            f"Its log is {self.log_file}."
-        )
+        said = last_complaint(tail(self.log_file))
+        return DatabaseError(f"The embedded PostgreSQL on {self.data_dir} {what}: {said} Its log is {self.log_file}.")
 
     def _rotate_log(self) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -347,18 +379,34 @@ class EmbeddedPostgres:
     # -- stopping ------------------------------------------------------------------------------
 
     def _shut_down(self) -> None:
-        found = _read_postmaster(self.data_dir)
-        if found is None or _ask(found.socket) is Answer.NOBODY:
+        found = read_postmaster(self.data_dir)
+        if found is None or ask(found.socket) is Answer.NOBODY:
+            return
+        if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
+            log.warning("the embedded PostgreSQL on %s runs in another container, and is left running", self.data_dir)
             return
         # SIGINT is pg_ctl's "fast": roll back what is open, write a checkpoint, exit. SIGQUIT leaves recovery to the
         # next start.
         for request, patience in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, 10.0)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(found.pid, request)
-            if _wait_until_gone(self.data_dir, found.pid, patience):
+            if wait_until_gone(self.data_dir, found.pid, patience):
                 return
             log.warning("the embedded PostgreSQL (pid %s) did not stop on %s", found.pid, request.name)
         raise self._failed("did not stop")
+
+    def _end_stray(self) -> None:
+        """End the server whose data directory was renamed or removed: nobody would find it any more."""
+        server = self._server
+        if server is None or not runs_on(server.pid, self._folder, self.data_dir):
+            return
+        log.warning("ending the PostgreSQL (pid %s) whose folder %s is gone", server.pid, self.data_dir)
+        # It knows its files by their old path, so it cannot stop in order; renamed data is recovered at the next start.
+        for request, patience in ((signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(server.pid, request)
+            if wait_until_dead(server.pid, patience):
+                return
 
 
 def _dsn(server: Postmaster, database: str) -> str:
@@ -374,62 +422,6 @@ def _new_port() -> int:
     return 1024 + time.time_ns() // 10**8 % 8976
 
 
-def _read_postmaster(data_dir: Path) -> Postmaster | None:
-    """The lines of `postmaster.pid`: pid, data directory, start, port, socket folder, host, shared memory, status."""
-    try:
-        lines = (data_dir / "postmaster.pid").read_text().splitlines()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if not lines or not lines[0].strip().isdigit():
-        return None
-    lines += [""] * (8 - len(lines))
-    return Postmaster(pid=int(lines[0]), port=lines[3], socket_folder=Path(lines[4]), status=lines[7].strip())
-
-
-def _ask(path: Path) -> Answer:
-    """Knock at a server's socket as a client does; only the server can answer, in a folder that is its own."""
-    with socket.socket(socket.AF_UNIX) as knock:
-        knock.settimeout(5.0)
-        try:
-            knock.connect(str(path))
-            knock.sendall(_HELLO)
-            first = knock.recv(1)
-        except PermissionError:
-            raise
-        except TimeoutError:
-            return Answer.NOT_NOW
-        except OSError:
-            return Answer.NOBODY
-    return {b"R": Answer.READY, b"E": Answer.NOT_NOW}.get(first, Answer.NOBODY)
-
-
-def _is_alive(pid: int) -> bool:
-    with contextlib.suppress(ChildProcessError):  # it is our child only if we are init in a container
-        if os.waitpid(pid, os.WNOHANG)[0] == pid:
-            return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:  # a zombie is dead; an init that collects them late, or never, is common in containers
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return True
-
-
-def _wait_until_gone(data_dir: Path, pid: int, seconds: float) -> bool:
-    """Wait for the end of the server: of its process, or at least of its pid file (removed as the very last step)."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = _read_postmaster(data_dir)
-        if found is None or found.pid != pid or not _is_alive(pid):
-            return True
-        time.sleep(0.005)
-    return False
-
-
 def _open_lock(path: Path) -> IO[Any]:
     # not inherited by programs that we start; the mode keeps other users out
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
@@ -441,26 +433,6 @@ def _try_lock(file: IO[Any]) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _tail(path: Path, *, since: int = 0, size: int = 4000) -> str:
-    try:
-        with path.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(since, end - size))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def _last_complaint(text: str) -> str:
-    """The last FATAL, PANIC or ERROR of a log with its hint, else its last line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    complaints = [i for i, line in enumerate(lines) if any(word in line for word in ("FATAL:", "PANIC:", "error:"))]
-    if not complaints:
-        return lines[-1] if lines else "it left no message."
-    told = lines[complaints[-1] : complaints[-1] + 3]
-    return " ".join(_LOG_PREFIX.sub("", line) for line in told)
 
 
 @contextlib.contextmanager

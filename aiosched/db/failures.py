@@ -79,6 +79,8 @@ def explain(error: BaseException, dsn: str) -> DatabaseError | None:
     where = address_of(dsn)
     if isinstance(error, DatabaseError):
         return error
+    if where.is_embedded and (isinstance(error, asyncpg.PostgresError) or is_connection_failure(error)):
+        return _explain_embedded(error, where)
     if isinstance(error, asyncpg.PostgresError):
         return _explain_answer(error, where)
     if isinstance(error, asyncpg.InterfaceError) and not is_connection_failure(error):
@@ -109,6 +111,32 @@ def check_server_version(major: int, dsn: str) -> None:
     raise UnsupportedDatabase(
         f"PostgreSQL {major} at {address_of(dsn)} {wrong}: versions {OLDEST_SERVER} to {NEWEST_SERVER} work. {remedy}."
     )
+
+
+def _explain_embedded(error: BaseException, where: Address) -> DatabaseError | None:
+    """What is said of the embedded server: there is no address to correct, and its log is at hand."""
+    said = _one_line(error) if isinstance(error, asyncpg.PostgresError) else _cause(error)
+    log = "Its log is server.log in the folder of its data."
+    match error:
+        case asyncpg.TooManyConnectionsError():
+            return TooManyConnections(
+                f"The embedded PostgreSQL on {where.host} has no connection left ({said}). Lower [database] pool_size."
+            )
+        case asyncpg.DiskFullError():
+            return DatabaseError(f"The disk of the embedded PostgreSQL on {where.host} is full: {said}. Make room.")
+        case _ if is_connection_failure(error):
+            return DatabaseUnreachable(
+                f"The embedded PostgreSQL on {where.host} does not answer: {said}. While `aiosched serve` runs "
+                f"it is started again by itself; else start `aiosched serve`. {log}"
+            )
+        case asyncpg.InvalidAuthorizationSpecificationError() | asyncpg.InvalidCatalogNameError():
+            return DatabaseUnreachable(f"The embedded PostgreSQL on {where.host} cannot be used: {said}. {log}")
+        case asyncpg.ReadOnlySQLTransactionError():
+            return read_only(where)
+        case asyncpg.InsufficientPrivilegeError():
+            return DatabaseError(f"The embedded PostgreSQL on {where.host} refuses a change: {said}. {log}")
+        case _:
+            return None
 
 
 def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseError | None:
@@ -155,6 +183,10 @@ def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseErr
 
 def read_only(where: Address) -> DatabaseReadOnly:
     """The error for a server that takes no writes."""
+    if where.is_embedded:
+        return DatabaseReadOnly(
+            f"The embedded PostgreSQL on {where.host} is read-only: default_transaction_read_only is on. Turn it off."
+        )
     return DatabaseReadOnly(
         f"PostgreSQL at {where} is read-only: a standby, or default_transaction_read_only is on. "
         "Point the DSN at the primary (several hosts with target_session_attrs=read-write find it)."

@@ -25,6 +25,7 @@ from aiosched.core.states import RunState
 from aiosched.db import inbox
 from aiosched.db import runs as statements
 from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir
+from aiosched.db.embedded_watch import kept_running
 from aiosched.db.engine import Database, address_of_sessions
 from aiosched.db.failures import is_retryable
 from aiosched.db.keyring import Keyring
@@ -275,7 +276,7 @@ class Scheduler(Actions):
 
     async def _live(self) -> None:
         """One incarnation after the other, until stopped; parsing beside them."""
-        async with asyncio.TaskGroup() as group:
+        async with kept_running(self._embedded), asyncio.TaskGroup() as group:
             parsing = group.create_task(self._run_parser(), name="parsing") if self._parse else None
             listing = group.create_task(self._list_runs_anew(), name="listing")
             telling = group.create_task(self._tell_figures(), name="statsd")

@@ -61,6 +61,37 @@ def test_a_failure_becomes_one_line_with_the_next_step(error: Exception, kind: t
     assert told.exit_code == 5
 
 
+@pytest.mark.parametrize("folder", ["/srv/flows/.aiosched/pg", "/tmp/aiosched-999-0a1b2c3d4e5f"])
+@pytest.mark.parametrize(
+    ("error", "kind", "says"),
+    [
+        (ConnectionRefusedError(111, "refused"), DatabaseUnreachable, "start `aiosched serve`"),
+        (asyncpg.CannotConnectNowError("the database system is starting up"), DatabaseUnreachable, "starting up"),
+        (asyncpg.InvalidCatalogNameError("no database"), DatabaseUnreachable, "no database"),
+        (asyncpg.InvalidPasswordError("no"), DatabaseUnreachable, "cannot be used"),
+        (asyncpg.TooManyConnectionsError("too many clients"), TooManyConnections, "Lower [database] pool_size"),
+        (asyncpg.ReadOnlySQLTransactionError("read-only"), DatabaseReadOnly, "default_transaction_read_only"),
+        (asyncpg.InsufficientPrivilegeError("permission denied"), DatabaseError, "refuses a change"),
+        (asyncpg.DiskFullError("No space left on device"), DatabaseError, "Make room"),
+    ],
+)
+def test_of_the_embedded_server_nobody_hears_of_a_dsn(
+    error: Exception, kind: type[AioschedError], says: str, folder: str
+) -> None:
+    told = explain(error, f"postgresql://postgres@/aiosched?host={folder}&port=4711")
+
+    assert type(told) is kind
+    assert says in str(told)
+    assert f"embedded PostgreSQL on {folder}" in str(told)
+    assert "dsn" not in str(told).lower()
+
+
+def test_a_server_of_ones_own_on_a_socket_is_not_taken_for_the_embedded_one() -> None:
+    told = explain(FileNotFoundError(), "postgresql://postgres@/aiosched?host=/var/run/postgresql")
+
+    assert "AIOSCHED_DSN" in str(told)
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -1,0 +1,184 @@
+"""What can be learned of a PostgreSQL server from outside: its pid file, its socket, its process, its log.
+
+A pid file outlives a server that is killed, and the number in it soon belongs to another process: in a container each
+start hands out the same few numbers, often to the new server itself. So no file is believed by its number. A server is
+there when it answers on its socket, or when the process is a PostgreSQL whose working folder is the data directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import struct
+import subprocess
+import time
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+SUPERUSER: Final = "postgres"
+
+_LOG_PREFIX: Final = re.compile(r"^.*?\b(FATAL|PANIC|ERROR|HINT|DETAIL|LOG|WARNING):\s+")
+_TOLD_TO_CLIENTS: Final = re.compile(
+    "the database system is (starting up|shutting down|not yet accepting|in recovery)|Consistent recovery state"
+    "|due to administrator command"
+)
+_LAST_LINES: Final = 6
+
+FolderId = tuple[int, int]  # device and inode: what a folder is, wherever it is moved
+
+
+class Answer(Enum):
+    """What comes back from a server's socket."""
+
+    READY = "ready"
+    NOT_NOW = "starting, stopping or full"
+    NOBODY = "nobody listens"
+
+
+def _startup_packet() -> bytes:
+    body = f"user\0{SUPERUSER}\0database\0template1\0\0".encode()
+    return struct.pack("!II", len(body) + 8, 3 << 16) + body
+
+
+_HELLO: Final = _startup_packet() + struct.pack("!cI", b"X", 4)  # and good-bye
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """What `postmaster.pid` says about the server that wrote it."""
+
+    pid: int
+    port: str  # names the socket file, no port is opened
+    socket_folder: Path
+    status: str  # starting, ready, stopping, standby
+
+    @property
+    def socket(self) -> Path:
+        return self.socket_folder / f".s.PGSQL.{self.port}"
+
+
+def read_postmaster(data_dir: Path) -> Postmaster | None:
+    """The lines of `postmaster.pid`: pid, data directory, start, port, socket folder, host, shared memory, status."""
+    try:
+        lines = (data_dir / "postmaster.pid").read_text().splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not lines or not lines[0].strip().isdigit():
+        return None
+    lines += [""] * (8 - len(lines))
+    return Postmaster(pid=int(lines[0]), port=lines[3], socket_folder=Path(lines[4]), status=lines[7].strip())
+
+
+def ask(path: Path) -> Answer:
+    """Knock at a server's socket as a client does; only the server can answer, in a folder that is its own."""
+    with socket.socket(socket.AF_UNIX) as knock:
+        knock.settimeout(5.0)
+        try:
+            knock.connect(str(path))
+            knock.sendall(_HELLO)
+            first = knock.recv(1)
+        except PermissionError:
+            raise
+        except TimeoutError:
+            return Answer.NOT_NOW
+        except OSError:
+            return Answer.NOBODY
+    return {b"R": Answer.READY, b"E": Answer.NOT_NOW}.get(first, Answer.NOBODY)
+
+
+def folder_id(folder: Path) -> FolderId | None:
+    """Which folder it is; None when it does not exist."""
+    try:
+        found = folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def runs_on(pid: int, folder: FolderId | None, path: Path) -> bool:
+    """Whether the process `pid` is a living PostgreSQL on the data directory `folder`, at `path` when it started.
+
+    A server works in its data directory, so the kernel says which one that is. Where it does not (other systems, or
+    root without the right to look into other users' processes), the server's command line names the path.
+    """
+    process = Path(f"/proc/{pid}")
+    try:
+        if (process / "comm").read_text().strip() != "postgres":
+            return False
+        return folder is not None and folder_id(process / "cwd") == folder  # a zombie has none
+    except PermissionError:
+        return f"\0-D\0{path}\0" in (process / "cmdline").read_text()
+    except OSError:
+        if Path("/proc/self").exists():
+            return False  # there is no such process (any more)
+    command = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
+    return f"postgres -D {path} " in subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is a process `pid`; a zombie is dead."""
+    with contextlib.suppress(ChildProcessError):  # it is our child only if we are init in a container
+        if os.waitpid(pid, os.WNOHANG)[0] == pid:
+            return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:  # an init that collects zombies late, or never, is common in containers
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return True
+
+
+def wait_until_gone(data_dir: Path, pid: int, seconds: float) -> bool:
+    """Wait for the end of the server: of its process, or at least of its pid file (removed as the very last step)."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = read_postmaster(data_dir)
+        if found is None or found.pid != pid or not is_alive(pid):
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def wait_until_dead(pid: int, seconds: float) -> bool:
+    """Wait for the end of a process."""
+    deadline = time.monotonic() + seconds
+    while is_alive(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def tail(log: Path, *, since: int = 0, size: int = 4000) -> str:
+    """The end of a server's log, at most `size` bytes of it, from the byte `since` on; empty when there is none."""
+    try:
+        with log.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(since, end - size))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def last_lines(text: str) -> str:
+    """The end of a log on one line, without what was told to clients that knocked meanwhile."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _TOLD_TO_CLIENTS.search(line)]
+    return " | ".join(lines[-_LAST_LINES:]) or "nothing."
+
+
+def last_complaint(text: str) -> str:
+    """The last FATAL, PANIC or ERROR of a log with its hint, else its last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    complaints = [i for i, line in enumerate(lines) if any(word in line for word in ("FATAL:", "PANIC:", "error:"))]
+    if not complaints:
+        return lines[-1] if lines else "it left no message."
+    told = lines[complaints[-1] : complaints[-1] + 3]
+    return " ".join(_LOG_PREFIX.sub("", line) for line in told)
