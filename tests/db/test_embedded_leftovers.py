@@ -27,6 +27,8 @@ IS_ALLOWED = shutil.which("unshare") is not None and not subprocess.call(
     [*CONTAINER, "true"], stderr=subprocess.DEVNULL
 )
 
+NOBODY = 4194303  # the number of no process
+
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
@@ -109,8 +111,8 @@ def test_the_files_of_two_dead_servers_do_not_stop_a_start(
     stopped: EmbeddedPostgres, stranger: subprocess.Popen[bytes]
 ) -> None:
     data, port = stopped.data_dir, configured_port(stopped.data_dir)
-    leave(data, "postmaster.pid", stranger.pid, data, 1, port, data, "", "  1  1", "ready")
-    leave(data, f".s.PGSQL.{port}.lock", os.getppid(), data, 1, port, data)
+    leave(data, "postmaster.pid", NOBODY, data, 1, port, data, "", "  1  1", "ready")
+    leave(data, f".s.PGSQL.{port}.lock", stranger.pid, data, 1, port, data)
 
     stopped.start_blocking()
 
@@ -160,7 +162,7 @@ def test_a_server_is_known_by_the_folder_it_works_in(
     assert runs_on(found.pid, folder, stopped.data_dir)
     assert not runs_on(found.pid, folder_id(short_path), short_path)
     assert not runs_on(stranger.pid, folder, stopped.data_dir)
-    assert not runs_on(2**22 + 1, folder, stopped.data_dir)
+    assert not runs_on(NOBODY, folder, stopped.data_dir)
 
 
 def test_the_server_of_a_folder_that_was_removed_is_ended_by_its_last_user(postgres: EmbeddedPostgres) -> None:
