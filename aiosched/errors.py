@@ -25,6 +25,7 @@ AioschedError
 ├── TaskDeferralError        what a deferred task waited for failed; retryable
 │   └── TaskDeferralTimeout  it waited longer than it wanted to
 ├── InvalidTransition        a bug in aiosched
+├── InternalError            a request met a bug in aiosched
 └── TaskSignal               raised by a task to say how it ends
     ├── SkipTask             skipped, no retry
     ├── FailTask             failed, whatever retries are left
@@ -166,6 +167,10 @@ class CommandFailed(AioschedError):
 
 class InvalidTransition(AioschedError):
     """A state change that the table does not know: a bug in aiosched, please report it."""
+
+
+class InternalError(AioschedError):
+    """A request met a bug in aiosched; the scheduler's log has the details."""
 
 
 class TaskSignal(AioschedError):

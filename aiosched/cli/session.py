@@ -128,10 +128,8 @@ async def ask(
     answer = await wait_applied(db, number, timeout=timeout if await somebody_is_alive(db) else 0.0)
     if answer is None:
         return None
-    if answer.state == "refused":
-        refused = Refused(str(answer.result.get("error", "refused")))
-        refused.exit_code = answer.result.get("exit_code", Refused.exit_code)
-        raise refused
+    if answer.error is not None:
+        raise answer.error
     return answer.result
 
 

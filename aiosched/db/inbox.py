@@ -21,12 +21,13 @@ from aiosched.core.ids import partition_of
 from aiosched.db.answers import APPLIED_CHANNEL
 from aiosched.db.engine import Connection, Database
 from aiosched.db.failures import is_retryable
-from aiosched.errors import Refused
+from aiosched.errors import AioschedError, InternalError, NotFound, Refused
 
 logger = logging.getLogger(__name__)
 
 NEWS_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
 
+_ERRORS: Final[Mapping[int, type[AioschedError]]] = {kind.exit_code: kind for kind in (NotFound, InternalError)}
 _POLL_SECONDS: Final = 1.0
 _IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 19 digits
 
@@ -48,6 +49,21 @@ class CommandResult:
 
     state: str
     result: dict[str, Any]
+
+    @property
+    def error(self) -> AioschedError | None:
+        """What to raise for a request that was not carried out, None for one that was."""
+        if self.state != "refused":
+            return None
+        code = self.result.get("exit_code", Refused.exit_code)
+        error = _ERRORS.get(code, Refused)(str(self.result.get("error", "refused")))
+        error.exit_code = code
+        return error
+
+    @property
+    def is_bug(self) -> bool:
+        """Whether carrying it out met a bug of ours."""
+        return isinstance(self.error, InternalError)
 
 
 async def notify(conn: Connection, kind: str, partitions: Iterable[int]) -> None:

@@ -92,6 +92,7 @@ class Actions:
         downstream: bool = False,
         only_failed: bool = False,
         only_running: bool = False,
+        map_index: int | None = None,
         past: bool = False,
         future: bool = False,
         prevent_running: bool = False,
@@ -100,6 +101,8 @@ class Actions:
     ) -> list[dict[str, Any]]:
         """Let task instances run again, of all runs and all tasks where none are named (28.2).
 
+        `map_index` means the instances with it, None those with any. The setups and teardowns of what is cleared
+        are cleared with it, whatever their state.
         `past` and `future` add the runs before and after those named, by logical date.
         `prevent_running` raises Refused, naming them, where instances are running; else they
         are stopped and run again. `newest_version` moves the runs to the newest version of the
@@ -115,6 +118,7 @@ class Actions:
             "downstream": downstream,
             "only_failed": only_failed,
             "only_running": only_running,
+            "map_index": map_index,
             "past": past,
             "future": future,
             "prevent_running": prevent_running,

@@ -89,7 +89,8 @@ class Wish:
 
 def wish_of(args: Mapping[str, Any]) -> Wish:
     """Read the arguments of a request. Raises Refused for a limit under which nothing would run."""
-    limit = int(args.get("max_active_runs", DEFAULT_MAX_ACTIVE_RUNS))
+    asked = args.get("max_active_runs")
+    limit = DEFAULT_MAX_ACTIVE_RUNS if asked is None else int(asked)
     if limit < 1:
         raise Refused(f"A backfill with max_active_runs={limit} would never run; give it 1 or more.")
     return Wish(
@@ -155,6 +156,7 @@ async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> 
         dag.queued.remove(run)
         session.on_run_end(run)
     del dag.backfills[backfill.id]
+    session.holdings.plan(dag)  # its runs counted for asset runs that wait for room (14.3)
 
 
 async def complete_backfills(session: Session, now: datetime) -> None:

@@ -9,9 +9,10 @@
 
     clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py; set_note: see notes.py
 
-A verb either does what it says, or is refused with {"error": …}. The answer is stored in the
-transaction that stores what the verb did (a verb that can be repeated without harm may be
-answered right after it), so no crash can apply a request twice or answer it without effect.
+A verb either does what it says, or is refused with {"error": …}; what its arguments may be is in arguments.py. The
+answer is stored in the transaction that stores what the verb did (a verb that can be repeated without harm may be
+answered right after it), so no crash can apply a request twice or answer it without effect. An error in a verb is
+our bug: it is logged, answered as that, and everything is read again, since nobody knows how far the verb came.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from aiosched.core.states import RUN_FINISHED, RunType
 from aiosched.db import inbox
 from aiosched.db import runs as statements
 from aiosched.db.dags import import_error
+from aiosched.db.failures import is_retryable
 from aiosched.db.inbox import Command, CommandResult
 from aiosched.db.schedules import schedule_positions
-from aiosched.errors import AioschedError, DagError, NotFound, Refused
+from aiosched.errors import AioschedError, DagError, InternalError, NotFound, Refused, StaleRows
 from aiosched.scheduler import backfills, clearing
+from aiosched.scheduler.arguments import unusable
 from aiosched.scheduler.assets import emit_event
 from aiosched.scheduler.due_runs import asked_for
 from aiosched.scheduler.holdings import OwnedDag
@@ -52,7 +55,7 @@ _COMMANDS_PER_PASS: Final = 200
 async def apply_commands(session: Session) -> int:
     """Apply the waiting requests to our partitions, in the order they were made; returns how many.
 
-    Call it with `session.books` held.
+    Call it with `session.books` held. Raises StaleRows when one of them met a bug; those after it still wait.
     """
     applied = set(session.answering)  # asked before the query: an answer may be committed while it runs
     async with session.db.acquire() as conn:
@@ -60,6 +63,8 @@ async def apply_commands(session: Session) -> int:
     commands = [command for command in commands if command.id not in applied]
     if not commands:
         return 0
+    done: list[int] = []
+    met_bug = False
     for command in commands:
         answer = await _apply(session, command)
         if answer is not None:
@@ -67,15 +72,22 @@ async def apply_commands(session: Session) -> int:
                 await inbox.answer_commands(transaction.conn, [(command.id, answer)], incarnation=session.incarnation)
         state = "applied" if answer is None else answer.state
         logger.info("%s %s by %s", command.verb, state, command.requested_by, extra={"dag_id": command.dag_id})
+        done.append(command.id)
+        if met_bug := answer is not None and answer.is_bug:
+            break
     async with session.db.acquire() as conn:
-        await inbox.announce_applied(conn, [command.id for command in commands])
+        await inbox.announce_applied(conn, done)
+    if met_bug:
+        raise StaleRows(f"The request {command.verb!r} met a bug in aiosched")
     session.wake_all()
-    return len(commands)
+    return len(done)
 
 
 async def _apply(session: Session, command: Command) -> CommandResult | None:
     """Do what a request asks; the answer to store, or None when the verb sees to that itself."""
     verb = VERBS.get(command.verb)
+    if (problem := unusable(command.verb, command.args)) is not None:
+        return CommandResult("refused", {"error": problem, "exit_code": 2})
     try:
         if command.verb == EMIT_ASSET:
             return await emit_event(session, command)
@@ -90,8 +102,14 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
         return None if result is None else CommandResult("applied", result)
     except (Refused, NotFound, DagError) as error:
         return CommandResult("refused", {"error": str(error), "exit_code": _exit_code(error)})
-    except (KeyError, TypeError, ValueError, OverflowError, asyncpg.DataError) as error:  # the last: PostgreSQL's word
+    except (OverflowError, asyncpg.DataError) as error:  # a number or a text that PostgreSQL cannot store
         return CommandResult("refused", {"error": f"{command.verb}: unusable arguments ({error!r})", "exit_code": 2})
+    except Exception as error:
+        if isinstance(error, AioschedError) or is_retryable(error):
+            raise
+        logger.exception("the request %s by %s met a bug", command.verb, command.requested_by)
+        told = f"{command.verb} met a bug in the scheduler ({error!r}); its log has the details. Please report it."
+        return CommandResult("refused", {"error": told, "exit_code": InternalError.exit_code})
 
 
 def _exit_code(error: AioschedError) -> int:

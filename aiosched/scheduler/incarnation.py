@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from aiosched.core.ids import PARTITIONS
 from aiosched.db.demands import withdraw_demands
 from aiosched.db.engine import Connection, Database
 from aiosched.db.failures import is_retryable
@@ -261,7 +262,7 @@ async def give_up(db: Database, incarnation: int) -> None:
     """Tell the fleet that this scheduler takes no partition any more, and free those it has."""
     async with db.acquire() as conn:
         await set_draining(conn, incarnation)
-        await release(conn, incarnation, range(64))
+        await release(conn, incarnation, range(PARTITIONS))
 
 
 def _is_fenced(error: BaseException) -> bool:

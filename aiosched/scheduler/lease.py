@@ -103,7 +103,11 @@ class Lease:
     async def start(self) -> int:
         """Register and begin renewing; returns the incarnation."""
         self._thread.start()
-        return await self._started
+        try:
+            return await self._started
+        except asyncio.CancelledError:
+            self._end(leave=True)
+            raise
 
     def trusted(self) -> bool:
         """Whether nobody can have been allowed to take over yet. Once False, False for good."""
@@ -118,11 +122,17 @@ class Lease:
                 self._loop.call_soon_threadsafe(self._look_now.set)
 
     async def stop(self, *, leave: bool) -> None:
-        """End the thread; with `leave` the partitions are freed and the incarnation's row goes."""
+        """End the thread; with `leave` the partitions are freed and the incarnation's row goes.
+
+        Whoever is cancelled here has only stopped to wait for the end.
+        """
+        self._end(leave=leave)
+        await asyncio.to_thread(self._thread.join)
+
+    def _end(self, *, leave: bool) -> None:
         self._leave = leave
         self._stop.set()
         self.look()
-        await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
         with asyncio.Runner() as runner:

@@ -24,7 +24,7 @@ LONGEST_NOTE: Final = 1000  # characters
 
 async def set_note(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
     """Put a note on a run, or on one of its task instances."""
-    args, note = command.args, read_note(command.args["note"])
+    args, note = command.args, read_note(command.args.get("note"))
     run_id, task_id = str(args["run_id"]), args.get("task_id")
     async with session.writer.transaction() as transaction:
         conn = transaction.conn

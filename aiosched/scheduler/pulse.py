@@ -60,23 +60,31 @@ async def run_loop(step: Callable[[], Awaitable[float | None]], pulse: Pulse) ->
 
 
 class Timers(Generic[T]):
-    """Things to do at an instant, earliest first. What is no longer wanted is ignored when it comes up."""
+    """Things to do at an instant, earliest first. What is no longer wanted is ignored when it comes up.
+
+    The same thing at the same instant is one entry, however often it is added.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[datetime, int, T]] = []
+        self._there: set[tuple[datetime, T]] = set()
         self._order = itertools.count()
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def add(self, at: datetime, what: T) -> None:
-        heapq.heappush(self._heap, (at, next(self._order), what))
+        if (at, what) not in self._there:
+            self._there.add((at, what))
+            heapq.heappush(self._heap, (at, next(self._order), what))
 
     def due(self, now: datetime) -> list[T]:
         """Remove and return what is due, in order."""
         found: list[T] = []
         while self._heap and self._heap[0][0] <= now:
-            found.append(heapq.heappop(self._heap)[2])
+            at, _, what = heapq.heappop(self._heap)
+            self._there.discard((at, what))
+            found.append(what)
         return found
 
     @property
@@ -85,3 +93,4 @@ class Timers(Generic[T]):
 
     def clear(self) -> None:
         self._heap.clear()
+        self._there.clear()

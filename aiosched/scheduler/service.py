@@ -184,10 +184,12 @@ class Scheduler(Actions):
         try:
             if self._life is not None:
                 life, self._life = self._life, None
-                await asyncio.wait((life,), timeout=5.0)
-                life.cancel()
-                with contextlib.suppress(asyncio.CancelledError, AioschedError):
-                    await life
+                try:
+                    await asyncio.wait((life,), timeout=5.0)
+                finally:  # also when somebody cancels the stop: nothing of this scheduler lives on
+                    life.cancel()
+                    with contextlib.suppress(asyncio.CancelledError, AioschedError):
+                        await life
         finally:
             await self.executor.stop(0.0)
             for callback in self._before_close:
@@ -329,14 +331,16 @@ class Scheduler(Actions):
         try:
             await self._incarnation.run()
         finally:
-            await journal.close()
-            await writer.close()
-            if self._stopping:
-                try:
-                    await give_up(self.db, number)
-                except Exception as error:  # then peers take its partitions over when the lease is gone
-                    logger.info("the partitions could not be given away in order: %s", error)
-            await lease.stop(leave=True)
+            try:
+                await journal.close()
+                await writer.close()
+                if self._stopping:
+                    try:
+                        await give_up(self.db, number)
+                    except Exception as error:  # then peers take its partitions over when the lease is gone
+                        logger.info("the partitions could not be given away in order: %s", error)
+            finally:  # also when this life is cancelled: a thread whose lease nobody ends renews it for ever
+                await lease.stop(leave=True)
 
     def _figures(self) -> dict[str, Any]:
         return figures_of(self._session, self.metrics, None if self.parser is None else self.parser.stats)
@@ -401,9 +405,8 @@ class Scheduler(Actions):
         answer = await inbox.wait_applied(self.db, command, timeout=_ANSWER_SECONDS)
         if answer is None:
             raise Refused(f"Nobody has answered the request {verb!r} yet; it waits as number {command}.")
-        if answer.state == "refused":
-            kind = NotFound if answer.result.get("exit_code") == NotFound.exit_code else Refused
-            raise kind(str(answer.result.get("error")))
+        if answer.error is not None:
+            raise answer.error
         return answer.result
 
     async def run_state(self, dag_id: str, run_id: str) -> RunState:

@@ -118,7 +118,7 @@ def datagrams(sent: Iterator[str]) -> Iterator[bytes]:
 
 
 class _Errors(asyncio.DatagramProtocol):
-    """Says once that nobody listens."""
+    """Says once that nobody listens, or that there is nothing to tell them."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -130,11 +130,14 @@ class _Errors(asyncio.DatagramProtocol):
     def tell(self, error: Exception) -> None:
         if not self._told:
             self._told = True
-            logger.warning("StatsD at %s cannot be reached: %s", self._where, error)
+            if isinstance(error, OSError) or is_retryable(error):
+                logger.warning("StatsD at %s cannot be reached: %s", self._where, error)
+            else:
+                logger.error("the figures for StatsD at %s cannot be told", self._where, exc_info=error)
 
 
 async def emit(settings: MetricsSettings, figures: Callable[[], Figures], db: Callable[[], Database]) -> None:
-    """Send the figures every `statsd_interval` seconds, until cancelled. Never raises for what cannot be sent."""
+    """Send the figures every `statsd_interval` seconds, until cancelled. Metrics never end a scheduler."""
     assert settings.statsd_host is not None
     errors = _Errors(f"{settings.statsd_host}:{settings.statsd_port}")
     address = (settings.statsd_host, settings.statsd_port)
@@ -154,8 +157,6 @@ async def emit(settings: MetricsSettings, figures: Callable[[], Figures], db: Ca
                     transport.sendto(datagram)
                 before = now
             except Exception as error:
-                if not isinstance(error, OSError) and not is_retryable(error):
-                    raise
                 errors.tell(error)
             await asyncio.sleep(settings.statsd_interval)
     finally:

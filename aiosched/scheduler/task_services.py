@@ -170,9 +170,8 @@ async def _ask_owner(
     result = await inbox.wait_applied(db, command, timeout=_PATIENCE)
     if result is None:
         raise TimedOut(f"No scheduler has answered the request to {verb} {dag_id!r} within {_PATIENCE:.0f} s.")
-    if result.state != "applied":
-        kind = NotFound if result.result.get("exit_code") == NotFound.exit_code else Refused
-        raise kind(str(result.result.get("error", f"{verb} was refused")))
+    if result.error is not None:
+        raise result.error
     return result.result
 
 

@@ -40,6 +40,7 @@ class Vitals:
         self._thread = threading.get_ident()
         self._sent: float | None = None  # monotonic second of a beat that has not come
         self._told = False
+        self._are_missing = False  # the last beat could not take the figures
         self.snapshot: str | None = None  # JSON of the figures at the last beat
 
     def look(self) -> None:
@@ -56,10 +57,16 @@ class Vitals:
             logger.warning("the event loop is blocked for %.1f s by %s", stalled, self._where())
 
     def _beat(self) -> None:
-        if self._sent is not None:
-            self._lag.observe(time.monotonic() - self._sent)
-        self.snapshot = msgspec.json.encode(self._figures()).decode()
-        self._sent = None
+        sent, self._sent = self._sent, None
+        if sent is not None:
+            self._lag.observe(time.monotonic() - sent)
+        try:
+            self.snapshot = msgspec.json.encode(self._figures()).decode()
+            self._are_missing = False
+        except Exception:
+            if not self._are_missing:  # once, and not with every beat
+                logger.exception("the figures of this scheduler cannot be told; its last ones stay")
+            self._are_missing = True
 
     def _where(self) -> str:
         frame = sys._current_frames().get(self._thread)

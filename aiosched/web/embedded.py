@@ -6,6 +6,7 @@ loop, and lives as long as the scheduler does.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI
@@ -36,6 +37,7 @@ class EmbeddedApp:
         self._scheduler = scheduler
         self._authenticator = authenticator
         self._app: FastAPI | None = None
+        self._making = asyncio.Lock()  # of several first requests one makes the application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,14 +49,15 @@ class EmbeddedApp:
         await (await self._ready())(scope, receive, send)
 
     async def _ready(self) -> FastAPI:
-        if self._app is None or self._app.state.gateway.db is not self._scheduler.db:
-            gateway = Gateway(self._scheduler.db, self._scheduler.settings, clock=self._scheduler.clock)
-            app = make_app(gateway, authenticator=self._authenticator, longest_stream=_LONGEST_STREAM)
-            if isinstance(accounts := app.state.authenticator, Accounts):
-                await accounts.start()
-            self._app = app
-            self._scheduler.on_close(self._close)
-        return self._app
+        async with self._making:
+            if self._app is None or self._app.state.gateway.db is not self._scheduler.db:
+                gateway = Gateway(self._scheduler.db, self._scheduler.settings, clock=self._scheduler.clock)
+                app = make_app(gateway, authenticator=self._authenticator, longest_stream=_LONGEST_STREAM)
+                if isinstance(accounts := app.state.authenticator, Accounts):
+                    await accounts.start()
+                self._app = app
+                self._scheduler.on_close(self._close)
+            return self._app
 
     async def _close(self) -> None:
         app, self._app = self._app, None

@@ -16,7 +16,6 @@ from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
 from aiosched.db import inbox
 from aiosched.db.engine import Database
-from aiosched.errors import NotFound, Refused
 from aiosched.web.access import Principal
 
 ANSWER_SECONDS: Final = 5.0
@@ -49,7 +48,7 @@ class Gateway:
     ) -> Answer:
         """Ask the owner of `dag_id` (or of `partition`); wait a few seconds for the answer.
 
-        Raises NotFound or Refused with the owner's words.
+        Raises NotFound, Refused or InternalError with the owner's words.
         """
         async with self.db.acquire() as conn:
             number = await inbox.add_command(
@@ -64,9 +63,8 @@ class Gateway:
         answer = await inbox.wait_applied(self.db, number, timeout=ANSWER_SECONDS)
         if answer is None:
             return Answer(number, None)
-        if answer.state == "refused":
-            kind = NotFound if answer.result.get("exit_code") == NotFound.exit_code else Refused
-            raise kind(str(answer.result.get("error", "refused")))
+        if answer.error is not None:
+            raise answer.error
         return Answer(number, answer.result)
 
 

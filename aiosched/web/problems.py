@@ -17,7 +17,16 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from aiosched.errors import AioschedError, ConfigError, DagError, DatabaseError, NotFound, Refused, TimedOut
+from aiosched.errors import (
+    AioschedError,
+    ConfigError,
+    DagError,
+    DatabaseError,
+    InternalError,
+    NotFound,
+    Refused,
+    TimedOut,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +39,7 @@ _STATUS: Final[Sequence[tuple[type[AioschedError], int, str]]] = (
     (ConfigError, 422, "configuration"),
     (TimedOut, 504, "timed-out"),
     (DatabaseError, 503, "database"),
+    (InternalError, 500, "internal"),
 )
 
 

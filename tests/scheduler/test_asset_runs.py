@@ -188,6 +188,22 @@ async def test_a_dag_at_its_limit_gets_one_run_with_all_events_when_there_is_roo
         assert await consumed(it) == [["a", "a", "a"]]
 
 
+async def test_events_that_wait_for_room_get_their_run_when_a_backfill_is_cancelled(dsn: str, clock: FakeClock) -> None:
+    spec = consumer(AssetOrTimeSchedule("@daily", A), start_date=NEW_YEAR, catchup=False, max_active_runs=2)
+    clock.advance(4 * 24 * 3600)
+    async with running(dsn, clock, producer("a"), spec) as it:
+        await it.finish_all()
+        dates = {"from": NEW_YEAR.isoformat(), "to": (NEW_YEAR + timedelta(days=2)).isoformat()}
+        number = (await it.ask("backfill_create", "consumer", **dates, max_active_runs=1))["id"]
+        await make(it, "a")
+        assert await consumed(it) == []
+
+        await it.ask("backfill_cancel", "consumer", id=number)
+
+        assert await consumed(it) == [["a"]]
+        await it.assert_consistent()
+
+
 async def test_a_pause_holds_back_what_a_limit_has_held_back(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, producer("a"), consumer(A, max_active_runs=1)) as it:
         await it.trigger("consumer", run_id="busy")

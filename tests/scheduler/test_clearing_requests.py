@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
+from aiosched.core.spec import LiteralLength, MappingSpec
 from aiosched.errors import NotFound, Refused
 from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, chain, dag, running, succeeding, task
 
@@ -101,6 +102,17 @@ async def test_what_failed_is_cleared_with_its_setup_and_teardown(
                 await it.finish("slow")
             assert await it.runs("d") == {"r": "success"}
         await it.assert_consistent()
+
+
+async def test_an_application_can_clear_one_map_index(dsn: str, clock: FakeClock) -> None:
+    mapped = task("m", mapping=MappingSpec(inputs=(LiteralLength(3),)))
+    async with running(dsn, clock, dag("d", mapped)) as it:
+        await it.trigger("d", "r")
+        await it.finish_all()
+
+        touched = await it.scheduler.clear("d", ["r"], task_ids=["m"], map_index=1, dry_run=True)
+
+        assert [(one["task_id"], one["map_index"]) for one in touched] == [("m", 1)]
 
 
 @pytest.mark.parametrize(

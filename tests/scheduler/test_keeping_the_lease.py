@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import AsyncIterator
 
 import pytest
 
 from aiosched.core.ids import PARTITIONS
-from aiosched.db.engine import Database
+from aiosched.db.engine import Connection, Database
 from aiosched.db.ownership import Peer, View
 from aiosched.executors.trust import TrustWindow
 from aiosched.scheduler.lease import Doubts, Identity, Lease
@@ -96,6 +97,30 @@ async def test_executors_are_told_how_long_their_processes_may_live(db: Database
         assert kept.trusted()
         assert began + 0.9 * LEASE <= window.until <= time.monotonic() + 0.9 * LEASE
     window.close()
+
+
+async def test_a_start_that_is_cancelled_leaves_no_lease_behind(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    registering, may_register = asyncio.Event(), threading.Event()
+    loop, register = asyncio.get_running_loop(), Lease._register
+
+    async def late(self: Lease, conn: Connection) -> int:
+        loop.call_soon_threadsafe(registering.set)
+        await asyncio.to_thread(may_register.wait)
+        return await register(self, conn)
+
+    monkeypatch.setattr(Lease, "_register", late)
+    kept = Lease(db, ME, seconds=LEASE, on_view=lambda view: None)
+
+    starting = asyncio.create_task(kept.start())
+    await registering.wait()
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    may_register.set()
+
+    await asyncio.to_thread(kept._thread.join, 30.0)
+    assert not kept._thread.is_alive()
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT count(*) FROM scheduler") == 0
 
 
 async def test_a_look_is_answered_at_once(db: Database) -> None:

@@ -12,7 +12,11 @@ from aiosched.core.ids import partition_of
 from aiosched.core.states import RunState
 from aiosched.db import inbox
 from aiosched.db.engine import Database
-from aiosched.errors import NotFound, Refused
+from aiosched.db.inbox import Command
+from aiosched.errors import InternalError, NotFound, Refused
+from aiosched.scheduler import commands
+from aiosched.scheduler.holdings import OwnedDag
+from aiosched.scheduler.session import Session
 from tests.db.waiting import until_true
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, register, running, task
 
@@ -131,15 +135,45 @@ async def test_a_request_that_nobody_knows_is_refused_and_says_what_is_known(dsn
         ("cancel_run", {}),
         ("trigger", {"logical_date": "yesterday"}),
         ("trigger", {"conf": 5}),
+        ("clear", {"run_ids": "r"}),
+        ("clear", {"map_index": "one"}),
+        ("mark_run", {"run_id": "r", "state": ["success"]}),
+        ("set_note", {"run_id": "r", "note": {}}),
+        ("backfill_create", {"from": "2026-01-01T00:00:00+00:00"}),
+        ("backfill_pause", {"id": "seven"}),
     ],
 )
 async def test_unusable_arguments_are_refused(dsn: str, clock: FakeClock, verb: str, args: dict[str, object]) -> None:
     async with running(dsn, clock, dag("d")) as it:
-        with pytest.raises(Refused):
+        with pytest.raises(Refused, match="unusable arguments") as refused:
             await it.scheduler.request(verb, "d", args)
+        assert refused.value.exit_code == 2
 
         await it.trigger("d", "r")  # and the scheduler goes on
         assert await it.runs("d") == {"r": "running"}
+
+
+@pytest.mark.parametrize("bug", [KeyError("x"), TypeError("no"), ValueError("no"), AttributeError("no")], ids=repr)
+async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_again(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bug: Exception
+) -> None:
+    async def broken(session: Session, dag: OwnedDag, command: Command) -> None:
+        dag.running.clear()
+        raise bug
+
+    monkeypatch.setattr(commands, "VERBS", {**commands.VERBS, "set_note": broken})
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+
+        async with asyncio.timeout(20):
+            with pytest.raises(InternalError, match=r"set_note met a bug in the scheduler.*its log has the details"):
+                await it.scheduler.request("set_note", "d", {"run_id": "r", "note": "hello"})
+
+        assert "Traceback" in caplog.text
+        await it.finish("t0", "t1")
+        assert await it.runs("d") == {"r": "success"}
+        assert it.scheduler.metrics.recoveries == 1
+        await it.assert_consistent()
 
 
 async def test_a_request_about_a_dag_that_does_not_exist_is_answered(dsn: str, clock: FakeClock) -> None:

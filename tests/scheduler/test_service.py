@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from datetime import timedelta
 
 import pytest
@@ -13,6 +14,7 @@ from aiosched.clock import FakeClock
 from aiosched.db import inbox
 from aiosched.db.engine import Database
 from aiosched.errors import DatabaseUnreachable, Refused
+from aiosched.scheduler import incarnation, service
 from aiosched.scheduler.events import SchedulerEvent
 from aiosched.scheduler.service import Scheduler
 from tests.db.waiting import until_true
@@ -104,6 +106,48 @@ async def test_a_bug_ends_the_scheduler_with_its_error_and_leaves_nothing_open(d
             "SELECT count(*) = 0 FROM pg_stat_activity"
             " WHERE datname = current_database() AND application_name <> 'test'",
         )
+
+
+async def test_a_stop_that_is_cancelled_leaves_no_lease_behind(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that does not answer at the end must not leave a thread that renews the lease for ever."""
+    hangs = asyncio.Event()
+
+    async def give_up(db: Database, number: int) -> None:
+        hangs.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(service, "give_up", give_up)
+    scheduler = Scheduler(dsn=dsn, executor=ScriptedExecutor(clock), clock=clock, parse=False)
+    await scheduler.start()
+
+    stopping = asyncio.create_task(scheduler.stop())
+    await hangs.wait()
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+
+    for thread in threading.enumerate():
+        if thread.name == "aiosched lease":
+            await asyncio.to_thread(thread.join, 30.0)
+            assert not thread.is_alive()
+    async with await Database.open(dsn, application_name="test") as db, db.acquire() as conn:
+        assert await conn.fetchval("SELECT count(*) FROM scheduler") == 0
+
+
+async def test_whoever_gives_up_names_every_partition(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[int] = []
+
+    async def release(conn: object, number: int, partitions: range) -> None:
+        named.extend(partitions)
+
+    monkeypatch.setattr(incarnation, "release", release)
+    monkeypatch.setattr(incarnation, "PARTITIONS", 96)
+
+    await incarnation.give_up(db, 1)
+
+    assert named == list(range(96))
 
 
 async def test_news_of_all_dags_reach_everybody(dsn: str, clock: FakeClock) -> None:

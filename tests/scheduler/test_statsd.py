@@ -169,3 +169,25 @@ async def test_an_unknown_host_does_not_stop_it(
     await asyncio.gather(sending, return_exceptions=True)
 
     assert "StatsD at no.such.host.invalid:8125 cannot be reached" in caplog.text
+
+
+async def test_figures_that_raise_do_not_stop_it(db: Database, caplog: pytest.LogCaptureFixture) -> None:
+    again = asyncio.Event()
+    count = 0
+
+    def figures() -> dict[str, Any]:
+        nonlocal count
+        count += 1
+        if count == 3:
+            again.set()
+        raise ZeroDivisionError("no slots")
+
+    settings = MetricsSettings(statsd_host="127.0.0.1", statsd_interval=0.01)
+    sending = asyncio.create_task(emit(settings, figures, lambda: db))
+    await asyncio.wait((sending, asyncio.ensure_future(again.wait())), return_when=asyncio.FIRST_COMPLETED)
+    still_there = not sending.done()
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+
+    assert still_there
+    assert caplog.text.count("cannot be told") == 1

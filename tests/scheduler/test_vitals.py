@@ -32,6 +32,36 @@ async def test_a_look_measures_how_late_the_loop_comes_and_takes_the_figures() -
     assert json.loads(vitals.snapshot or "") == {"runs": 3}
 
 
+async def test_figures_that_raise_are_told_of_once_and_freeze_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[dict[str, int] | Exception] = [
+        {"runs": 1},
+        ZeroDivisionError("no slots"),
+        ZeroDivisionError(),
+        {"runs": 2},
+    ]
+
+    def figures() -> dict[str, int]:
+        match told.pop(0):
+            case Exception() as error:
+                raise error
+            case figures:
+                return figures
+
+    lag = Histogram()
+    vitals = Vitals(figures, lag)
+    snapshots = []
+    for _ in range(4):
+        await on_thread(vitals)
+        snapshots.append(json.loads(vitals.snapshot or ""))
+
+    assert snapshots == [{"runs": 1}, {"runs": 1}, {"runs": 1}, {"runs": 2}]
+    assert lag.count == 4
+    assert [record.message for record in caplog.records] == [
+        "the figures of this scheduler cannot be told; its last ones stay"
+    ]
+    assert "no slots" in caplog.text
+
+
 async def test_what_blocks_the_loop_is_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

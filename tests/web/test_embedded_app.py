@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx2
 import pytest
@@ -12,7 +14,9 @@ from aiosched.authoring import DAG
 from aiosched.config import Settings, WebSettings
 from aiosched.errors import ConfigError
 from aiosched.scheduler import Scheduler
+from aiosched.web import embedded
 from aiosched.web.access import Principal, Role
+from aiosched.web.app import make_app
 from aiosched.web.live import Hub
 
 OPEN = Settings(web=WebSettings(auth="none"))
@@ -62,6 +66,25 @@ async def test_the_application_around_it_may_say_who_one_is(dsn: str) -> None:
 
     assert nobody.status_code == 401
     assert (ann.json()["name"], ann.json()["role"]) == ("ann", "viewer")
+
+
+async def test_of_several_first_requests_one_makes_the_application(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[FastAPI] = []
+
+    def make(*args: Any, **options: Any) -> FastAPI:
+        made.append(make_app(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(embedded, "make_app", make)
+    settings = Settings(web=WebSettings(auth="password", admin_password="correct horse battery"))
+    app = FastAPI()
+    async with Scheduler(dsn=dsn, parse=False, settings=settings) as scheduler:
+        app.mount("/flows", scheduler.web_app())
+        async with client_of(app) as client:
+            answers = await asyncio.gather(*(client.get("livez") for _ in range(5)))
+
+    assert len(made) == 1
+    assert len({answer.status_code for answer in answers}) == 1
 
 
 def test_nobody_is_let_in_without_a_word_about_it() -> None:
