@@ -22,6 +22,7 @@ from aiosched.errors import ExecutorError
 from aiosched.executors.attempts import TriggerExecution, execution_of
 from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_cache import FileDags, InBackground
+from aiosched.executors.driven import Driven
 from aiosched.executors.logs import AttemptLog, ProcessCapture
 from aiosched.executors.processes import has_children, peak_memory
 from aiosched.executors.protocol import (
@@ -153,7 +154,7 @@ class AsyncWorker(asyncio.Protocol):
     def _begin(self, attempt: Attempt) -> None:
         execution = execution_of(attempt, self, self._surroundings, blocking=self._blocking)
         self._began[attempt.key] = leftovers.boot_time()
-        self._running[attempt.key] = (self._loop.create_task(self._run(execution)), execution)
+        self._running[attempt.key] = (self._loop.create_task(Driven(self._run(execution))), execution)
 
     async def _run(self, execution: Execution) -> None:
         report = await execution.run(self._dags)
@@ -232,4 +233,12 @@ def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
     except ImportError:
         runner = asyncio.Runner()
     with runner:
-        runner.run(_work(sock, config))
+        loop = runner.get_loop()
+        asyncio.set_event_loop(loop)
+        work = loop.create_task(_work(sock, config))
+        while not work.done():
+            try:
+                loop.run_until_complete(work)
+            except (SystemExit, KeyboardInterrupt):  # of a user's own asyncio task: it ends that task, not this process
+                if work.done():
+                    raise

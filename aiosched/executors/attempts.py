@@ -34,7 +34,7 @@ from aiosched.core.messages import (
     Report,
     TaskServices,
 )
-from aiosched.errors import AioschedError, AttemptStopped
+from aiosched.errors import AioschedError
 from aiosched.executors.asset_touches import check_assets, touches
 from aiosched.executors.failures import details_of, reason_of
 from aiosched.executors.logs import AttemptLog, current_log
@@ -181,7 +181,9 @@ class TriggerExecution(Execution):
             return kind(**load(deferral.kwargs))
         except DagUnavailable:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if self._is_ended_from_outside(error):
+                raise
             reason = f"the trigger {deferral.classpath} cannot be loaded: {reason_of(error)}"
             raise DagUnavailable(reason, details_of(error)) from None
 
@@ -254,10 +256,8 @@ class CallbackExecution(Execution):
         """As for a try's callbacks, and it is remembered which of them failed."""
         try:
             await self._finish_call(call, *arguments)
-        except AttemptStopped:
-            raise
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and self.stop_requested:
+            if self._is_ended_from_outside(error):
                 raise
             self._failed.append(f"{name} raised {reason_of(error)}")
             self._log("ERROR", f"{self._failed[-1]}\n{details_of(error)}")

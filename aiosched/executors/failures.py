@@ -19,14 +19,26 @@ _LONGEST_REASON: Final = 500  # characters
 _LONGEST_DETAILS: Final = 65_536  # characters
 
 
+def presentable(error: BaseException) -> BaseException:
+    """The exception, or an ordinary one in place of one whose class cannot be asked for."""
+    try:
+        isinstance(error, TaskSignal)
+    except BaseException as problem:
+        return RuntimeError(f"{_name(error)}: its class cannot be had ({_name(problem)})").with_traceback(
+            error.__traceback__
+        )
+    return error
+
+
 def reason_of(error: BaseException) -> str:
     """One line such as `ValueError: bad`; a signal of ours is its message alone. Without secrets."""
+    error = presentable(error)
     try:
         text = secrets.redact(str(error))
-    except Exception:
+    except BaseException:  # user code: it may raise anything
         text = "<its text cannot be had: __str__ raised>"
     text = " ".join(_storable(text[: 2 * _LONGEST_REASON]).split())
-    name = type(error).__name__
+    name = _name(error)
     line = text if isinstance(error, TaskSignal) and text else f"{name}: {text}" if text else name
     return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
 
@@ -37,12 +49,17 @@ def details_of(error: BaseException) -> str:
         summary = traceback.TracebackException.from_exception(error, compact=True)
         _drop_our_frames(summary)
         text = _storable(secrets.redact("".join(summary.format())))
-    except Exception as problem:  # an exception class may do anything when it is looked at
-        text = f"{type(error).__name__}: its traceback cannot be had ({type(problem).__name__})\n"
+    except BaseException as problem:  # an exception class may do anything when it is looked at
+        text = f"{_name(error)}: its traceback cannot be had ({_name(problem)})\n"
     if len(text) <= _LONGEST_DETAILS:
         return text
     half = _LONGEST_DETAILS // 2
     return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+
+
+def _name(error: BaseException) -> str:
+    name: str = type.__getattribute__(type(error), "__name__")  # whatever its metaclass does
+    return name
 
 
 def storable_report(report: Report) -> Report:

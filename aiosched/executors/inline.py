@@ -11,7 +11,6 @@ The commands of operators end with their attempts, also when the host is killed 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import os
 import socket
@@ -28,6 +27,7 @@ from aiosched.errors import TaskTimeout
 from aiosched.executors.attempts import TriggerExecution, execution_of
 from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_cache import InBackground
+from aiosched.executors.driven import Driven
 from aiosched.executors.host_guard import HostGuard
 from aiosched.executors.logs import TaskLoggerCapture
 from aiosched.executors.runner import (
@@ -144,7 +144,7 @@ class InlineExecutor:
             elif attempt.is_async:
                 execution = execution_of(attempt, self._services, self._surroundings, blocking=self._blocking)
                 self._running[attempt.key] = execution
-                self._tasks[attempt.key] = self._loop.create_task(self._run_async(execution))
+                self._tasks[attempt.key] = self._loop.create_task(Driven(self._run_async(execution)))
                 if attempt.execution_timeout is not None:
                     self._watch(attempt.key, attempt.execution_timeout, self._cleanup_time)
             else:
@@ -336,7 +336,7 @@ class InlineExecutor:
 def _has_begun(task: asyncio.Task[None]) -> bool:
     """Whether the loop has come to it: cancelled before that, its coroutine never runs and reports nothing."""
     coroutine = task.get_coro()
-    return not inspect.iscoroutine(coroutine) or inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED
+    return not isinstance(coroutine, Driven) or coroutine.begun
 
 
 class RegisteredDags:

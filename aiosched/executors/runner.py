@@ -58,7 +58,8 @@ from aiosched.errors import (
 )
 from aiosched.executors.asset_touches import check_assets, touches
 from aiosched.executors.blocking import WouldBlock
-from aiosched.executors.failures import details_of, reason_of
+from aiosched.executors.driven import in_thread, run_alone
+from aiosched.executors.failures import details_of, presentable, reason_of
 from aiosched.executors.logs import AttemptLog, current_log
 from aiosched.executors.results import UnusableResult, collect_xcoms
 from aiosched.executors.retry_policies import Again, ask
@@ -129,7 +130,7 @@ class Execution:
     """
 
     __slots__ = (
-        "_blocking", "_plan", "_services", "_surroundings", "_ti", "_time_limit",
+        "_blocking", "_driver", "_plan", "_services", "_surroundings", "_ti", "_time_limit",
         "attempt", "context", "interruptible", "map_label", "operator", "started_at", "stop_requested", "task",
     )  # fmt: skip
 
@@ -152,6 +153,7 @@ class Execution:
         self.map_label: str | None = None
         self._ti: TaskInstance | None = None
         self._plan: Plan | None = None  # of its task, once that is known
+        self._driver: asyncio.Task[Any] | None = None  # what drives it, on a loop
         self._services, self._surroundings = services, surroundings
         self._blocking, self._time_limit = blocking, time_limit
 
@@ -159,27 +161,41 @@ class Execution:
         """Execute the attempt and return its one final report."""
         log = AttemptLog(self._surroundings.logs_folder, self.attempt, self._surroundings.max_log_bytes)
         token = current_log.set(log)
+        self._driver = _current_task()
         try:
             try:
                 self.interruptible = True
                 report = await self._steps(dags)
                 self.interruptible = False
-            except GeneratorExit as error:
-                if self.attempt.is_async:  # its loop ended under it: nobody waits for a report
-                    raise
-                return await self.conclude(error)
             except BaseException as error:
                 self.interruptible = False
+                if self._is_closed(error):
+                    raise
                 return await self.conclude(error)
             if self._plan is not None and self._plan.on_success:
                 await self._after(self._plan.on_success)
             return report
-        except Exception as error:  # not the task's doing, but every attempt gets its report
+        except BaseException as error:  # not the task's doing, but every attempt gets its report
+            if self._is_closed(error):
+                raise
             reason = f"aiosched could not finish it ({reason_of(error)}): this is a bug in aiosched"
             return self._report(Outcome.FAILED, reason=reason, details=details_of(error))
         finally:
             current_log.reset(token)
             log.close()
+
+    def _is_closed(self, error: BaseException) -> bool:
+        """Whether the coroutine is being closed, as when its loop ended under it: nobody waits for a report then.
+
+        A GeneratorExit that user code raised comes while the attempt's own asyncio task drives it.
+        """
+        return issubclass(type(error), GeneratorExit) and _current_task() is not self._driver
+
+    def _is_ended_from_outside(self, error: BaseException) -> bool:
+        """Whether `error` was not raised by the code that was called: it has to go on its way."""
+        if issubclass(type(error), asyncio.CancelledError):
+            return self.attempt.is_async and _cancelled_from_outside()
+        return issubclass(type(error), AttemptStopped) or self._is_closed(error)
 
     async def _steps(self, dags: DagSource) -> Report:
         attempt = self.attempt
@@ -248,7 +264,7 @@ class Execution:
         except TemplateError as error:
             if not isinstance(error.__cause__, WouldBlock):
                 raise
-        return await asyncio.to_thread(task.render, context)  # it has to wait for something: not on this loop
+        return await in_thread(task.render, context)  # it has to wait for something: not on this loop
 
     async def _resume(self, operator: BaseOperator, context: Context, resume: Resume) -> Any:
         is_async = operator.resumes_async(resume)
@@ -261,17 +277,18 @@ class Execution:
                 return await call(context)
             return await _within(seconds, call(context))
         if self.attempt.is_async:  # a plain function must not block the loop: it resumes, or the file has changed
-            return await asyncio.to_thread(call, context)
+            return await in_thread(call, context)
         with (
             nullcontext()
             if seconds is None or self._time_limit is None
             else self._time_limit(seconds, timeout_reason(seconds))
         ):
             result = call(context)
-            return asyncio.run(_finish(result)) if is_async else result
+            return run_alone(result) if is_async else result
 
     async def conclude(self, error: BaseException) -> Report:
         """The report of an attempt that ended with `error`; runs on_kill and the callbacks that it asks for."""
+        error = presentable(error)
         if isinstance(error, DagUnavailable):
             self._log("ERROR", str(error) if error.details is None else f"{error}\n{error.details}")
             missing = error.passing
@@ -374,11 +391,9 @@ class Execution:
     async def _guarded(self, name: str, call: Callable[..., Any], *arguments: Any) -> None:
         try:
             await self._finish_call(call, *arguments)
-        except AttemptStopped:
-            raise
         except BaseException as error:  # logged, the others still run, the state never changes: 23.1
-            if self.interruptible and isinstance(error, asyncio.CancelledError):
-                raise  # before the task has begun, the attempt can still be stopped
+            if self._is_ended_from_outside(error) and (self.interruptible or not _is_cancellation(error)):
+                raise  # once the task is over, its callbacks run whatever is asked of it
             self._log("ERROR", f"{name} raised {reason_of(error)}\n{details_of(error)}")
 
     async def _finish_call(self, call: Callable[..., Any], *arguments: Any) -> None:
@@ -387,7 +402,7 @@ class Execution:
             if self.attempt.is_async:
                 await outcome
             else:
-                asyncio.run(_finish(outcome))
+                run_alone(outcome)
 
     def _log(self, level: str, text: str) -> None:
         if (log := current_log.get()) is not None:
@@ -452,12 +467,21 @@ def plan_of(task: BaseOperator) -> Plan:
     return plan
 
 
-def _cancelled_from_outside() -> bool:
+def _current_task() -> asyncio.Task[Any] | None:
+    """The asyncio task that runs now; None without a loop."""
     try:
-        task = asyncio.current_task()
+        return asyncio.current_task()
     except RuntimeError:
-        return False
+        return None
+
+
+def _cancelled_from_outside() -> bool:
+    task = _current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    return issubclass(type(error), asyncio.CancelledError)
 
 
 async def _within(seconds: float, work: Awaitable[T]) -> T:
@@ -471,7 +495,3 @@ async def _within(seconds: float, work: Awaitable[T]) -> T:
     if limit.expired():  # the task swallowed the cancellation and returned
         raise TaskTimeout(timeout_reason(seconds))
     return result
-
-
-async def _finish(work: Awaitable[T]) -> T:
-    return await work

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from aiosched.core.messages import Report
 from aiosched.executors.attempts import KILL_GRACE, TriggerExecution
+from aiosched.executors.driven import Driven
 from aiosched.executors.loop_watch import BLOCKED, LoopWatch
 from aiosched.executors.runner import DagSource
 
@@ -49,7 +50,7 @@ class TriggerTasks(Generic[K]):
         """Let a trigger wait; one that waits under the same key already is dropped without its `on_kill`."""
         self.stop(key, kill=False)
         execution.tell = lambda report: self._tell(key, execution, report)
-        task = self._loop.create_task(self._run(key, execution))
+        task = self._loop.create_task(Driven(self._run(key, execution)))
         self._waiting[key] = (task, execution)
         self._executions[task] = execution
         task.add_done_callback(self._ended)

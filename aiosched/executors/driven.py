@@ -1,0 +1,76 @@
+"""Coroutines of attempts, safe from exceptions that the interpreter and asyncio keep for themselves.
+
+A GeneratorExit that comes out of a future closes every coroutine on its way, up to the task that waits for it;
+a StopIteration never arrives (Python 3.11); and asyncio looks at exceptions, which hostile ones do not survive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from types import TracebackType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Driven(Coroutine[Any, Any, T]):
+    """A coroutine for an asyncio task: a GeneratorExit of something that it awaits arrives as a RuntimeError."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Coroutine[Any, Any, T]) -> None:
+        self.inner = inner
+
+    def send(self, value: Any, /) -> Any:
+        return self.inner.send(value)
+
+    def throw(self, kind: Any, value: Any = None, traceback: TracebackType | None = None, /) -> Any:
+        error = value if value is not None else kind() if isinstance(kind, type) else kind
+        if issubclass(type(error), GeneratorExit):
+            told = RuntimeError("something that the attempt awaited raised GeneratorExit")
+            told.__cause__ = error
+            error = told
+        return self.inner.throw(error)
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self.inner.__await__()
+
+    @property
+    def begun(self) -> bool:
+        """Whether its task has come to it: cancelled before that, it never runs."""
+        return not inspect.iscoroutine(self.inner) or inspect.getcoroutinestate(self.inner) != inspect.CORO_CREATED
+
+
+def run_alone(work: Awaitable[T]) -> T:
+    """As `asyncio.run`, for any awaitable and with any exception."""
+
+    async def finish() -> tuple[T | None, BaseException | None]:
+        try:
+            return await work, None
+        except BaseException as error:
+            return None, error
+
+    result, error = asyncio.run(finish())
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
+
+
+async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
+    """As `asyncio.to_thread`, with any exception."""
+
+    def run() -> tuple[T | None, BaseException | None]:
+        try:
+            return call(*arguments), None
+        except BaseException as error:
+            return None, error
+
+    result, error = await asyncio.to_thread(run)
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
