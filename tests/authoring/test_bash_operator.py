@@ -13,6 +13,7 @@ from authoring_builders import context_of, run_task
 
 from aiosched import DAG, BashOperator
 from aiosched.errors import CommandFailed, SkipTask
+from aiosched.leftovers import look_at
 
 
 def bash(command: str, **options: Any) -> BashOperator:
@@ -123,6 +124,26 @@ async def test_on_kill_stops_the_group_of_the_command(tmp_path: Path) -> None:
         with pytest.raises(CommandFailed, match=signal.SIGTERM.name):
             await command.running
         assert await command.child_is_gone()
+
+
+@pytest.mark.parametrize("env", [None, {"PATH": os.environ["PATH"]}], ids=["inherited", "own"])
+@pytest.mark.parametrize("end", ["exit 0", "exit 3"])
+async def test_what_a_command_left_behind_ends_with_it_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, end: str, env: dict[str, str] | None
+) -> None:
+    pid = tmp_path / "pid"
+    escape = f"(setsid bash -c 'echo $$ > {pid}; exec sleep 1000' > /dev/null 2>&1 &)"
+    command = f"{escape}; until [ -s {pid} ]; do sleep 0.01; done; {end}"
+
+    if end == "exit 0":
+        await output(command, env=env)
+    else:
+        with pytest.raises(CommandFailed):
+            await output(command, env=env)
+
+    left = look_at(int(pid.read_text()))
+    assert left is None or left.has_ended
+    assert f"ended what the command left behind: sleep (pid {pid.read_text().strip()})" in caplog.text
 
 
 def test_a_command_holds_no_process_of_a_worker_while_it_runs() -> None:

@@ -16,7 +16,7 @@ from tests.faults.campaign.fleet import Service, start_time
 GUARD = 60.0  # seconds for a machine that is busy
 # A loop that says every 50 ms that it lives: the task, its process id, the try.
 BEAT = """beat() { while :; do echo "$1 $BASHPID $TRY" >> "$BEATS/$1"; sleep 0.05; done; }"""
-DAGS = '''
+DAGS = """
 import os, subprocess, sys
 from datetime import datetime
 from aiosched import DAG, BashOperator, ExternalPythonOperator, task
@@ -44,7 +44,7 @@ with DAG("d", schedule="@once", start_date=datetime(2025, 1, 1), max_active_task
             env = {{**os.environ, "AIRFLOW_CTX_TRY_NUMBER": str(get_current_context()["ti"].try_number)}}
             subprocess.run(["bash", "-c", PROGRAM + "(setsid bash -c 'beat plain' &); sleep 1000"], env=env)
         plain()
-'''
+"""
 BEATING = {"loop", "session", "orphan", "stubborn", "own_env", "external"}
 
 

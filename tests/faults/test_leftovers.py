@@ -43,7 +43,9 @@ async def test_what_tasks_started_ends_with_their_scheduler_and_never_overlaps_t
 
 
 @pytest.mark.parametrize(
-    "victims", [("forkserver",), ("guard",), ("worker",), ("guard", "forkserver"), ("forkserver", "guard")], ids="-".join
+    "victims",
+    [("forkserver",), ("guard",), ("worker",), ("guard", "forkserver"), ("forkserver", "guard")],
+    ids="-".join,
 )
 async def test_what_tasks_started_ends_with_any_process_above_it_while_the_scheduler_lives(
     dsn: str, db: Database, tmp_path: Path, victims: tuple[str, ...]
