@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 MARK: Final = "AIOSCHED_OWNER"  # whose process this is: see `new_mark`
-COMMAND: Final = "AIOSCHED_COMMAND"  # the command of an operator that it belongs to
+COMMAND: Final = "AIOSCHED_COMMAND"  # the name of the command, or of the attempt, that it belongs to
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _TICK: Final = 1 / os.sysconf("SC_CLK_TCK")  # seconds: how exactly the start of a process is known
@@ -51,6 +51,9 @@ class Ended:
 
     def __bool__(self) -> bool:
         return bool(self.ended or self.left)
+
+    def __add__(self, more: Ended) -> Ended:
+        return Ended(self.ended + more.ended, self.left + more.left)
 
     def text(self, of: str) -> str:
         """For a log; `of` is what left them behind."""
@@ -155,6 +158,16 @@ def end_orphans() -> Ended:
     """End what schedulers that are gone have left on this machine. What this process belongs to itself is spared."""
     mine = os.environ.get(MARK)
     return end(lambda: carrying(MARK, lambda mark: mark != mine and owner_is_gone(mark)))
+
+
+def end_named(name: str) -> Ended:
+    """End what carries this value of COMMAND."""
+
+    def find() -> list[int]:
+        among = descendants_of([os.getpid()]) if _inherits else None
+        return carrying(COMMAND, lambda value: value == name, among)
+
+    return end(find)
 
 
 def end(find: Callable[[], Iterable[int]], patience: float = _PATIENCE) -> Ended:

@@ -2,8 +2,9 @@
 
 They share the process: environment, working directory and what blocks the loop concern
 all of them. An attempt that was told to stop and does not is ended with the whole worker
-by the scheduler, after its grace period. A process that was left behind and was started before any attempt that still
-runs is ended: it belongs to none of them.
+by the scheduler, after its grace period. A process that an attempt left behind is ended with it when it carries its
+name (marking_loop.py); of any other nobody knows whose it is, so it is ended when no attempt still runs that had
+begun when it was started.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_cache import FileDags, InBackground
 from aiosched.executors.driven import Driven
 from aiosched.executors.logs import AttemptLog, ProcessCapture
+from aiosched.executors.marking_loop import name_of, new_marking_loop
 from aiosched.executors.processes import has_children, peak_memory
 from aiosched.executors.protocol import (
     Answer,
@@ -171,7 +173,7 @@ class AsyncWorker(asyncio.Protocol):
 
     async def _end_leftovers(self, attempt: Attempt) -> None:
         oldest = next(iter(self._began.values()), None)
-        if left := await asyncio.to_thread(leftovers.end_children, before=oldest):
+        if left := await asyncio.to_thread(_end_leftovers, name_of(attempt.key), oldest):
             where = self._surroundings
             log = AttemptLog(where.logs_folder, attempt, where.max_log_bytes)
             log.line("WARNING", "aiosched", left.text("the attempt"))
@@ -208,6 +210,11 @@ class AsyncWorker(asyncio.Protocol):
             task.cancel()
 
 
+def _end_leftovers(name: str, oldest: float | None) -> leftovers.Ended:
+    """End what carries the name of an attempt, and what was started before the oldest one that still runs."""
+    return leftovers.end_named(name) + leftovers.end_children(before=oldest)
+
+
 async def _work(sock: socket.socket, config: WorkerConfig) -> None:
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -226,13 +233,7 @@ def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.register_at_fork(after_in_child=sock.close)
     ProcessCapture(config.log_level)
-    try:
-        import uvloop
-
-        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
-    except ImportError:
-        runner = asyncio.Runner()
-    with runner:
+    with asyncio.Runner(loop_factory=new_marking_loop) as runner:
         loop = runner.get_loop()
         asyncio.set_event_loop(loop)
         work = loop.create_task(_work(sock, config))

@@ -42,10 +42,10 @@ class AttemptLog:
     Safe to use from several threads. A full disk loses lines, never the attempt.
     """
 
-    __slots__ = ("_attempt", "_closed", "_fd", "_folder", "_partial", "_room", "_shared")
+    __slots__ = ("_closed", "_fd", "_folder", "_partial", "_room", "_shared", "attempt")
 
     def __init__(self, folder: Path | None, attempt: Attempt, limit: int) -> None:
-        self._folder, self._attempt, self._room = folder, attempt, limit
+        self._folder, self.attempt, self._room = folder, attempt, limit
         self._fd: int | None = None
         self._closed = folder is None
         self._shared = False  # whether others write into the file as well
@@ -107,7 +107,7 @@ class AttemptLog:
             os.close(self._fd)
             self._fd = None
             if self._shared and secrets and self._folder is not None:
-                _redact_file(log_path(self._folder, self._attempt))
+                _redact_file(log_path(self._folder, self.attempt))
 
     def _write(self, data: bytes) -> None:
         if len(data) > self._room:
@@ -121,7 +121,7 @@ class AttemptLog:
                 os.write(fd, data)
         except OSError as error:
             self._closed = True
-            _say_on_console(f"the log of {self._attempt.run.dag_id}.{self._attempt.task_id} cannot be written: {error}")
+            _say_on_console(f"the log of {self.attempt.run.dag_id}.{self.attempt.task_id} cannot be written: {error}")
         if self._room <= 0:
             self._closed = True
 
@@ -129,7 +129,7 @@ class AttemptLog:
         if self._fd is None and self._folder is not None:
             with _opening:
                 if self._fd is None:
-                    path = log_path(self._folder, self._attempt)
+                    path = log_path(self._folder, self.attempt)
                     path.parent.mkdir(parents=True, exist_ok=True)
                     self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         return self._fd

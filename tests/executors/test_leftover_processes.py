@@ -132,6 +132,35 @@ async def test_a_coroutine_leaves_nothing_behind_and_what_others_run_in_its_work
     assert not running(pid_of(pids, "after")), "nobody is left whose it could be"
 
 
+async def test_what_a_coroutine_started_ends_with_it_while_its_neighbours_run(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, tmp_path: Path, reports: Reports
+) -> None:
+    left = tmp_path / "left"
+    body = f"""
+    async def goes_on(): await asyncio.sleep(1000)
+    async def leave():
+        escape = "(setsid bash -c 'echo $$ > {left}; exec sleep 1000' > /dev/null 2>&1 &)"
+        process = await asyncio.create_subprocess_shell(escape, env={{"PATH": os.environ["PATH"]}})
+        await process.wait()
+        while not os.path.exists({str(left)!r}) or not open({str(left)!r}).read():
+            await asyncio.sleep(0.01)
+    task(goes_on), task(leave)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local(async_workers=1)
+    goes_on, leave = attempt("goes_on", is_async=True, number=1), attempt("leave", is_async=True, number=2)
+    executor.submit([goes_on])
+    await reports.of(goes_on, outcome=Outcome.STARTED)
+
+    executor.submit([leave])
+
+    report = await reports.of(leave)
+    assert not running(int(left.read_text()))
+    assert report.pid == (await reports.of(goes_on, outcome=Outcome.STARTED)).pid
+    assert "ended what the attempt left behind: sleep" in log_path(logs_folder, leave).read_text()
+    assert reports.final == [report]
+
+
 async def test_a_worker_is_warm_again_for_the_next_attempt_when_nothing_was_left_behind(
     start_local: StartLocal, dags_folder: Path, reports: Reports
 ) -> None:

@@ -106,7 +106,7 @@ class Command:
         """End what carries the name of the command: nothing of it lives longer than the command."""
         if leftovers.inherits_orphans() and not leftovers.children_of(os.getpid()):
             return
-        if left := await asyncio.to_thread(leftovers.end, lambda: _of_command(name)):
+        if left := await asyncio.to_thread(leftovers.end_named, name):
             self.log.warning("%s", left.text("the command"))
 
     def _log_line(self, line: bytes) -> str:
@@ -144,12 +144,6 @@ async def _stop_group(process: asyncio.subprocess.Process) -> None:
             await process.wait()
     finally:
         _signal_group(process.pid, signal.SIGKILL)
-
-
-def _of_command(name: str) -> list[int]:
-    me = os.getpid()
-    among = leftovers.descendants_of([me]) if leftovers.inherits_orphans() else None
-    return leftovers.carrying(leftovers.COMMAND, lambda value: value == name, among)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:
