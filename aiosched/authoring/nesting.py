@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from aiosched.errors import AioschedError
@@ -61,7 +61,16 @@ def _producers(dag: DAG) -> frozenset[str]:
 _known_producers: Final[WeakKeyDictionary[DAG, tuple[tuple[int, int], frozenset[str]]]] = WeakKeyDictionary()
 
 
-def map_length(value: Any, task: BaseOperator, map_index: int, limit: int) -> int | None:
+class Returning(Protocol):
+    """What matters of a task for what it returns."""
+
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def do_xcom_push(self) -> bool: ...
+
+
+def map_length(value: Any, task: Returning, map_index: int, limit: int) -> int | None:
     """How many values `value`, which an instance of `task` returned, is to others that are mapped over it.
 
     Of a task that has several instances it is one value, or None when it is not stored: they are mapped over

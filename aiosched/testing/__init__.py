@@ -20,7 +20,17 @@ from aiosched.lazy import imported_on_demand
 if TYPE_CHECKING:
     from aiosched.testing.checks import InvariantBroken
     from aiosched.testing.dag_bag import DagBag, load_dag_bag
-    from aiosched.testing.endings import Ending, defers, dies, fails, never_ends, reschedules, skips, succeeds
+    from aiosched.testing.endings import (
+        Ending,
+        defers,
+        dies,
+        fails,
+        never_begins,
+        never_ends,
+        reschedules,
+        skips,
+        succeeds,
+    )
     from aiosched.testing.simulation import Simulation, simulate
     from aiosched.testing.world import World
 
@@ -34,6 +44,7 @@ _HOMES = {
     "dies": "endings",
     "fails": "endings",
     "load_dag_bag": "dag_bag",
+    "never_begins": "endings",
     "never_ends": "endings",
     "reschedules": "endings",
     "simulate": "simulation",
@@ -53,6 +64,7 @@ __all__ = [
     "dies",
     "fails",
     "load_dag_bag",
+    "never_begins",
     "never_ends",
     "reschedules",
     "simulate",

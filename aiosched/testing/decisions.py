@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
 from aiosched.core.board import Run
 from aiosched.core.graph import Graph
-from aiosched.core.messages import Attempt
+from aiosched.core.messages import Attempt, Deferral, Outcome
 from aiosched.db.deadlines import DeadlineRow
 from aiosched.db.journal import InstanceChange
 from aiosched.errors import NotFound, did_you_mean
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.holdings import Holdings
-from aiosched.testing.endings import Ending, Play, Scripted, succeeds
+from aiosched.testing.acting import Authored, decides, decides_as_trigger, is_sensor, looks
+from aiosched.testing.assets import names_by_uri
+from aiosched.testing.endings import NO_TIME, Ending, Play, Scripted, fails, succeeds, trigger_ending
+from aiosched.testing.outcomes import TaskFacts
 from aiosched.testing.rows import Rows
 
 _SUCCEEDS: Final = succeeds()
+
+Script = Scripted | Ending | Play
+Words = dict[str, Any]
 
 Decision = tuple[datetime, str, str, str, str | None, int, int]
 """(instant, what, DAG id, run id, task id, map index, try number); of a run: None, -1, 0.
@@ -62,27 +69,98 @@ class DecisionLog:
 
 
 class Scripts:
-    """Which script an attempt follows: the task's, else the DAG's, else everybody's."""
+    """Which script an attempt follows: the task's, else the DAG's, else everybody's. Implements `executor.Book`."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self._plays: dict[tuple[str, str], Scripted | Play] = {}
+    def __init__(self, rows: Rows, dags: Authored) -> None:
+        self._rows, self._dags = rows, dags
+        self._plays: dict[tuple[str, str], Script] = {}
+        self._facts: dict[tuple[int, int], TaskFacts] = {}  # by version and task index
+        self._names: dict[str, str] | None = None
 
-    def put(self, dag_id: str, task_id: str, play: Play | None, graph: Graph | None, words: dict[str, Any]) -> None:
+    def put(self, dag_id: str, task_id: str, play: Play | Ending | None, graph: Graph | None, words: Words) -> None:
         """Raises NotFound for a task that the DAG does not have, TypeError for a script that is none."""
         if play is not None and words:
-            raise TypeError(f"script({dag_id!r}, {task_id!r}): give a function or words, not both.")
+            raise TypeError(f"script({dag_id!r}, {task_id!r}): give a function, an ending or words, not both.")
         if graph is not None and task_id != "*" and task_id not in graph.index:
             raise NotFound(f"DAG {dag_id!r} has no task {task_id!r}.{did_you_mean(task_id, graph.index)}")
         if isinstance(words.get("branch"), str):
             words = words | {"branch": (words["branch"],)}
-        self._plays[dag_id, task_id] = play or Scripted(**words)
+        says_how = bool(words.keys() - {"takes", "every"})
+        self._plays[dag_id, task_id] = play or Scripted(**words, says_how=says_how)
+
+    def learn(self, version: int) -> None:
+        """A DAG was added, or changed."""
+        self._facts = {place: facts for place, facts in self._facts.items() if place[0] != version}
+        self._names = None
 
     def ending_of(self, attempt: Attempt, now: datetime) -> Ending:
-        dag_id, task_id = attempt.run.dag_id, attempt.task_id
+        """See Book. Where nothing is said, operators that decide by themselves act, and all others succeed."""
+        play = self._play_of(attempt)
+        if attempt.trigger is not None:
+            return _ending_of_trigger(attempt.trigger, play)
+        task = self._dags.task_of(attempt)
+        said = self._said(play, attempt, now, is_sensor(task))
+        if said is None:
+            takes = play.takes if isinstance(play, Scripted) else None
+            error = None if attempt.resume is None else attempt.resume.error
+            if decides(task):
+                return Ending(takes=takes, acts=True)
+            if error is None:
+                return _SUCCEEDS if takes is None else succeeds(takes=takes)
+            said = fails(error, takes=takes)
+        if is_sensor(task) and looks(attempt, said):
+            return dataclasses.replace(said, acts=True)
+        return said
+
+    def facts_of(self, attempt: Attempt) -> TaskFacts:
+        """See Book."""
+        version, index = self._rows.runs[attempt.key.run].version_id, attempt.key.task_index
+        found = self._facts.get((version, index))
+        if found is None:
+            spec = self._rows.versions[version].spec
+            mappings = Graph(spec).mappings
+            readers = mappings.readers if mappings is not None else ()
+            dag = self._dags.cached(attempt.run)
+            for number, one in enumerate(spec.tasks):
+                task = None if dag is None else dag.task_dict.get(one.task_id)
+                self._facts[version, number] = TaskFacts.of(one, task, is_mapped_over=number in readers)
+            found = self._facts[version, index]
+        return found
+
+    def asset_names(self) -> dict[str, str]:
+        """See Book."""
+        if self._names is None:
+            self._names = names_by_uri(self._rows.living_specs())
+        return self._names
+
+    def _play_of(self, attempt: Attempt) -> Script | None:
+        dag_id, task_id, plays = attempt.run.dag_id, attempt.task_id, self._plays
         for name in ((dag_id, task_id), (dag_id, "*"), ("*", task_id), ("*", "*")):
-            if (play := self._plays.get(name)) is not None:
-                if isinstance(play, Scripted):
-                    return play.ending(attempt, failed_before=self._rows.failures[attempt.key[:3]], now=now)
-                return play(attempt) or _SUCCEEDS
-        return _SUCCEEDS
+            if (play := plays.get(name)) is not None:
+                return play
+        return None
+
+    def _said(self, play: Script | None, attempt: Attempt, now: datetime, is_sensor: bool) -> Ending | None:
+        if play is None:
+            return None
+        if isinstance(play, Scripted):
+            failed = self._rows.failures[attempt.key[:3]]
+            return play.ending(attempt, failed_before=failed, now=now, is_sensor=is_sensor)
+        if isinstance(play, Ending):
+            return play if play.outcome is not Outcome.DEFERRED or attempt.resume is None else None
+        return play(attempt)
+
+
+def _ending_of_trigger(deferral: Deferral, play: Script | None) -> Ending:
+    """By the script that deferred; of a task that begins in its trigger, by its script."""
+    if (told := trigger_ending(deferral)) is not None:
+        return told
+    if isinstance(play, Scripted) and play.defers is not None:
+        return Ending(Outcome.TRIGGERED, takes=play.defers)
+    if isinstance(play, Ending) and play.deferral is not None:
+        return trigger_ending(play.deferral) or _FIRES
+    return _ACTS if decides_as_trigger(deferral) else _FIRES
+
+
+_FIRES: Final = Ending(Outcome.TRIGGERED)
+_ACTS: Final = Ending(Outcome.TRIGGERED, takes=NO_TIME, acts=True)

@@ -97,7 +97,7 @@ class MemoryDesk:
             creation = assets.ready(holdings.dags[dag_id], len(self.rows.runs) + 1)
             if creation is not None:
                 created += (made := self.create([creation]))
-                assets.consume(dag_id, made[0].key if made[0] is not None else 0)
+                assets.consume(creation.dag, None if made[0] is None else made[0].key, creation.planned.run_after)
         return created
 
     def create(self, creations: Sequence[Creation]) -> list[Run | None]:

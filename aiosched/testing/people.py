@@ -6,6 +6,7 @@ backfills.py), and is refused as that is. Nothing starts by it before time goes 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -46,9 +47,10 @@ from aiosched.scheduler.selection import (
     refuse_running,
     select,
 )
+from aiosched.testing.acting import Authored
 from aiosched.testing.assets import is_mentioned
 from aiosched.testing.decisions import Scripts
-from aiosched.testing.endings import Play
+from aiosched.testing.endings import Ending, Play
 from aiosched.testing.executor import ScriptedExecutor
 from aiosched.testing.view import View
 
@@ -60,6 +62,7 @@ class People(View):
     """The half of `World` that people act through. See the module docstring."""
 
     _attempts: Attempts
+    _authored: Authored
     _executor: ScriptedExecutor
     _scripts: Scripts
     _shrunk: set[str]
@@ -75,22 +78,45 @@ class People(View):
         for dag in dags:
             spec = dag if isinstance(dag, DagSpec) else dag.to_spec(now=self.clock.now())
             check_schedule(spec)
-            number = len(self.rows.versions) + 1
-            version = self.rows.versions[number] = Version(number, number, spec, None, None)
             old = self.rows.dags.get(spec.dag_id)
+            version = self._version_of(spec, old)
+            if not isinstance(dag, DagSpec):
+                self._authored.put(version.id, dag)
+            self._scripts.learn(version.id)
             is_paused = paused if paused is not None else bool(old.is_paused if old else spec.is_paused_upon_creation)
-            row = DagRow(spec.dag_id, partition_of(spec.dag_id), None, number, is_paused, False, False)
+            row = DagRow(spec.dag_id, partition_of(spec.dag_id), None, version.id, is_paused, False, False)
             self.rows.dags[spec.dag_id] = row
             if condition_of(spec.timetable) is None:
                 self.rows.assets.forget(spec.dag_id)
+            else:
+                self.rows.assets.schedule(spec.dag_id, self.now)
             if last is not None:
                 self.rows.schedules.assume(spec.dag_id, last)
             plan_next(self._desk, self._desk.holdings.put_dag(row, version), self.rows.schedule_position(spec))
 
-    def script(self, dag_id: str, task_id: str, play: Play | None = None, **words: Any) -> None:
-        """Say how the attempts of a task end: by a function of the attempt, or in `words` (see endings.Scripted).
+    def _version_of(self, spec: DagSpec, row: DagRow | None) -> Version:
+        """The version of a spec: a new one where it differs from the newest."""
+        versions = self.rows.versions
+        if row is not None and versions[row.version_id].spec == spec:
+            return versions[row.version_id]
+        number = len(versions) + 1
+        versions[number] = Version(number, number, spec, None, None)
+        return versions[number]
 
-        `"*"` stands for every task of the DAG, or every DAG. Where nothing is said they succeed.
+    def remove(self, dag_id: str) -> None:
+        """The file of a DAG is gone: it gets no more runs, what runs goes on. With `add` it is back."""
+        dag = self._dag(dag_id)
+        row = self.rows.dags[dag_id] = dataclasses.replace(dag.row, is_stale=True)
+        self.rows.assets.unschedule(dag_id)
+        self._scripts.learn(dag.version.id)
+        plan_next(self._desk, self._desk.holdings.put_dag(row, dag.version), self.rows.schedule_position(dag.version.spec))
+
+    def script(self, dag_id: str, task_id: str, play: Play | Ending | None = None, **words: Any) -> None:
+        """Say how the attempts of a task end: by a function of the attempt, an ending, or in `words`.
+
+        The words are those of endings.Scripted. `"*"` stands for every task of the DAG, or every DAG. Where nothing
+        is said (and where a function returns None), operators that decide by what a world knows do so: branches,
+        short circuits, clocks, triggered and awaited runs. All others succeed.
         """
         graph = self._dag(dag_id).graph if dag_id in self.rows.dags else None
         self._scripts.put(dag_id, task_id, play, graph, words)
@@ -113,8 +139,7 @@ class People(View):
 
     def emit(self, asset: str, *, extra: Mapping[str, Any] | None = None) -> None:
         """An asset has news, without a task that made it. Raises NotFound for one that no DAG mentions."""
-        specs = [self.rows.versions[row.version_id].spec for row in self.rows.dags.values()]
-        uri, known = is_mentioned(asset, specs)
+        uri, known = is_mentioned(asset, self.rows.living_specs())
         if uri is None:
             raise NotFound(f"No DAG of the world mentions an asset {asset!r}.{did_you_mean(asset, known)}")
         event = NewEvent(asset, uri, msgspec.json.encode(dict(extra or {})).decode(), None, self.now)

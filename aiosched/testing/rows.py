@@ -35,6 +35,7 @@ from aiosched.scheduler.stored_runs import Move
 from aiosched.testing.assets import AssetQueues
 from aiosched.testing.backfills import Backfills
 from aiosched.testing.deadlines import Deadlines
+from aiosched.testing.endings import FOR_EVER, WORLDS_TRIGGER
 from aiosched.testing.schedules import Schedules
 
 Place = tuple[int, int]  # task index and map index, within a run
@@ -183,6 +184,10 @@ class Rows:
             {place[1:3]: msgspec.json.decode(value) for place, value in mine.items() if place[3] == SKIPPED_DOWNSTREAM},
         )
 
+    def living_specs(self) -> list[DagSpec]:
+        """The newest versions of the DAGs that a file still has."""
+        return [self.versions[row.version_id].spec for row in self.dags.values() if not row.is_stale]
+
     def past(self, run: Run, held: Mapping[int, Board], *, catchup: bool) -> tuple[Past, int | None]:
         """What a run knows of the runs before it, and the key of the one before, as scheduler/past.py finds it."""
         opens = run.backfill_id is not None and run.backfill_order == 1
@@ -301,15 +306,21 @@ class Rows:
     # -- rows as a test wants them ----------------------------------------------------------
 
     def put(self, run: int, place: Place, state: TaskState, pool: str, slots: int, **fields: Any) -> InstanceChange:
-        """Put a task instance into any state; the use of its pool follows."""
-        old = self.instances[run][place]
-        held, holds = TaskState.of(old.state) in HOLDING_SLOT, state in HOLDING_SLOT
+        """Put a task instance into any state; the use of its pool follows, and what it waits for."""
+        old, waited = self.instances[run][place], self.deferrals.pop((run, *place), None)
+        if state is TaskState.DEFERRED:
+            self.deferrals[run, *place] = _BY_HAND._replace(run_id=run, task_index=place[0], map_index=place[1])
+        held = TaskState.of(old.state) in HOLDING_SLOT or (waited is not None and waited.holds_pool)
+        holds = state in HOLDING_SLOT
         if held != holds and (known := self.pools.get(pool)) is not None:
             self.pools[pool] = known._replace(used=known.used + (slots if holds else -slots))
         row = self.instances[run][place] = old._replace(state=state.stored, **fields)
         return row
 
 
+_BY_HAND: Final = DeferralRow(
+    0, 0, -1, WORLDS_TRIGGER, FOR_EVER, "execute_complete", "{}", None, False, None, None, False
+)
 _NOTHING_YET: Final = (None,) * 7  # from `queued_by` to `reason`
 
 

@@ -67,9 +67,11 @@ class View:
         index = self._desk.holdings.graph_of(self.rows.versions[run.version_id]).index
         return self._row(run.key, index_of(index, task_id), map_index)
 
-    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> str | None:
+    def xcom(
+        self, dag_id: str, run_id: str, task_id: str, key: str = "return_value", *, map_index: int = -1
+    ) -> str | None:
         """The JSON text of a pushed value; None for none."""
-        row = self.task(dag_id, run_id, task_id)
+        row = self.task(dag_id, run_id, task_id, map_index)
         return self.rows.xcoms.get((row.run_id, row.task_index, row.map_index, key))
 
     @property

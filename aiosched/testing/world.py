@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from aiosched.core.board import Board, Run
+from aiosched.core.board import Board, Instance, Run
+from aiosched.core.deferral import trigger_key
 from aiosched.core.ids import partition_of
-from aiosched.core.messages import Attempt, AttemptKey
-from aiosched.core.spec import TaskSpec
+from aiosched.core.messages import AttemptKey
 from aiosched.core.states import HOLDING_SLOT, TaskState
 from aiosched.errors import AioschedError, NotFound
 from aiosched.scheduler.batch import Batch
@@ -31,13 +31,15 @@ from aiosched.scheduler.evaluation import decide
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.session import Attempts
 from aiosched.scheduler.triggers import triggers_to_run
+from aiosched.testing.acting import Authored, Stage
 from aiosched.testing.checks import check_commit, check_starts
 from aiosched.testing.decisions import DecisionLog, Scripts
 from aiosched.testing.desk import MemoryDesk, WorldClock
-from aiosched.testing.endings import Ending, dies, fails, skips, succeeds
+from aiosched.testing.endings import Ending, dies, fails, firing, skips, succeeds
 from aiosched.testing.executor import ScriptedExecutor
 from aiosched.testing.people import People
 from aiosched.testing.rows import Rows
+from aiosched.testing.services import WorldServices
 from aiosched.testing.view import index_of
 
 Listener = Callable[[Batch, datetime], None]
@@ -77,15 +79,17 @@ class World(People):
         self.rows = Rows(keep_finished=keep)
         self._checked, self._listener = checked, listener
         self._decisions = DecisionLog(keep=keep)
-        self._scripts = Scripts(self.rows)
+        self._authored = Authored(self._version_id)
+        self._scripts = Scripts(self.rows, self._authored)
         self._numbers = itertools.count(1)
         self._shrunk: set[str] = set()
         self._lose_commit: bool | None = None
         self._attempts = Attempts(Metrics())
+        self._stage = Stage(self.clock, self._authored, WorldServices(self))
         self._executor = ScriptedExecutor(
             self.clock,
-            self._scripts.ending_of,
-            self._task_of,
+            self._scripts,
+            self._stage,
             seed=seed,
             usual=takes,
             slots=slots,
@@ -93,6 +97,7 @@ class World(People):
             called=self.rows.callbacks.append,
         )
         self._executor.listen(self._attempts.receive)
+        self._attempts.revoke = self._executor.revoke
         self._desk = MemoryDesk(self.clock, self.rows, self._attempts, 1, self._attempts.metrics)
 
     async def __aenter__(self) -> World:
@@ -100,6 +105,7 @@ class World(People):
 
     async def __aexit__(self, *_: object) -> None:
         self._executor.die()
+        self._stage.close()
 
     # -- rows -------------------------------------------------------------------------------
 
@@ -109,7 +115,7 @@ class World(People):
         """Put a task instance into any state, as if it had come there by itself, and read the rows again.
 
         `fields` are columns of its row: try_number, start_date, end_date, next_at, … Queued
-        and running ones have an attempt that never ends by itself (see `events`).
+        and running ones have an attempt, deferred ones a trigger, that never ends by itself (see `events`).
         """
         run = self.rows.runs[self._key(dag_id, run_id)]
         version = self.rows.versions[run.version_id]
@@ -118,6 +124,8 @@ class World(People):
         place = (graph.index[task_id], map_index)
         if to is not TaskState.NONE:
             fields = {"try_number": max(1, self._row(run.key, *place).try_number)} | fields
+        if to in (TaskState.SCHEDULED, TaskState.DEFERRED):
+            fields = {"scheduled_at": self.now} | fields
         if to in HOLDING_SLOT:
             fields = {"start_date": self.now, "queued_at": self.now, "queued_by": self._desk.incarnation} | fields
         row = self.rows.put(run.key, place, to, task.pool, task.pool_slots, **fields)
@@ -127,8 +135,11 @@ class World(People):
             self._attempts.in_flight[key] = self.clock.monotonic()
         self._decisions.moved(row, self.rows, self._desk.holdings, self.now)
         self._renew(None)
-        if to in HOLDING_SLOT and (found := self._desk.holdings.find(key)) is not None:
+        found = self._desk.holdings.find(AttemptKey(run.key, *place, row.try_number))
+        if found is not None and to in HOLDING_SLOT:
             self._executor.adopt_running(found[0].attempt(found[1]), self.now)
+        elif found is not None and to is TaskState.DEFERRED:
+            self._hand_out_triggers([found])
 
     # -- time -------------------------------------------------------------------------------
 
@@ -173,7 +184,10 @@ class World(People):
 
     def _next_instant(self, *, idle: bool = False) -> datetime | None:
         holdings = self._desk.holdings
-        instants = [self._executor.earliest, holdings.timers.earliest, self.rows.deadlines.earliest]
+        instants = [
+            self._executor.earliest, holdings.timers.earliest, self.rows.deadlines.earliest,
+            self._attempts.beginnings.look_at,
+        ]  # fmt: skip
         waiting = [i for i in instants if i is not None]
         scheduled = holdings.due_runs.earliest
         if scheduled is not None and (waiting or not idle or any(dag.queued for dag in holdings.dags.values())):
@@ -193,7 +207,12 @@ class World(People):
         """The first of the passes that has work; whether one had."""
         desk = self._desk
         holdings, now = desk.holdings, self.clock.at
-        if self._attempts.reports or holdings.to_evaluate or _is_due(holdings.timers.earliest, now):
+        if (
+            self._attempts.reports
+            or holdings.to_evaluate
+            or _is_due(holdings.timers.earliest, now)
+            or _is_due(self._attempts.beginnings.look_at, now)
+        ):
             decide(desk, now)
         elif _is_due(self._executor.earliest, now):
             self._executor.end_due(now)
@@ -275,13 +294,17 @@ class World(People):
     async def events(self, dag_id: str, run_id: str, endings: Mapping[str, str | Ending]) -> None:
         """Attempts of a run end now: by task id `"success"`, `"failed"`, `"skipped"`, `"lost"`, or an `Ending`.
 
-        The reports are applied and the run decides; nothing is stored before the next `enqueue`.
+        Of a deferred task it is the trigger that ends: `"success"` and `succeeds(event)` let it fire. The reports are
+        applied and the run decides; nothing is stored before the next `enqueue`.
         """
         board = self._board(dag_id, run_id)
         for task_id, ending in endings.items():
             instance = board.find(index_of(board.graph.index, task_id))
             key = None if instance is None else board.key(instance)
-            if key is None or not self._executor.end(key, _WORDS[ending] if isinstance(ending, str) else ending):
+            how = _WORDS[ending] if isinstance(ending, str) else ending
+            if instance is not None and key is not None and instance.state is TaskState.DEFERRED:
+                key, how = trigger_key(key), firing(how)
+            if key is None or not self._executor.end(key, how):
                 raise NotFound(f"No attempt of {task_id!r} runs in {dag_id} {run_id}.")
         waiting, self._desk.holdings.to_evaluate = self._desk.holdings.to_evaluate, {}
         timers = self._desk.holdings.timers.earliest
@@ -344,9 +367,7 @@ class World(People):
         if batch.claimed:
             self._hand_out(batch.claimed)
         if batch.triggers:
-            waiting = triggers_to_run(batch.triggers, self._attempts)
-            triggers.update(trigger.key for trigger in waiting)
-            self._executor.submit(waiting)
+            self._hand_out_triggers(batch.triggers)
         if batch.asset_events:
             self._desk.holdings.asset_news.update(partition_of(event.name) for event in batch.asset_events)
         for board in batch.finished:
@@ -360,12 +381,18 @@ class World(People):
         for attempt in attempts:
             self._attempts.in_flight[attempt.key] = now
         self._executor.submit(attempts)
+        if self._executor.lying:
+            self._attempts.beginnings.handed_out(self.clock.at)
+
+    def _hand_out_triggers(self, waiting: Iterable[tuple[Board, Instance]]) -> None:
+        triggers = triggers_to_run(waiting, self._attempts)
+        self._attempts.triggers.update(trigger.key for trigger in triggers)
+        self._executor.submit(triggers)
 
     # -- helpers ---------------------------------------------------------------------------
 
-    def _task_of(self, attempt: Attempt) -> TaskSpec:
-        run = self.rows.runs[attempt.key.run]
-        return self.rows.versions[run.version_id].spec.tasks[attempt.key.task_index]
+    def _version_id(self, run: int) -> int:
+        return self.rows.runs[run].version_id
 
 
 def _is_due(at: datetime | None, now: datetime) -> bool:

@@ -1,0 +1,192 @@
+"""What operators that act in a world ask of its scheduler: the services of scheduler/task_services.py, from its rows.
+
+Nothing here waits. Variables and connections are those of the environment, and what tasks have set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from aiosched.core.board import Run
+from aiosched.core.messages import XComRef
+from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.states import RunState
+from aiosched.db.assets import NewEvent
+from aiosched.errors import NotFound, Refused
+from aiosched.testing.assets import mentioned_names, names_by_uri
+
+if TYPE_CHECKING:
+    from aiosched.testing.people import People
+
+
+class WorldServices:
+    """Implements `core.messages.TaskServices`."""
+
+    def __init__(self, world: People) -> None:
+        self.world = world
+        self.variables: dict[str, str] = {}
+
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        """See TaskServices."""
+        return [self._xcoms(run, ref) for ref in refs]
+
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        """See TaskServices."""
+        for before in self._earlier(run):
+            if found := self._xcoms(before.key, ref):
+                return found
+        return []
+
+    async def call(self, run: int, name: str, args: str) -> str:
+        """See TaskServices."""
+        service = _SERVICES.get(name)
+        if service is None:
+            raise NotFound(f"A world does not answer {name!r}; it answers {', '.join(sorted(_SERVICES))}.")
+        return msgspec.json.encode(service(self, run, msgspec.json.decode(args))).decode()
+
+    def _xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        indexes = [index for index, task in enumerate(self._tasks(run)) if task.task_id == ref.task_id]
+        rows = self.world.rows
+        places = [place for index in indexes for place in rows.instances.get(run, ()) if place[0] == index]
+        found = [(place[1], rows.xcoms.get((run, *place, ref.key))) for place in sorted(places)]
+        return [(at, text) for at, text in found if text is not None and ref.map_index in (None, at)]
+
+    def _tasks(self, run: int) -> Sequence[TaskSpec]:
+        rows = self.world.rows
+        return rows.versions[rows.runs[run].version_id].spec.tasks
+
+    def _earlier(self, run: int) -> list[Run]:
+        """The runs of the DAG with an earlier logical date, the latest first."""
+        rows = self.world.rows
+        dag_id, date = rows.runs[run].dag_id, rows.runs[run].logical_date
+        dated = [(other.logical_date, other.key) for key in rows.of_dag[dag_id] if (other := rows.runs[key])]
+        earlier = sorted(((at, key) for at, key in dated if at and date and at < date), reverse=True)
+        return [rows.runs[key] for _, key in earlier]
+
+    def _spec(self, dag_id: str) -> DagSpec | None:
+        rows = self.world.rows
+        return rows.versions[rows.dags[dag_id].version_id].spec if dag_id in rows.dags else None
+
+    def _find(self, args: Mapping[str, Any]) -> Run | None:
+        rows, run_id, date = self.world.rows, args.get("run_id"), args.get("logical_date")
+        runs = [rows.runs[key] for key in rows.of_dag.get(str(args["dag_id"]), ())]
+        if args.get("newest"):
+            return runs[-1] if runs else None
+        at = None if date is None else datetime.fromisoformat(date)
+        return next((run for run in runs if run.run_id == run_id or (at is not None and run.logical_date == at)), None)
+
+    # -- by name ----------------------------------------------------------------------------
+
+    def trigger_dag(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        dag_id, rows = str(args["dag_id"]), self.world.rows
+        if dag_id not in rows.dags:
+            raise NotFound(f"There is no DAG {dag_id!r} to trigger: add it to the world.")
+        is_paused = rows.dags[dag_id].is_paused
+        if is_paused and args.get("fail_when_paused"):
+            raise Refused(f"DAG {dag_id!r} is paused: its run would wait. Unpause it.")
+        wanted = {name: datetime.fromisoformat(args[name]) for name in ("logical_date", "run_after") if args.get(name)}
+        run_id = self.world.trigger(dag_id, conf=args.get("conf"), run_id=args.get("run_id"), **wanted)
+        return {"run_id": run_id, "is_paused": is_paused}
+
+    def clear_run(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        self.world.clear(str(args["dag_id"]), [str(args["run_id"])])
+        return {"run_id": args["run_id"]}
+
+    def run_state(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        return {"dag_exists": args["dag_id"] in self.world.rows.dags, "run": _shown(self._find(args))}
+
+    def task_states(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        task_ids, group_id = list(args.get("task_ids") or ()), args.get("group_id")
+        spec, found = self._spec(str(args["dag_id"])), self._find(args)
+        unknown: list[str] = []
+        if spec is not None:
+            unknown = [task_id for task_id in task_ids if task_id not in {task.task_id for task in spec.tasks}]
+            unknown += [group_id] if group_id and group_id not in {group.group_id for group in spec.groups} else []
+        tasks = [] if found is None else self._states(found, task_ids, group_id)
+        return {"dag_exists": spec is not None, "unknown": unknown, "run": _shown(found), "tasks": tasks}
+
+    def _states(self, run: Run, task_ids: Sequence[str], group_id: str | None) -> list[tuple[str, int, str | None]]:
+        meant = {
+            index: task.task_id
+            for index, task in enumerate(self._tasks(run.key))
+            if task.task_id in task_ids or (group_id and _is_in(task.group_id, group_id))
+        }
+        rows = sorted(self.world.rows.instances.get(run.key, {}).items())
+        return [(meant[index], map_index, row.state) for (index, map_index), row in rows if index in meant]
+
+    def previous_success(self, run: int, args: Mapping[str, Any]) -> dict[str, Any] | None:
+        found = next((before for before in self._earlier(run) if before.state is RunState.SUCCESS), None)
+        if found is None:
+            return None
+        return {
+            "data_interval_start": found.interval_start,
+            "data_interval_end": found.interval_end,
+            "start_date": found.start_date,
+            "end_date": found.end_date,
+        }
+
+    def check_assets(self, run: int, args: Mapping[str, Any]) -> dict[str, str]:
+        specs = self.world.rows.living_specs()
+        found, known = names_by_uri(specs), mentioned_names(specs, self.world.rows.assets.aliases)
+        missing = [name for name in args["names"] if name not in known]
+        missing += [uri for uri in args["uris"] if uri not in found]
+        if missing:
+            raise Refused(f"No DAG of the world mentions the asset {', '.join(map(repr, missing))}: add one that does.")
+        return {uri: found[uri] for uri in args["uris"]}
+
+    def asset_events(self, run: int, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+        asked = ("asset", "name"), ("uri", "uri"), ("alias", "alias")
+        events = self.world.rows.assets.events
+        for key, field in asked:
+            if args.get(key):
+                events = [event for event in events if getattr(event, field) == args[key]]
+        return [self._event(event) for event in events[-int(args["limit"]) :]]
+
+    def triggering_asset_events(self, run: int, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [self._event(event) for event in self.world.rows.assets.consumed.get(run, ())]
+
+    def _event(self, event: NewEvent) -> dict[str, Any]:
+        source: dict[str, str | None] = {"run_id": None, "task_id": None}
+        if event.run_id is not None and event.task_index is not None:
+            task = self._tasks(event.run_id)[event.task_index]
+            source = {"run_id": self.world.rows.runs[event.run_id].run_id, "task_id": task.task_id}
+        return event._asdict() | source | {"extra": msgspec.json.decode(event.extra)}
+
+    def variable(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        if "set" in args:
+            self.variables[args["set"]] = args["value"]
+        elif "delete" in args and self.variables.pop(args["delete"], None) is None:
+            raise NotFound(f"There is no variable {args['delete']!r} in the world.")
+        return {"value": self.variables.get(args.get("get", ""))}
+
+    def connection(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        return {"value": None}
+
+
+def _shown(run: Run | None) -> dict[str, Any] | None:
+    return None if run is None else {"run_id": run.run_id, "state": run.state, "logical_date": run.logical_date}
+
+
+def _is_in(group: str | None, wanted: str) -> bool:
+    return group is not None and (group == wanted or group.startswith(f"{wanted}."))
+
+
+_SERVICES: Final[Mapping[str, Callable[[WorldServices, int, Mapping[str, Any]], Any]]] = MappingProxyType(
+    {
+        "asset_events": WorldServices.asset_events,
+        "check_assets": WorldServices.check_assets,
+        "clear_run": WorldServices.clear_run,
+        "connection": WorldServices.connection,
+        "previous_success": WorldServices.previous_success,
+        "run_state": WorldServices.run_state,
+        "task_states": WorldServices.task_states,
+        "trigger_dag": WorldServices.trigger_dag,
+        "triggering_asset_events": WorldServices.triggering_asset_events,
+        "variable": WorldServices.variable,
+    }
+)
