@@ -370,6 +370,8 @@ class World(People):
             self._hand_out_triggers(batch.triggers)
         if batch.asset_events:
             self._desk.holdings.asset_news.update(partition_of(event.name) for event in batch.asset_events)
+        if batch.finished:
+            self._attempts.beginnings.forget({board.run.key for board in batch.finished})
         for board in batch.finished:
             self._desk.holdings.let_go(board)
         for dag_id in batch.paused:
