@@ -105,11 +105,11 @@ class People(View):
 
     def remove(self, dag_id: str) -> None:
         """The file of a DAG is gone: it gets no more runs, what runs goes on. With `add` it is back."""
-        dag = self._dag(dag_id)
-        row = self.rows.dags[dag_id] = dataclasses.replace(dag.row, is_stale=True)
-        self.rows.assets.unschedule(dag_id)
+        dag, rows = self._dag(dag_id), self.rows
+        row = rows.dags[dag_id] = dataclasses.replace(dag.row, is_stale=True)
+        rows.assets.unschedule(dag_id)
         self._scripts.learn(dag.version.id)
-        plan_next(self._desk, self._desk.holdings.put_dag(row, dag.version), self.rows.schedule_position(dag.version.spec))
+        plan_next(self._desk, self._desk.holdings.put_dag(row, dag.version), rows.schedule_position(dag.version.spec))
 
     def script(self, dag_id: str, task_id: str, play: Play | Ending | None = None, **words: Any) -> None:
         """Say how the attempts of a task end: by a function of the attempt, an ending, or in `words`.

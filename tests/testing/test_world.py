@@ -100,7 +100,7 @@ async def test_pausing_lets_what_runs_go_on_and_starts_nothing() -> None:
         it.pause("d")
         await it.run_for(minutes(10))
 
-        assert it.states("d", run) == {"a": "success", "b": "scheduled"}
+        assert it.states("d", run) == {"a": "success", "b": None}
 
 
 async def test_a_run_that_takes_too_long_fails_and_its_rest_is_skipped() -> None:
