@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from authoring_builders import context_of, run_task
 
 from aiosched import DAG, BashOperator
@@ -124,6 +126,19 @@ async def test_on_kill_stops_the_group_of_the_command(tmp_path: Path) -> None:
         with pytest.raises(CommandFailed, match=signal.SIGTERM.name):
             await command.running
         assert await command.child_is_gone()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_command_ends_when_nobody_holds_its_output_and_what_is_left_then_ends_with_it(
+    tmp_path: Path, run: Callable[[Coroutine[Any, Any, Any]], Any]
+) -> None:
+    pid = tmp_path / "pid"
+    silent = f"(setsid bash -c 'echo $$ > {pid}; exec sleep 1000' > /dev/null 2>&1 &)"
+    holding = "(setsid bash -c 'sleep 0.2; echo late' &)"
+
+    assert run(output(f"{silent}; {holding}; until [ -s {pid} ]; do sleep 0.01; done; echo early")) == "late"
+    left = look_at(int(pid.read_text()))
+    assert left is None or left.has_ended
 
 
 @pytest.mark.parametrize("env", [None, {"PATH": os.environ["PATH"]}], ids=["inherited", "own"])

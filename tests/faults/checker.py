@@ -8,7 +8,7 @@ them all. Instants are seconds of CLOCK_MONOTONIC. Source: the semantics referen
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise
@@ -106,6 +106,15 @@ class Span(NamedTuple):
     outcome: str | None  # done, failed, stopped
 
 
+class Beat(NamedTuple):
+    """A process that an attempt started and left behind, and its last sign of life."""
+
+    task: TaskKey
+    try_number: int
+    pid: int
+    last: float
+
+
 class Effect(NamedTuple):
     """A try has changed something of this kind, so many times."""
 
@@ -134,6 +143,7 @@ class History:
     run_changes: list[RunChange] = field(default_factory=list)
     pool_uses: list[PoolUse] = field(default_factory=list)  # every value that was stored
     spans: list[Span] = field(default_factory=list)
+    beats: list[Beat] = field(default_factory=list)
     freezes: list[Freeze] = field(default_factory=list)
     awakening: float = 1.0  # seconds within which a process must have ended its attempts when a freeze is over
     final_pools: list[PoolUse] = field(default_factory=list)
@@ -152,6 +162,7 @@ class Violation(NamedTuple):
 
 Rule = Callable[[History], Iterable[str]]
 
+LINGER = 3.0  # seconds after the last word of an attempt in which what it left behind must have ended
 MOST_LOSSES = 3  # in a row: then a task fails and says so
 HOLDING = frozenset({"queued", "running", "restarting", "shutdown"})
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
@@ -183,13 +194,21 @@ def without_frozen(history: History) -> History:
 
     Nobody can end what is frozen, and a thread that wakes up runs before it can be told that it is too late.
     """
-    return replace(history, spans=list(_until_frozen(history)))
-
-
-def _until_frozen(history: History) -> Iterator[Span]:
     lost = {
         (c.task, c.old_try) for c in history.changes if c.old in HOLDING and (c.new is None or c.new_try > c.old_try)
     }
+    beats = [beat for beat in history.beats if not _just_woken(history, beat)]
+    return replace(history, spans=list(_until_frozen(history, lost)), beats=beats)
+
+
+def _just_woken(history: History, beat: Beat) -> bool:
+    return any(
+        freeze.pid == beat.pid and freeze.end <= beat.last <= freeze.end + history.awakening
+        for freeze in history.freezes
+    )
+
+
+def _until_frozen(history: History, lost: Set[tuple[TaskKey, int]]) -> Iterator[Span]:
     for span in history.spans:
         begun = [freeze for freeze in history.freezes if freeze.pid == span.pid and span.start < freeze.end]
         for freeze in begun:
@@ -285,6 +304,17 @@ def attempts_never_overlap(history: History) -> Iterator[str]:
                     f"{task}: try {second.try_number} ({second.scheduler}) began {first.last - second.start:.3f} s "
                     f"before the last sign of life of try {first.try_number} ({first.scheduler})"
                 )
+
+
+def nothing_lives_longer_than_its_attempt(history: History) -> Iterator[str]:
+    """What attempts left behind ends with them, and before the next try begins."""
+    by_task = _by_task(history.spans)
+    for task, number, pid, last in history.beats:
+        for span in by_task.get(task, []):
+            if span.try_number == number and span.outcome is not None and last > span.last + LINGER:
+                yield f"{task}: pid {pid} of try {number} lived {last - span.last:.3f} s longer than the try"
+            elif span.try_number > number and last > span.start:
+                yield f"{task}: pid {pid} of try {number} lived {last - span.start:.3f} s into try {span.try_number}"
 
 
 def tries_run_in_order(history: History) -> Iterator[str]:
@@ -466,6 +496,7 @@ RULES: Mapping[str, Rule] = {
         failures_have_a_cause,
         one_process_per_attempt,
         attempts_never_overlap,
+        nothing_lives_longer_than_its_attempt,
         tries_run_in_order,
         legal_transitions,
         success_is_final,

@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults.checker import (
     RULES,
+    Beat,
     Change,
     DagPlan,
     Effect,
@@ -51,6 +52,7 @@ def good() -> History:
         Span(A2, 1, 20, "s1#1", 6.0, 7.0, "done"),
         Span(B2, 1, 21, "s1#1", 8.0, 9.0, "done"),
     ]
+    history.beats = [Beat(A1, 1, 11, 1.9), Beat(B1, 1, 22, 5.1)]
     history.changes = [
         Change(1, 1, 0.0, A1, None, "queued", 0, 1),
         Change(2, 2, 2.0, A1, "queued", "queued", 1, 2),
@@ -123,6 +125,14 @@ BAD: dict[str, tuple[str, Spoil]] = {
     "a success that never ran": ("one_process_per_attempt", lambda h: h.spans.pop()),
     "a success that was killed": ("one_process_per_attempt", lambda h: put(h.spans, 4, outcome=None)),
     "a second attempt beside the first": ("attempts_never_overlap", lambda h: put(h.spans, 0, last=2.5)),
+    "a process that lives into the next try": (
+        "nothing_lives_longer_than_its_attempt",
+        lambda h: put(h.beats, 0, last=2.1),
+    ),
+    "a process that goes on after its attempt": (
+        "nothing_lives_longer_than_its_attempt",
+        lambda h: put(h.beats, 1, last=50.0),
+    ),
     "tries in the wrong order": (
         "tries_run_in_order",
         lambda h: h.spans.append(Span(A1, 1, 11, "s0#1", 3.5, 3.6, None)),

@@ -11,7 +11,9 @@ import contextlib
 import logging
 import os
 import signal
+import subprocess
 import tempfile
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
@@ -64,21 +66,25 @@ class Command:
             folder = self.cwd or stack.enter_context(tempfile.TemporaryDirectory(prefix="aiosched-"))
             if guard is not None:
                 guard.stand()
-            process = await asyncio.create_subprocess_exec(
-                *self.arguments,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                cwd=folder,
-                env={**self.env, **marks},
-                start_new_session=True,
-            )
+            output, theirs = await _pipe(stack)
+            try:
+                process = subprocess.Popen(  # noqa: ASYNC220  it returns within a millisecond
+                    self.arguments,
+                    stdin=subprocess.DEVNULL,
+                    stdout=theirs,
+                    stderr=subprocess.STDOUT,
+                    cwd=folder,
+                    env={**self.env, **marks},
+                    start_new_session=True,
+                )
+            finally:
+                os.close(theirs)
             self._group = process.pid
             if guard is not None:
                 guard.begun(process.pid)
             try:
-                last = await self._follow(process)
-                return await process.wait(), last
+                last = await self._follow(output)
+                return await _end_of(process), last
             finally:
                 try:
                     await _stop_group(process)
@@ -92,11 +98,10 @@ class Command:
         if self._group is not None:
             _signal_group(self._group, signal.SIGTERM)
 
-    async def _follow(self, process: asyncio.subprocess.Process) -> str:
-        """Log each line of output as it comes; returns the last one."""
-        assert process.stdout is not None
+    async def _follow(self, output: asyncio.StreamReader) -> str:
+        """Log each line of output as it comes, until nobody can write more; returns the last one."""
         rest, last = b"", ""
-        while chunk := await process.stdout.read(65536):
+        while chunk := await output.read(65536):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 last = self._log_line(line)
@@ -134,16 +139,63 @@ def command_environment(context: Context, given: Mapping[str, str] | None, *, in
     }
 
 
-async def _stop_group(process: asyncio.subprocess.Process) -> None:
+async def _pipe(stack: contextlib.ExitStack) -> tuple[asyncio.StreamReader, int]:
+    """Where the output of a command is read, and what it writes to."""
+    reader, loop = asyncio.StreamReader(), asyncio.get_running_loop()
+    ours, theirs = os.pipe()
+    try:
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", buffering=0)
+        )
+    except BaseException:
+        os.close(theirs)
+        raise
+    stack.callback(transport.close)
+    return reader, theirs
+
+
+async def _end_of(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a process; its exit code.
+
+    Not by asyncio's subprocesses: with uvloop a child inherits its pipes under other numbers as well, so that what a
+    command left behind would hold the output, and hence the attempt, although it had closed it.
+    """
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # macOS, old kernels
+        threading.Thread(target=_tell_end, args=(process, loop, ended), daemon=True).start()
+        await ended.wait()
+    else:
+        try:
+            loop.add_reader(descriptor, ended.set)
+            await ended.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+    return process.wait()
+
+
+def _tell_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    process.wait()
+    with contextlib.suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(ended.set)
+
+
+async def _stop_group(process: subprocess.Popen[bytes]) -> None:
     """TERM, then KILL, for a command that still runs, as when its attempt was cancelled."""
-    if process.returncode is not None:
+    if process.poll() is not None:
         return
     _signal_group(process.pid, signal.SIGTERM)
     try:
         async with clean_up_timeout(KILL_AFTER):
-            await process.wait()
+            await _end_of(process)
+    except TimeoutError:
+        pass  # it does not obey
     finally:
-        _signal_group(process.pid, signal.SIGKILL)
+        if process.returncode is None:
+            _signal_group(process.pid, signal.SIGKILL)
+            await _end_of(process)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

@@ -5,6 +5,7 @@
     wire.py, proxy.py       a TCP proxy that knows where PostgreSQL's messages and commits end
     workload.py, recorder.py  the DAG files, and what their tasks write down themselves
     asking.py               what tasks ask of their scheduler, and change
+    leaving.py              the processes that tasks start and leave behind
     postgres.py, fleet.py   the processes: the database server, N times `aiosched serve`
     watching.py, history.py triggers that keep every change of a row; reading it all back
     measures.py             how long take-overs took

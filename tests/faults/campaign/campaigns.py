@@ -41,12 +41,14 @@ class Campaign:
     takeover_limit: Callable[[Size], float] | None = None
 
 
-def work_for(size: Size, *, in_flight: int = 8, asks: bool = False) -> Workload:
+def work_for(size: Size, *, in_flight: int = 8, asks: bool = False, leaves: bool = False) -> Workload:
     """Work that lasts a little longer than the faults: through a pool of `in_flight` slots."""
     dags = max(3, min(60, size.tasks // 100))
     runs = max(1, size.tasks // (10 * dags))
     seconds = min(max(in_flight * size.gap * size.faults * 1.1 / (dags * runs * 10), 0.005), 0.6)
-    return Workload(dags=dags, runs=runs, seconds=seconds, seed=size.seed, pool_slots=in_flight, asks=asks)
+    return Workload(
+        dags=dags, runs=runs, seconds=seconds, seed=size.seed, pool_slots=in_flight, asks=asks, leaves=leaves
+    )
 
 
 # -- SIGKILL --------------------------------------------------------------------------------------------
@@ -65,7 +67,7 @@ def kills(size: Size) -> tuple[Setting, Workload, Inject]:
                 await victim.start()
             await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
 
-    return Setting(schedulers=size.schedulers, lease=size.lease), work_for(size), inject
+    return Setting(schedulers=size.schedulers, lease=size.lease), work_for(size, leaves=True), inject
 
 
 def takeovers(size: Size) -> tuple[Setting, Workload, Inject]:
@@ -110,7 +112,7 @@ def _stops(size: Size, *, whole: bool) -> tuple[Workload, Inject]:
             await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
             await stage.joined(victim)
 
-    return work_for(replace(size, gap=size.gap + 0.95 * size.lease)), inject
+    return work_for(replace(size, gap=size.gap + 0.95 * size.lease), leaves=True), inject
 
 
 def usurpers(size: Size) -> tuple[Setting, Workload, Inject]:
@@ -267,7 +269,11 @@ def chaos(size: Size) -> tuple[Setting, Workload, Inject]:
             await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
 
     setting = Setting(schedulers=size.schedulers, lease=size.lease, postgres={"max_connections": "40"}, module=JUMPY)
-    return setting, work_for(replace(size, gap=size.gap + 1.0)), inject
+    return setting, work_for(replace(size, gap=size.gap + 1.0), leaves=True), inject
+
+
+def _left(size: Size) -> dict[str, int]:
+    return {"processes left behind": size.tasks // 20}
 
 
 CAMPAIGNS: dict[str, Campaign] = {
@@ -276,7 +282,12 @@ CAMPAIGNS: dict[str, Campaign] = {
         Size(faults=10, tasks=600, gap=1.5, seed=1, lease=6.0),
         Size(faults=1000, tasks=100_000, gap=1.5, seed=1),
         kills,
-        lambda size: {"kills": size.faults, "take-overs": size.faults // 2, "lost attempts": size.faults // 3},
+        lambda size: {
+            "kills": size.faults,
+            "take-overs": size.faults // 2,
+            "lost attempts": size.faults // 3,
+            **_left(size),
+        },
     ),
     "takeovers": Campaign(
         "take-over after SIGKILL, measured",
@@ -291,7 +302,7 @@ CAMPAIGNS: dict[str, Campaign] = {
         Size(faults=5, tasks=300, gap=1.0, seed=3, lease=3.0),
         Size(faults=300, tasks=15_000, gap=1.0, seed=3, lease=3.0),
         pauses,
-        lambda size: {"pauses": size.faults, "take-overs": size.faults // 4},
+        lambda size: {"pauses": size.faults, "take-overs": size.faults // 4, **_left(size)},
         lambda size: size.lease + 5.0,
     ),
     "freezes": Campaign(

@@ -35,6 +35,11 @@ class Service:
     descendants: set[tuple[int, str]] = field(default_factory=set)  # of killed processes: pid and start time
 
     @property
+    def label(self) -> str:
+        """What its process and all that this starts have in their environment."""
+        return f"{self.name}#{self.starts}"
+
+    @property
     def alive(self) -> bool:
         return self.process is not None and self.process.returncode is None
 
@@ -56,7 +61,6 @@ class Service:
         """Start a process of this name; returns at once."""
         self.starts += 1
         self.stopped = []
-        label = f"{self.name}#{self.starts}"
         home = self.folder / "homes" / self.name
         home.mkdir(parents=True, exist_ok=True)
         arguments = ["serve", "--dsn", self.dsn, "--name", self.name, "--executor", self.executor, "--no-web"]
@@ -65,7 +69,9 @@ class Service:
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(self.folder / "lib"), str(ROOT)]),
             "FAULTS_RECORDS": str(self.folder / "records"),
-            "FAULTS_SCHEDULER": label,
+            "FAULTS_SCHEDULER": self.label,
+            "FAULTS_EXECUTOR": self.executor,
+            "FAULTS_OFFSET": str(time.time_ns() - time.monotonic_ns()),
             "FAULTS_CLOCK": str(self.folder / "clock"),
             **self.settings,
         }
@@ -91,7 +97,8 @@ class Service:
 
     def pause(self, *, whole: bool) -> None:
         """SIGSTOP for the scheduler, with `whole` for all its descendants too."""
-        self.stopped = [self.pid, *(children(self.pid) if whole else ())]
+        family = dict.fromkeys([self.pid, *children(self.pid), *labelled(self.label)] if whole else [self.pid])
+        self.stopped = list(family)
         self.paused_at = time.monotonic()
         for pid in self.stopped:
             _send(pid, signal.SIGSTOP)
@@ -134,7 +141,9 @@ class Service:
 
     def survivors(self) -> list[str]:
         """Processes that outlived the scheduler process they belonged to."""
-        return [f"pid {pid} of {self.name}" for pid, started in self.descendants if start_time(pid) == started]
+        left = {pid for pid, started in self.descendants if start_time(pid) == started}
+        left |= {pid for start in range(1, self.starts + 1) for pid in labelled(f"{self.name}#{start}")}
+        return [f"pid {pid} of {self.name}" for pid in left]
 
     def logged(self) -> Iterator[dict[str, Any]]:
         """What its processes have logged, oldest first."""
@@ -159,6 +168,16 @@ def children(pid: int) -> list[int]:
         with contextlib.suppress(OSError):
             found += map(int, task.read_text().split())
     return found + [grandchild for child in found for grandchild in children(child)]
+
+
+def labelled(label: str) -> list[int]:
+    """The processes whose environment has the label of a scheduler process, but for that itself."""
+    wanted, found = f"FAULTS_SCHEDULER={label}".encode(), []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if wanted in file.read_bytes().split(b"\0") and start_time(int(file.parent.name)):
+                found.append(int(file.parent.name))
+    return found
 
 
 def start_time(pid: int) -> str:

@@ -14,7 +14,7 @@ import asyncpg
 
 from tests.faults.campaign.asking import ASKED
 from tests.faults.campaign.workload import Workload
-from tests.faults.checker import Change, Effect, History, Instance, PoolUse, Run, RunChange, Span, TaskKey
+from tests.faults.checker import Beat, Change, Effect, History, Instance, PoolUse, Run, RunChange, Span, TaskKey
 
 _INSTANCES = """
     SELECT r.dag_id, r.run_id, v.spec -> 'tasks' -> ti.task_index ->> 'task_id' AS task_id, ti.map_index,
@@ -116,6 +116,7 @@ async def _read(conn: Any, folder: Path, workload: Workload) -> Read:
     if workload.asks:
         await _read_effects(conn, history, names)
     history.spans = read_spans(folder / "records")
+    history.beats = read_beats(folder / "records")
     leases = await conn.fetch("SELECT at, partition, old, new FROM watched.lease ORDER BY n")
     return Read(
         history,
@@ -153,13 +154,28 @@ def _incarnations(events: list[tuple[float, int, int, str]]) -> list[Incarnation
     return list(found.values())
 
 
-def read_spans(folder: Path) -> list[Span]:
-    """The attempts that tasks wrote down. A last line that was cut off by a SIGKILL does not count."""
+def read_beats(folder: Path) -> list[Beat]:
+    """The processes that tasks started, each with its last sign of life."""
+    last: dict[tuple[TaskKey, int, int], float] = {}
+    for event, dag_id, run_id, task_id, map_index, number, pid, _, at in _lines(folder):
+        if event == "beat":
+            last[TaskKey(dag_id, run_id, task_id, int(map_index)), int(number), int(pid)] = int(at) / 1e9
+    return [Beat(*process, at) for process, at in last.items()]
+
+
+def _lines(folder: Path) -> list[list[str]]:
+    """What tasks wrote down, in order. A last line that was cut off by a SIGKILL does not count."""
     lines = [line.split("\t") for path in folder.iterdir() for line in path.read_text().splitlines()]
-    whole = sorted((words for words in lines if len(words) == 9 and words[-1]), key=lambda words: int(words[-1]))
+    return sorted((words for words in lines if len(words) == 9 and words[-1]), key=lambda words: int(words[-1]))
+
+
+def read_spans(folder: Path) -> list[Span]:
+    """The attempts that tasks wrote down."""
     spans: list[Span] = []
     going: dict[tuple[TaskKey, int, int], Span] = {}
-    for event, dag_id, run_id, task_id, map_index, number, pid, scheduler, at in whole:
+    for event, dag_id, run_id, task_id, map_index, number, pid, scheduler, at in _lines(folder):
+        if event == "beat":
+            continue
         attempt = TaskKey(dag_id, run_id, task_id, int(map_index)), int(number), int(pid)
         second = int(at) / 1e9
         if event == "start":

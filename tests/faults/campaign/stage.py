@@ -249,6 +249,8 @@ class Stage:
             self.seen["differences"] += told["counters"]["differences"]
             self.seen["stale reports"] += told["counters"]["stale_reports"]
         self.seen["joins"] = len(read.incarnations)
+        if self.workload.leaves:
+            self.seen["processes left behind"] = len(read.history.beats)
         read.history.drift = self.seen["differences"]
         return read
 

@@ -31,7 +31,8 @@ class Workload:
 
     `pool_slots`: every task goes through one pool of that size (None: the default pool, wide open).
     A task in ten fails in its first try. `plain` of the tasks are plain functions, the others `async def`.
-    With `asks` every task asks its scheduler for something, and some change something (asking.py).
+    With `asks` every task asks its scheduler for something, and some change something (asking.py). With `leaves`
+    some are commands, some run under another interpreter, and many leave processes behind (leaving.py).
     """
 
     dags: int
@@ -45,6 +46,7 @@ class Workload:
     flaky: float = 0.1
     task_limit: int = 4  # max_active_tis_per_dag of t1
     asks: bool = False
+    leaves: bool = False
 
     @property
     def tasks(self) -> int:
@@ -72,6 +74,8 @@ class Workload:
         dice = random.Random(self.seed)
         for number in range(self.dags):
             (folder / "dags" / f"{self._dag_id(number)}.py").write_text(self._file(self._dag_id(number), dice))
+        if self.leaves:
+            shutil.copy(Path(__file__).with_name("leaving.py"), folder / "lib")
         if self.asks:
             shutil.copy(Path(asking.__file__), folder / "lib")
             (folder / "dags" / f"{asking.ASKED}.py").write_text(_ASKED)
@@ -90,6 +94,7 @@ class Workload:
             "from aiosched.authoring.context import get_current_context",
             "from recorder import work, work_async",
             *(["from aiosched import Asset", "from asking import aask, ask"] if self.asks else ()),
+            *([*_LEAVING, "from leaving import aleave, command, leave, outside"] if self.leaves else ()),
             "",
             "with DAG(",
             f"    {dag_id!r}, schedule=timedelta(minutes=1), start_date=datetime.fromisoformat({FIRST.isoformat()!r}),",
@@ -104,18 +109,47 @@ class Workload:
             if plan.limit is not None:
                 options += f", max_active_tis_per_dag={plan.limit}"
             call = f"{'work' if plain else 'await work_async'}(get_current_context(), {seconds}, {fails})"
+            kind = (
+                dice.choices(("function", "leaving", "bash", "outside"), (6, 2, 2, 1))[0] if self.leaves else "function"
+            )
+            if kind == "bash":
+                bash = f"bash_command=command({seconds}, {fails})"
+                lines.append(f"    {task_id}_ = BashOperator(task_id={task_id!r}, {bash}, {options})")
+            elif kind == "outside":
+                lines += [
+                    f"    {task_id}_ = ExternalPythonOperator(",
+                    f"        task_id={task_id!r}, python=sys.executable, python_callable=elsewhere,",
+                    f"        op_args=[{seconds}, {fails}], {options},",
+                    "    )",
+                ]
+            if kind in ("bash", "outside"):
+                lines += [f"    {upstream}_ >> {task_id}_" for upstream in plan.upstream]
+                continue
+            leaves = (
+                [f"        {'leave' if plain else 'await aleave'}(get_current_context())"] if kind == "leaving" else []
+            )
             if self.asks and task_id in asking.EMITTING:
                 options += f", outlets=[Asset({dag_id!r})]"
             lines += [
                 f"    @task(task_id={task_id!r}, {options})",
                 f"    {'def' if plain else 'async def'} {task_id}():",
                 *([f"        answer = {_asking(plain, plan.upstream)}"] if self.asks else ()),
+                *leaves,
                 f"        {call}",
                 *(["        return answer"] if self.asks else ()),
                 f"    {task_id}_ = {task_id}()",
             ]
             lines += [f"    {upstream}_ >> {task_id}_" for upstream in plan.upstream]
         return "\n".join(lines) + "\n"
+
+
+_LEAVING = [
+    "import sys",
+    "from aiosched import BashOperator, ExternalPythonOperator",
+    "def elsewhere(seconds, fails):",
+    "    from leaving import outside",
+    "    outside(seconds, fails)",
+]
 
 
 def _asking(plain: bool, upstream: tuple[str, ...]) -> str:
