@@ -51,7 +51,7 @@ def serve(
         str | None, typer.Option("--role", metavar="ROLES", help="Some of scheduler,web,parser; default: all.")
     ] = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Exit 0 once no run is unfinished and none is due.")
+        bool, typer.Option("--until-idle", help="Exit 0 once no run of the fleet is unfinished or due.")
     ] = False,
     run_duration: Annotated[
         float | None, typer.Option("--run-duration", metavar="SECONDS", help="Stop after so many seconds.")

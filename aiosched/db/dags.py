@@ -9,7 +9,7 @@ Source: the semantics reference, sections 1.1, 30.4 and 31.2.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -196,6 +196,19 @@ FILES_OF: Final = """
 async def files_of(conn: Connection, partitions: Collection[int]) -> dict[str, StoredFile]:
     """All files of `partitions`, by name."""
     return {row["file"]: _stored_file(row) for row in await conn.fetch(FILES_OF, sorted(partitions))}
+
+
+# Index: primary key.
+FILES_READ_SINCE: Final = """
+    SELECT f.file FROM unnest($1::text[], $2::text[]) AS here (file, content_hash) JOIN dag_file AS f USING (file)
+     WHERE f.content_hash = here.content_hash OR f.parsed_at >= $3
+"""
+
+
+async def files_read_since(conn: Connection, digests: Mapping[str, str], *, since: datetime) -> frozenset[str]:
+    """The files, by name, that were read with these digests; or since that instant, with whatever content."""
+    found = await conn.fetch(FILES_READ_SINCE, list(digests), list(digests.values()), since)
+    return frozenset(row["file"] for row in found)
 
 
 def _stored_file(row: Any) -> StoredFile:

@@ -85,10 +85,10 @@ class NewRun(NamedTuple):
     backfill_order: int | None = None
 
 
-_DAG_COLUMNS: Final = "dag_id, partition, file, version_id, is_paused, is_stale, has_import_errors"
+DAG_COLUMNS: Final = "dag_id, partition, file, version_id, is_paused, is_stale, has_import_errors"
 
 # Index: ix_dag_partition.
-LOAD_DAGS: Final = f"SELECT {_DAG_COLUMNS} FROM dag WHERE version_id IS NOT NULL AND partition = ANY($1::smallint[])"
+LOAD_DAGS: Final = f"SELECT {DAG_COLUMNS} FROM dag WHERE version_id IS NOT NULL AND partition = ANY($1::smallint[])"
 
 
 async def load_dags(conn: Connection, partitions: Iterable[int]) -> list[DagRow]:

@@ -105,6 +105,9 @@ class Parser:
         self._problems: dict[str, str] = {}
         self._hidden: frozenset[str] = frozenset()  # files below a folder that cannot be read now
         self._listed = False
+        self._listing: Listing | None = None  # the latest one, None until it is taken in
+        self._storing = False
+        self._began = self._clock.now()
         self._outcomes: dict[str, ParsedFile] = {}  # what was stored last, without documents
         self._conflicts: dict[str, tuple[Conflict, ...]] = {}
         self._warned: set[str] = set()  # files whose warnings may have become untrue without a change of theirs
@@ -135,6 +138,24 @@ class Parser:
             errors=errors,
             seconds=self._seconds,
         )
+
+    async def unread(self, conn: Connection) -> str | None:
+        """What of the folder is not read and stored as it is now; None when all of it is.
+
+        A file that belongs to another scheduler is read when that one has stored this content, or has looked at the
+        file since this parser began: the folders of two machines may differ for a while.
+        """
+        listing = self._listing
+        if listing is None or self._list_news.is_set() or self._partitions != self._owned():
+            return "the DAGs folder is being read"
+        if unfinished := self._agenda.unfinished:
+            return f"the file {min(unfinished)} is being read"
+        if self._results or self._storing:
+            return "what was found in DAG files is being stored"
+        others = {name: file.digest for name, file in listing.files.items() if not self._is_mine(name)}
+        read = await rows.files_read_since(conn, others, since=self._began) if others else frozenset()
+        left = others.keys() - read
+        return f"the file {min(left)} has not been read by the scheduler that it belongs to" if left else None
 
     def stop(self) -> None:
         """End `run` soon: files in work are given up, what was found before is stored or found again."""
@@ -185,6 +206,7 @@ class Parser:
                     await self._list_news.wait()
 
     async def _list_once(self) -> None:
+        self._listing = None
         try:
             # The real clock, because it is compared with the file system's stamps.
             listing = await asyncio.to_thread(self._discovery.list, now_ns=time.time_ns())
@@ -192,7 +214,7 @@ class Parser:
             log.warning("the DAGs folder %s cannot be read (%s): its DAGs stay as they are", self._root, error.strerror)
             self._begin_first_pass(frozenset())
             return
-        partitions = frozenset(p for p in range(PARTITIONS) if self._owns(p))
+        partitions = self._owned()
         gained, self._partitions = partitions - self._partitions, partitions
         known = await self._in_database(lambda conn: rows.files_of(conn, gained)) if gained else {}
         taking_over, self._listed = self._listed, True  # at the start everything is parsed, whatever others found
@@ -211,7 +233,11 @@ class Parser:
         await self._note_unchanged()
         self._begin_first_pass(self._agenda.unfinished | self._problems.keys())
         self._finished_first([n for n in self._first or () if n not in self._agenda and n not in self._problems])
+        self._listing = listing
         self._work_news.set()
+
+    def _owned(self) -> frozenset[int]:
+        return frozenset(p for p in range(PARTITIONS) if self._owns(p))
 
     def _is_mine(self, name: str) -> bool:
         return partition_of(name) in self._partitions
@@ -310,10 +336,12 @@ class Parser:
             batch = self._next_batch()
             if not batch:
                 continue
+            self._storing = True
             stored = await self._store_batch(batch)
             for result in batch:
                 self._remember(result, stored)
             await self._announce(stored)
+            self._storing = False
             self._finished_first([r.name for r in batch])
 
     def _next_batch(self) -> list[ParsedFile]:

@@ -29,7 +29,7 @@ Requests and effects
     slas.py         tasks that are late                    notes.py          what people write
     deadlines.py    runs that are late                     task_services.py, asset_services.py,
                                                            secret_services.py  what running tasks may ask
-    questions.py    asking until there is an answer
+    questions.py    asking until there is an answer        idle.py          what is left to do in the fleet
     why.py, why_slots.py  why something does not run, asked of the rows
 """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -41,6 +42,7 @@ from aiosched.scheduler.beginnings import Beginnings
 from aiosched.scheduler.events import Listener
 from aiosched.scheduler.executor_choice import Choice, choose_executor
 from aiosched.scheduler.figures import figures_of
+from aiosched.scheduler.idle import left_anywhere
 from aiosched.scheduler.incarnation import Incarnation, give_up
 from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.lease import Identity, Lease
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS: Final = 30.0
+_TELL_AFTER: Final = 10.0  # seconds for which something is left to do, until the log tells what
 _LIST_AGAIN: Final = 600.0  # seconds; a list of runs reaches at least two hours ahead
 
 
@@ -115,7 +118,6 @@ class Scheduler(Actions):
         self._lease: Lease | None = None  # of the present incarnation
         self._incarnation: Incarnation | None = None
         self._session: Session | None = None
-        self._first_pass: asyncio.Future[None] | None = None
         self._ready = asyncio.Event()
         self._draining = False
         self._stopping = False
@@ -377,7 +379,6 @@ class Scheduler(Actions):
             on_change=self._dags_changed,
             executors=members_of(self.executor).keys(),
         )
-        self._first_pass = self.parser.first_pass
         await self.parser.run()
 
     def _partitions_moved(self) -> None:
@@ -437,8 +438,14 @@ class Scheduler(Actions):
     # -- looking ----------------------------------------------------------------------------
 
     async def wait_idle(self) -> None:
-        """Return once no run is unfinished and none is due (runs of paused DAGs aside)."""
-        while not self._is_idle():
+        """Return once nothing is left to do in the whole fleet, runs of paused DAGs aside (see scheduler/idle.py)."""
+        told, since = "", self.clock.monotonic()
+        while (left := await self._what_is_left()) is not None:
+            if left != told:
+                told, since = left, self.clock.monotonic()
+            elif self.clock.monotonic() - since >= _TELL_AFTER:
+                logger.info("not idle: %s", left)
+                since = math.inf  # once
             await self._progress()
 
     def look_at_clock(self) -> None:
@@ -458,24 +465,18 @@ class Scheduler(Actions):
             return "?", str(key.run), str(key.task_index)
         return board.run.dag_id, board.run.run_id, board.graph.task_ids[key.task_index]
 
-    def _is_idle(self) -> bool:
+    async def _what_is_left(self) -> str | None:
         session = self._session
-        if session is None or not session.gate.is_set() or session.changed_dags or session.books.locked():
-            return False
-        if self._parse and (self._first_pass is None or not self._first_pass.done()):
-            return False
+        if session is None:
+            return "it has not joined the fleet yet"
         if self._busy():
-            return False
-        holdings = session.holdings
-        if holdings.asset_news or session.outbox.waiting:
-            return False
-        for board in holdings.boards.values():
-            if not holdings.dags[board.run.dag_id].row.is_paused:
-                return False
-        if any((dag.queued or dag.starting) and not dag.row.is_paused for dag in holdings.dags.values()):
-            return False
-        due = holdings.next_due()
-        return due is None or due > self.clock.now()
+            return "attempts run, or their results are being stored"
+        if self._parse and self.parser is None:
+            return "no DAG file has been read yet"
+        left = await left_anywhere(session, self.parser if self._parse else None, self.clock.now())
+        if left is None and (session is not self._session or self._busy()):
+            return "something has begun meanwhile"
+        return left
 
     def _busy(self) -> bool:
         session = self._session

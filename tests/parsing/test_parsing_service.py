@@ -94,6 +94,16 @@ class Bench:
         async with self.db.acquire() as conn:
             return {row["file"]: row["error"] for row in await conn.fetch("SELECT file, error FROM dag_file")}
 
+    async def unread(self, parser: Parser) -> str | None:
+        async with self.db.acquire() as conn:
+            return await parser.unread(conn)
+
+    async def until(self, parser: Parser, unread: str | None) -> None:
+        """Wait until that of the folder is not read."""
+        async with asyncio.timeout(30):
+            while await self.unread(parser) != unread:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
     async def execute(self, statement: str) -> None:
         async with self.db.acquire() as conn:
             await conn.execute(statement)
@@ -445,3 +455,36 @@ async def test_a_cancelled_parser_ends_its_processes(bench: Bench) -> None:
         await task
 
     assert parser._pool.pids == []
+
+
+async def test_a_folder_is_read_when_the_files_of_others_are_read_too(bench: Bench) -> None:
+    bench.write("one.py", dag_source("a"))
+    bench.write("broken.py", "from aiosched import DAG\nraise ValueError('no')")
+    theirs = "has not been read by the scheduler that it belongs to"
+
+    async with bench.running(owns=lambda _: False) as mine:
+        assert await bench.unread(mine) == f"the file broken.py {theirs}"
+        async with bench.running() as other:
+            assert await bench.unread(other) is None
+            assert await bench.unread(mine) is None
+
+    bench.clock.advance(60)
+    bench.write("one.py", dag_source("a", "b"))
+    async with bench.running(owns=lambda _: False) as mine:
+        assert await bench.unread(mine) == f"the file one.py {theirs}"
+        async with bench.running():
+            assert await bench.unread(mine) is None
+
+
+async def test_a_folder_is_not_read_while_partitions_move(bench: Bench) -> None:
+    bench.write("one.py", dag_source("a"))
+    owned = False
+
+    async with bench.running(owns=lambda _: owned) as parser:
+        owned = True
+        assert await bench.unread(parser) == "the DAGs folder is being read"
+
+        parser.refresh()
+        await bench.until(parser, None)
+
+    assert list(await bench.dags()) == ["a"]

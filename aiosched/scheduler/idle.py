@@ -1,0 +1,128 @@
+"""What is left to do, here and in the whole fleet: for who waits until there is nothing.
+
+Idle is a fact of the fleet. Every partition has a living owner; every file of the DAGs folder has been read since
+this scheduler started, by it or by its peers; no request, report or callback waits; no run is unfinished, and
+none is due. The run of a paused DAG is left alone, but for attempts of it that are queued or running.
+
+Memory answers for what is owned here, rows for everything else, in one snapshot of the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Final
+
+from aiosched.core.assets import AssetStatus, alias_names, why_not_triggered
+from aiosched.core.ids import PARTITIONS
+from aiosched.core.run_creation import active_runs_limit, compute_next
+from aiosched.core.timetables.assets import condition_of
+from aiosched.db import assets, ownership
+from aiosched.db import idle as statements
+from aiosched.db import runs as run_statements
+from aiosched.db.engine import Connection
+from aiosched.db.failures import is_retryable
+from aiosched.db.ownership import View
+from aiosched.db.runs import DagRow
+from aiosched.errors import DagError
+from aiosched.parsing import Parser
+from aiosched.scheduler.session import Session
+
+_ALL: Final = frozenset(range(PARTITIONS))
+
+
+def left_here(session: Session, now: datetime) -> str | None:
+    """Something that this scheduler has to do or to look at; None when there is nothing."""
+    holdings = session.holdings
+    if not session.gate.is_set() or session.books.locked():
+        return "partitions, requests or new runs are being looked at"
+    if session.changed_dags or holdings.asset_news:
+        return "there is news of DAGs or assets"
+    if any(not holdings.dags[board.run.dag_id].row.is_paused for board in holdings.boards.values()):
+        return "runs are unfinished"
+    if session.outbox.waiting:
+        return "callbacks are to be delivered"
+    due = holdings.next_due()
+    return None if due is None or due > now else "a run is due"
+
+
+async def left_anywhere(session: Session, parser: Parser | None, now: datetime) -> str | None:
+    """Something that is left to do, or to read, by anybody; None when there is nothing.
+
+    `parser`: the one that reads the DAGs folder here; None where others do.
+    """
+    if (left := left_here(session, now)) is not None:
+        return left
+    try:
+        async with session.db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+            left = await _left_in_rows(session, conn, parser, now)
+    except Exception as error:
+        if not is_retryable(error):
+            raise
+        return f"the database cannot tell: {error}"
+    return left if left is not None else left_here(session, now)
+
+
+async def _left_in_rows(session: Session, conn: Connection, parser: Parser | None, now: datetime) -> str | None:
+    view = await ownership.look(conn)
+    if (left := _unowned(view, session)) is not None:
+        return left
+    if parser is not None and (left := await parser.unread(conn)) is not None:
+        return left
+    if (left := await statements.unfinished_work(conn)) is not None:
+        return left
+    others = _ALL - session.holdings.partitions
+    if not others:
+        return None
+    every = session.settings.scheduler.safety_poll
+    return await _due_elsewhere(conn, others, now, news_within=2 * every)
+
+
+def _unowned(view: View, session: Session) -> str | None:
+    living = {peer.incarnation for peer in view.peers if not peer.dead}
+    unowned = sum(owner not in living for owner in view.leases.values())
+    if unowned:
+        return f"{unowned} partitions have no living owner yet"
+    mine = {partition for partition, owner in view.leases.items() if owner == session.incarnation}
+    return None if mine == session.holdings.partitions else "partitions are on their way"
+
+
+async def _due_elsewhere(
+    conn: Connection, partitions: Collection[int], now: datetime, *, news_within: float
+) -> str | None:
+    """A run that a peer has to make now, by the schedule of its DAG or by asset events."""
+    dags = await statements.perhaps_due(conn, partitions, now, news_within=news_within)
+    queue = await assets.read_queue(conn, partitions)
+    queued = [row for row in await run_statements.load_dags(conn, partitions) if row.dag_id in queue] if queue else []
+    if not dags and not queued:
+        return None
+    versions, _ = await run_statements.load_versions(conn, {row.version_id for row in (*dags, *queued)})
+    last = await run_statements.latest_automated_intervals(conn, [row.dag_id for row in dags])
+    for row in dags:
+        if (version := versions.get(row.version_id)) is None:  # nobody here can tell
+            continue
+        try:
+            next_run = compute_next(version.spec, last.get(row.dag_id), now)
+        except DagError:
+            continue
+        if next_run is not None and next_run.run_after <= now:
+            return f"a run of {row.dag_id} is due"
+    for row in queued:
+        version = versions.get(row.version_id)
+        if version is not None and await _is_triggered(conn, row, version, queue):
+            return f"asset events are to make a run of {row.dag_id}"
+    return None
+
+
+async def _is_triggered(conn: Connection, row: DagRow, version: run_statements.Version, queue: assets.Queue) -> bool:
+    condition = condition_of(version.spec.timetable)
+    status = AssetStatus(
+        condition=condition,
+        active_runs=0,  # those that there are have ended, or it is paused
+        max_active_runs=active_runs_limit(version.spec),
+        is_paused=row.is_paused,
+        is_stale=row.is_stale,
+        has_import_errors=row.has_import_errors,
+    )
+    aliases = await assets.alias_targets(conn, alias_names(condition)) if condition is not None else {}
+    return why_not_triggered(status, queue[row.dag_id], aliases) is None
