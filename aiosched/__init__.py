@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.variables import Variable
     from aiosched.authoring.xcom_arg import XComArg
     from aiosched.core.timetables import CronTriggerTimetable, DeltaTriggerTimetable
+    from aiosched.core.trigger_rules import TriggerRule
     from aiosched.errors import AioschedError, DagError, FailTask, RescheduleTask, SkipTask, TaskDeferred, TaskTimeout
     from aiosched.scheduler import Scheduler
 
@@ -147,6 +148,7 @@ _HOMES = {
     "TaskSkippedEvent": "authoring.triggers",
     "TaskSuccessEvent": "authoring.triggers",
     "TriggerEvent": "authoring.triggers",
+    "TriggerRule": "core.trigger_rules",
     "Variable": "authoring.variables",
     "WebhookNotifier": "authoring.notifiers",
     "WeekDay": "authoring.operators",
@@ -234,6 +236,7 @@ __all__ = [
     "TimeSensor",
     "TriggerDagRunOperator",
     "TriggerEvent",
+    "TriggerRule",
     "Variable",
     "WebhookNotifier",
     "WeekDay",

@@ -52,8 +52,14 @@ class PartialFunction(Generic[P, R]):
         inputs = checked_arguments(self._name, self._function.call_signature, self._kwargs, mapped)
         return self._mapped(inputs)
 
-    def expand_kwargs(self, kwargs: Any) -> XComArg:
-        """One instance for each dict of arguments in a list, or in what a task returns."""
+    def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> XComArg:
+        """One instance for each dict of arguments in a list, or in what a task returns.
+
+        With `strict` an unknown name is an error, and so is an argument of `partial()`; without, names are looked
+        at when the task runs, and the dicts go before `partial()`.
+        """
+        if not strict:
+            return self._mapped(mapped_kwargs(self._name, kwargs, author_location(), taken=(), refused=()))
         function = self._function.function
         return self._mapped(checked_kwargs(self._name, function, self._function.call_signature, self._kwargs, kwargs))
 

@@ -199,10 +199,11 @@ class OperatorPartial:
     def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> MappedOperator:
         """One instance for each dict of arguments in a list, or in what a task returns.
 
-        `params` are merged with those of `partial()`. With `strict` an unknown name is an error.
+        `params` are merged with those of `partial()`. With `strict` an unknown name is an error, and so is an
+        argument of `partial()`; without, names are looked at when the task runs, and the dicts go before `partial()`.
         """
         where = author_location()
-        inputs = mapped_kwargs(self.name, kwargs, where, taken=self._kwargs, refused=UNMAPPABLE)
+        inputs = mapped_kwargs(self.name, kwargs, where, taken=self._kwargs if strict else (), refused=UNMAPPABLE)
         if strict and isinstance(kwargs, list | tuple):
             for one in kwargs:
                 if isinstance(one, Mapping):

@@ -90,9 +90,12 @@ class TaskFunction(Generic[P, R]):
         """Map the task: one instance for each combination of the values. See `PartialFunction.expand`."""
         return PartialFunction(self, {}).expand(**mapped)
 
-    def expand_kwargs(self, kwargs: Any) -> XComArg:
-        """Map the task: one instance for each dict of arguments in a list, or in what a task returns."""
-        return PartialFunction(self, {}).expand_kwargs(kwargs)
+    def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> XComArg:
+        """Map the task: one instance for each dict of arguments in a list, or in what a task returns.
+
+        Without `strict` names are looked at when the task runs.
+        """
+        return PartialFunction(self, {}).expand_kwargs(kwargs, strict=strict)
 
     def override(self, **options: Any) -> TaskFunction[P, R]:
         """The same function with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""

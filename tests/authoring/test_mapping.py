@@ -27,7 +27,7 @@ from aiosched.core.spec import (
     decode_spec,
     encode_spec,
 )
-from aiosched.errors import AioschedError, SkipTask
+from aiosched.errors import AioschedError, DagError, SkipTask
 
 Stored = Mapping[tuple[str, str], Mapping[int, Any]]
 
@@ -258,6 +258,30 @@ async def test_an_operator_is_made_anew_for_each_index() -> None:
     assert (spec.operator, spec.pool, spec.pool_slots, spec.retries, spec.is_async) == ("BashOperator", "p", 2, 4, True)
     assert spec.template_fields["bash_command"] == ["echo $A 1", "echo $A {{ ti.map_index }}"]
     assert await results(dag, 2, task_id="bash") == ["2026-01-02 1", "2026-01-02 1"]
+
+
+async def test_without_strict_the_dicts_go_before_what_all_instances_share() -> None:
+    with DAG("d") as dag:
+        use.partial(y="shared").expand_kwargs([{"x": 1, "y": "own"}, {"x": 2}], strict=False)
+        BashOperator.partial(task_id="bash", bash_command="echo shared").expand_kwargs(
+            [{"bash_command": "echo own"}, {}], strict=False
+        )
+
+    assert await results(dag, 2, task_id="bash") == ["own", "shared"]
+    first, second = await results(dag, 2, task_id="use")
+    assert ("own" in str(first), "shared" in str(second)) == (True, True)
+
+
+async def test_without_strict_a_wrong_name_fails_the_instances_that_have_it() -> None:
+    with DAG("d") as dag:
+        BashOperator.partial(task_id="bash", bash_command="echo").expand_kwargs([{"bash_comand": "ls"}], strict=False)
+        use.expand_kwargs([{"x": 1, "z": 1}], strict=False)
+
+    assert dag.to_spec().dag_id == "d"
+    with pytest.raises(DagError, match="no parameter 'bash_comand'"):
+        await results(dag, 1, task_id="bash")
+    with pytest.raises(TypeError, match="'z'"):
+        await results(dag, 1, task_id="use")
 
 
 class Checked(BaseOperator):

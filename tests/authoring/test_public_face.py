@@ -33,6 +33,15 @@ def test_every_public_name_can_be_had_and_is_known_to_type_checkers(module: Modu
         assert getattr(module, name) is not None
 
 
+def test_trigger_rules_can_be_written_by_their_names() -> None:
+    with aiosched.DAG("d") as dag:
+        aiosched.EmptyOperator(task_id="a") >> aiosched.EmptyOperator(
+            task_id="b", trigger_rule=aiosched.TriggerRule.ALL_DONE
+        )
+
+    assert dag.to_spec().tasks[1].trigger_rule == "all_done"
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Dag'"):
         getattr(aiosched, "Dag")  # noqa: B009 - its error is what is asked for

@@ -53,6 +53,15 @@ EVERY_KIND: list[AnyTimetable] = [
 ]
 
 
+def test_several_cron_expressions_may_be_written_one_after_the_other() -> None:
+    listed = MultipleCronTriggerTimetable(["0 10 * * *", "30 15 * * FRI"], "UTC", interval=HOUR)
+
+    assert MultipleCronTriggerTimetable("0 10 * * *", "30 15 * * FRI", timezone="UTC", interval=HOUR) == listed
+    assert MultipleCronTriggerTimetable(["0 10 * * *", "30 15 * * FRI"], timezone="UTC", interval=HOUR) == listed
+    assert MultipleCronTriggerTimetable("0 10 * * *", timezone="UTC").crons == ("0 10 * * *",)
+    assert msgspec.convert(msgspec.to_builtins(listed), MultipleCronTriggerTimetable) == listed
+
+
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aiosched.core.spec import DagSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.trigger_rules import TriggerRule
 from aiosched.testing import World, never_ends, succeeds
 
 START = datetime(2026, 1, 10, tzinfo=UTC)
@@ -52,6 +53,34 @@ async def test_a_task_whose_dates_exclude_the_logical_date_has_no_instance(
         run = world.trigger("d", logical_date=START if has_date else None)
 
         assert world.states("d", run) == ({"a": None} if is_there or not has_date else {})
+
+
+@pytest.mark.parametrize("rule", [str(rule) for rule in TriggerRule if rule != "all_done_setup_success"])
+async def test_nobody_waits_for_a_task_that_its_dates_keep_out_of_a_run(rule: str) -> None:
+    """Ours: rules are about the upstreams that the run has. Airflow waits for ever, and calls that a deadlock."""
+    later = {"start_date": START + MINUTE}
+    skips = {"all_failed", "all_skipped", "one_failed"}
+    async with World(now=START) as world:
+        alone, with_another = task("b", "a", trigger_rule=rule), task("d", "a", "c", trigger_rule=rule)
+        world.add(DagSpec(dag_id="d", tasks=(task("a", **later), alone, task("c"), with_another)))
+
+        run = world.trigger("d", logical_date=START)
+        await world.run_until_idle()
+
+        ended = "skipped" if rule in skips else "success"
+        assert world.states("d", run) == {"b": "success", "c": "success", "d": ended}
+        assert world.run("d", run).state == "success"
+
+
+async def test_what_is_mapped_over_a_task_that_its_dates_keep_out_cannot_run() -> None:
+    mapped = task("m", "a", mapping=MappingSpec(inputs=(TaskOutput("a"),)))
+    async with World(now=START) as world:
+        world.add(DagSpec(dag_id="d", tasks=(task("a", end_date=START - MINUTE), mapped)))
+
+        run = world.trigger("d", logical_date=START)
+        await world.run_until_idle()
+
+        assert (world.states("d", run), world.run("d", run).state) == ({"m": "upstream_failed"}, "failed")
 
 
 @pytest.mark.parametrize(

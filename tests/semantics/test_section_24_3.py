@@ -147,6 +147,9 @@ async def test_the_execution_timeout_of_a_sensor_is_one_of_its_failures(form: st
             RETRIED,
             id="a project-level error",
         ),
+        pytest.param(
+            {"how": "fires", "error": ValueError("x")}, RETRIED, RETRIED, RETRIED, RETRIED, id="an error of its own"
+        ),
         pytest.param({"how": "fires", "error": SkipTask("x")}, SKIPPED, SKIPPED, SKIPPED, SKIPPED, id="skip raised"),
     ],
 )

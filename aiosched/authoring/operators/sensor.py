@@ -163,9 +163,9 @@ class BaseSensorOperator(BaseOperator):
         if isinstance(error, TaskDeferralTimeout):
             message = f"Sensor {self.task_id!r} waited longer than its timeout of {self.timeout:.0f} s."
             return SkipTask(message) if self.soft_fail or self.never_fail else SensorTimeout(message)
-        if self.never_fail or (self.soft_fail and isinstance(error, AioschedError)):
+        if (self.soft_fail or self.never_fail) and isinstance(error, AioschedError):
             return SkipTask(f"what it waited for failed: {error}")
-        return error
+        return error  # the code after the deferral has a fault: that fails the try, whatever the sensor waits for
 
     def timed_out(self, error: TaskTimeout) -> Exception:
         """The execution timeout of a sensor is one of its failures: `soft_fail` and `never_fail` make it a skip."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 from dateutil.relativedelta import relativedelta
@@ -101,14 +101,24 @@ class CronTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_
         return passed if now - passed <= grace else following
 
 
+class _TakesCrons(type(msgspec.Struct)):  # type: ignore[misc] # msgspec does not name its metaclass for type checkers
+    """Lets authors write the cron expressions one after the other, as in Airflow."""
+
+    def __call__(cls, *crons: Any, **options: Any) -> Any:
+        if crons and "timezone" in options:
+            listed = [each for one in crons for each in ([one] if isinstance(one, str) else one)]
+            return super().__call__(listed, **options)
+        return super().__call__(*crons, **options)
+
+
 class MultipleCronTriggerTimetable(
-    msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="cron_triggers"
+    msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="cron_triggers", metaclass=_TakesCrons
 ):
     """Runs at the ticks of any of several cron expressions; ticks at one instant give one run.
 
-        MultipleCronTriggerTimetable(["0 10 * * *", "30 15 * * FRI"], timezone="Europe/Amsterdam")
+        MultipleCronTriggerTimetable("0 10 * * *", "30 15 * * FRI", timezone="Europe/Amsterdam")
 
-    The options are those of CronTriggerTimetable and hold for every expression.
+    The expressions may be one list as well. The options are those of CronTriggerTimetable and hold for each of them.
     """
 
     crons: tuple[str, ...]
@@ -122,10 +132,10 @@ class MultipleCronTriggerTimetable(
 
     if TYPE_CHECKING:
 
-        def __init__(
+        def __init__(  # the time zone may follow a list of expressions, too
             self,
-            crons: str | Sequence[str],
-            timezone: str | tzinfo,
+            *crons: str | Sequence[str] | tzinfo,
+            timezone: str | tzinfo = ...,
             interval: Delta | timedelta | relativedelta = ...,
             run_immediately: bool | float | timedelta = ...,
         ) -> None: ...
