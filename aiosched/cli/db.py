@@ -168,17 +168,53 @@ def backup(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Write the whole database to a file for pg_restore; schedulers may go on meanwhile."""
-    from aiosched.db import admin
+    """Write the whole database to a file; schedulers may go on meanwhile.
+
+    For `aiosched db restore`, and for pg_restore of the server's version, or, where no pg_dump of that version is
+    here, for psql.
+    """
+    from aiosched.db import backups
 
     target = path or Path(f"aiosched-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.dump")
 
-    async def work(where: str) -> int:
+    async def work(where: str) -> backups.Backup:
         with console(stderr=True).status(f"writing {target}"):
-            return await admin.backup(where, target)
+            return await backups.backup(where, target)
 
-    size = _with_address(load(database__dsn=dsn).settings, work)
-    show_one({"file": str(target), "bytes": size}, output)
+    done = _with_address(load(database__dsn=dsn).settings, work)
+    kind = "archive" if done.is_archive else "SQL"
+    show_one({"file": str(target), "bytes": done.size, "kind": kind}, output)
+
+
+@app.command()
+def restore(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="What `db backup` wrote.", show_default=False)],
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Load a backup into an empty database, all or nothing; a home without an embedded database gets one.
+
+    The backup may come from another version of PostgreSQL.
+    """
+    from aiosched.db import backups
+    from aiosched.db.dsn import address_of
+    from aiosched.db.migrate import HEAD
+
+    async def work(where: str) -> tuple[str | None, backups.Restored]:
+        with console(stderr=True).status(f"restoring {path}"):
+            return address_of(where).database, await backups.restore(where, path)
+
+    name, done = _with_address(load(database__dsn=dsn).settings, work, create=True)
+    if done.revision != HEAD:
+        talk(f"its schema is {done.revision}, this aiosched needs {HEAD}: run `aiosched db migrate`")
+    if secrets := sum(done.rows.get(table, 0) for table in ("variable", "connection")):
+        talk(
+            f"{counted(secrets, 'secret')} in it can be read with the keys of the database that was backed up: "
+            "fernet.key in its home, or the setting secrets.fernet_keys"
+        )
+    rows = {f"rows of {table}": number for table, number in done.rows.items() if number}
+    data = {"file": str(path), "database": name, "revision": done.revision, "rows": done.rows}
+    show_one({"file": str(path), "database": name, "schema": done.revision} | rows, output, data=data)
 
 
 @app.command("make-key")

@@ -1,14 +1,10 @@
-"""What `aiosched db` does to a database as a whole: info, reset, backup, shell."""
+"""What `aiosched db` does to a database as a whole: info, reset, shell. Backups are in backups.py."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import asyncpg
@@ -18,7 +14,7 @@ from aiosched.db.embedded_host import binaries
 from aiosched.db.engine import Connection, Database
 from aiosched.db.failures import explained
 from aiosched.db.migrate import HEAD, MIGRATION_LOCK, REVISIONS, migrate, out_of_date, read_revision
-from aiosched.errors import DatabaseError, Refused, UnsupportedDatabase
+from aiosched.errors import Refused
 
 MAIN_TABLES: Final = (
     "dag",
@@ -149,84 +145,12 @@ async def _refuse_reset_in_use(conn: Connection, revision: str) -> None:
         raise Refused(f"{alive} scheduler(s) are alive on this database. Stop them, then reset.")
 
 
-async def backup(dsn: str, path: Path) -> int:
-    """Write the database to `path` in pg_dump's custom format (for pg_restore); the size in bytes.
-
-    A consistent snapshot; schedulers may go on meanwhile. `path` appears once it is complete.
-    Raises Refused if it exists, UnsupportedDatabase if there is no pg_dump new enough for the server,
-    DatabaseError with pg_dump's words if it fails.
-    """
-    _refuse_overwriting(path)
-    async with await Database.open(dsn, application_name="aiosched backup", check=False) as db, db.acquire() as conn:
-        server_major = int(await conn.fetchval("SELECT current_setting('server_version_num')::int / 10000"))
-    program = await _pg_dump_for(server_major)
-    partial = path.with_name(f"{path.name}.partial")
-    command = _client(program, dsn, "--format=custom", f"--file={partial}", "--no-password")
-    try:
-        status, said = await _run(command)
-        if status != 0:
-            raise DatabaseError(f"The backup to {path} failed: {' '.join(said.split())}.")
-        return _publish(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _refuse_overwriting(path: Path) -> None:
-    if path.exists():
-        raise Refused(f"{path} exists. Choose another name, or remove it.")
-
-
-def _publish(partial: Path, path: Path) -> int:
-    partial.replace(path)
-    return path.stat().st_size
-
-
 def shell(dsn: str) -> ClientCommand:
     """How to start psql on the database: the one on PATH (it has line editing), else the bundled one."""
-    return _client(shutil.which("psql") or str(binaries() / "psql"), dsn)
+    return client(shutil.which("psql") or str(binaries() / "psql"), dsn)
 
 
-async def _pg_dump_for(server_major: int) -> str:
-    """The bundled pg_dump if it is new enough, else the one on PATH: a client cannot dump a newer server."""
-    bundled, on_path = str(binaries() / "pg_dump"), shutil.which("pg_dump")
-    found = {}
-    for program in (bundled, on_path):
-        if program is not None:
-            found[program] = await _major_version(program)
-            if found[program] >= server_major:
-                return program
-    raise UnsupportedDatabase(
-        f"The newest pg_dump here is version {max(found.values())}, the server is PostgreSQL {server_major}. "
-        f"Install the PostgreSQL {server_major} client and put its pg_dump on PATH."
-    )
-
-
-async def _major_version(program: str) -> int:
-    _, said = await _run(ClientCommand((program, "--version"), {}))
-    number = re.search(r"(\d+)", said)
-    if number is None:
-        raise DatabaseError(f"{program} does not tell its version: {said.strip()!r}. Reinstall it.")
-    return int(number[1])
-
-
-async def _run(command: ClientCommand) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        *command.argv,
-        env={**os.environ, **command.environment},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        said, _ = await process.communicate()
-    except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
-        raise
-    return process.returncode or 0, said.decode(errors="replace")
-
-
-def _client(program: str, dsn: str, *arguments: str) -> ClientCommand:
+def client(program: str, dsn: str, *arguments: str) -> ClientCommand:
     """A libpq program on `dsn`; the password goes through the environment, where `ps` does not show it."""
     password = password_of(dsn)
     return ClientCommand(

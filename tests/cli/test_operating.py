@@ -109,7 +109,7 @@ def test_a_reset_asks_and_then_empties(on_db: Cli) -> None:
 def test_a_backup_is_a_file_and_never_overwrites_one(on_db: Cli, tmp_path: Path) -> None:
     written = on_db.json("db", "backup", "now.dump")
 
-    assert written == {"file": "now.dump", "bytes": (tmp_path / "now.dump").stat().st_size}
+    assert written == {"file": "now.dump", "bytes": (tmp_path / "now.dump").stat().st_size, "kind": "archive"}
     assert "exists" in on_db("db", "backup", "now.dump", code=4).stderr
 
 

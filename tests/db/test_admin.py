@@ -1,21 +1,18 @@
-"""`db info`, `db reset`, `db backup` and `db shell`."""
+"""`db info`, `db reset` and `db shell`."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from aiosched.db import admin
-from aiosched.db.admin import RowCount, backup, info, reset, shell
-from aiosched.db.dsn import address_of, without_password
-from aiosched.db.embedded_host import binaries
+from aiosched.db.admin import RowCount, info, reset, shell
+from aiosched.db.dsn import address_of
 from aiosched.db.engine import Database
 from aiosched.db.migrate import HEAD, current_revision
-from aiosched.errors import DatabaseError, Refused, SchemaOutOfDate, UnsupportedDatabase
+from aiosched.errors import Refused, SchemaOutOfDate
 
 
 def name_of(dsn: str) -> str:
@@ -115,52 +112,6 @@ async def test_reset_does_not_touch_a_newer_schema(db: Database) -> None:
 
     with pytest.raises(SchemaOutOfDate, match="newer"):
         await reset(db.dsn, confirm=name_of(db.dsn))
-
-
-async def test_a_backup_can_be_restored(db: Database, empty_dsn: str, tmp_path: Path) -> None:
-    await add_pool(db, "etl")
-    target = tmp_path / "jobs.dump"
-
-    size = await backup(db.dsn, target)
-
-    restore = [str(binaries() / "pg_restore"), "--no-owner", f"--dbname={without_password(empty_dsn)}", str(target)]
-    await asyncio.to_thread(subprocess.run, restore, check=True)
-    assert size == target.stat().st_size > 0
-    assert not target.with_name("jobs.dump.partial").exists()
-    async with await Database.open(empty_dsn) as restored:
-        assert await pools(restored) == {"default_pool", "etl"}
-
-
-async def test_a_backup_overwrites_nothing(dsn: str, tmp_path: Path) -> None:
-    target = tmp_path / "jobs.dump"
-    target.write_text("precious")
-
-    with pytest.raises(Refused, match=r"jobs\.dump exists"):
-        await backup(dsn, target)
-
-    assert target.read_text() == "precious"
-
-
-async def test_a_backup_that_fails_quotes_pg_dump_and_leaves_nothing(dsn: str, tmp_path: Path) -> None:
-    with pytest.raises(DatabaseError, match=r"failed: .*No such file or directory"):
-        await backup(dsn, tmp_path / "missing" / "jobs.dump")
-
-
-@pytest.fixture
-def only_old_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in (tmp_path / "bundled", tmp_path / "path"):
-        folder.mkdir()
-        program = folder / "pg_dump"
-        program.write_text("#!/bin/sh\necho 'pg_dump (PostgreSQL) 14.2'\n")
-        program.chmod(0o755)
-    monkeypatch.setattr(admin, "binaries", lambda: tmp_path / "bundled")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}{os.pathsep}{os.environ['PATH']}")
-
-
-@pytest.mark.usefixtures("only_old_clients")
-async def test_a_client_older_than_the_server_is_said(dsn: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedDatabase, match=r"newest pg_dump here is version 14, .* Install the PostgreSQL 18"):
-        await backup(dsn, tmp_path / "jobs.dump")
 
 
 def test_a_shell_gets_the_address_without_the_password_which_goes_through_the_environment() -> None:
