@@ -15,6 +15,7 @@ from aiosched.core.slots import ExecutorRoom, PoolRoom, Room
 from aiosched.db.journal import PoolRow
 from aiosched.executors.team import members_of
 from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.courtesy import Courtesy
 from aiosched.scheduler.holdings import Holdings
 
 
@@ -66,4 +67,26 @@ def claim(
             claimed.append((board, instance))
     batch = holdings.collect(include_deferred)
     batch.claimed = claimed
+    return batch
+
+
+def claim_beside_rivals(
+    holdings: Holdings,
+    room: Room,
+    now: datetime,
+    courtesy: Courtesy,
+    rows: Mapping[str, PoolRow],
+    *,
+    incarnation: int,
+    include_deferred: Collection[str] = (),
+) -> Batch:
+    """As `claim`, while other schedulers want slots of the pools, whose locked `rows` tell what they wait for."""
+    seconds = now.timestamp()
+    rivals = {name: courtesy.rivals(name, row, seconds) for name, row in rows.items()}
+    for name, pool in room.pools.items():
+        pool.rivals = list(rivals[name])
+    batch = claim(holdings, room, now, incarnation=incarnation, include_deferred=include_deferred)
+    waiting = holdings.waiting
+    batch.demands = courtesy.changes(waiting.demands(room, seconds), rows, seconds, served=waiting.served)
+    batch.wake = courtesy.winners(room.pools, rivals, seconds)
     return batch

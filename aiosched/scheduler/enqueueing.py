@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 from aiosched.scheduler.batch import Batch
-from aiosched.scheduler.claiming import claim, room_of
+from aiosched.scheduler.claiming import claim, claim_beside_rivals, room_of
 from aiosched.scheduler.journal import Transaction
 from aiosched.scheduler.session import Session
 
@@ -60,16 +60,10 @@ async def _decide(session: Session, transaction: Transaction) -> Batch:
     now = session.clock.now()
     if not transaction.shared:
         return claim(holdings, room, now, incarnation=session.incarnation, include_deferred=keeping)
-    courtesy, seconds = session.courtesy, now.timestamp()
     rows = {name: row for name, row in transaction.pools.items() if row is not None}
-    rivals = {name: courtesy.rivals(name, row, seconds) for name, row in rows.items()}
-    for name, pool in room.pools.items():
-        pool.rivals = list(rivals[name])
-    batch = claim(holdings, room, now, incarnation=session.incarnation, include_deferred=keeping)
-    waiting = holdings.waiting
-    batch.demands = courtesy.changes(waiting.demands(room, seconds), rows, seconds, served=waiting.served)
-    batch.wake = courtesy.winners(room.pools, rivals, seconds)
-    return batch
+    return claim_beside_rivals(
+        holdings, room, now, session.courtesy, rows, incarnation=session.incarnation, include_deferred=keeping
+    )
 
 
 async def look_at_pools(session: Session, transaction: Transaction, *, claims: bool) -> tuple[set[str], dict[str, int]]:

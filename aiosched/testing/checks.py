@@ -6,6 +6,8 @@ Source: the semantics reference, section 35.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Final
 
@@ -25,10 +27,13 @@ class InvariantBroken(AssertionError):
     """The scheduler did what it must never do: a bug in aiosched."""
 
 
-def check_commit(desk: MemoryDesk, batch: Batch, shrunk: set[str], *, parallelism: int) -> None:
+def check_commit(
+    desk: MemoryDesk, batch: Batch, shrunk: set[str], *, parallelism: int, desks: Sequence[MemoryDesk]
+) -> None:
     """Raise InvariantBroken unless memory and rows agree and every limit holds.
 
-    `shrunk` are pools that were made smaller than their use: they may be overfull until they drain.
+    `desks` are those of all schedulers. `shrunk` are pools that were made smaller than their use: they may be
+    overfull until they drain.
     Other limits may be lowered, too, so they have to hold wherever something was let in.
     """
     ended = Counter(done.key[:3] for done in batch.tries)
@@ -45,7 +50,7 @@ def check_commit(desk: MemoryDesk, batch: Batch, shrunk: set[str], *, parallelis
         left = [i for i in board if i.state not in FINISHED]
         _demand(not left or board.run.reason == "all_tasks_deadlocked", f"a finished run is finished: {left}")
     _check_copies(desk)
-    _check_pools(desk, shrunk)
+    _check_pools(desk, desks, shrunk)
     _check_counts(desk)
     _check_claims(desk, batch, parallelism)
 
@@ -64,7 +69,8 @@ def check_starts(desk: MemoryDesk) -> None:
 def _check_copies(desk: MemoryDesk) -> None:
     rows, boards = desk.rows, desk.holdings.boards
     ended = {board.run.key for board in desk.holdings.ended}
-    running = {run.key for run in rows.unfinished_runs() if run.state is RunState.RUNNING}
+    ours = desk.holdings.dags
+    running = {run.key for run in rows.unfinished_runs() if run.state is RunState.RUNNING and run.dag_id in ours}
     _demand(running - ended <= boards.keys(), f"every running run is held, not only {sorted(boards)}")
     moving = desk.attempts.known() | {board.key(instance) for board, instance in desk.unsent}
     for key, board in boards.items():
@@ -83,9 +89,11 @@ def _compare(instance: Instance, row: InstanceChange | None) -> None:
         raise InvariantBroken(f"memory has {instance}, the row is {row}")  # told only then: this is asked very often
 
 
-def _check_pools(desk: MemoryDesk, shrunk: set[str]) -> None:
+def _check_pools(desk: MemoryDesk, desks: Sequence[MemoryDesk], shrunk: set[str]) -> None:
     used: Counter[str] = Counter()
-    for key, board in desk.holdings.boards.items():
+    held = chain.from_iterable((*one.holdings.ended, *one.holdings.boards.values()) for one in desks)
+    for board in held:
+        key = board.run.key
         for place, row in desk.rows.instances[key].items():
             state = TaskState.of(row.state)
             if state in HOLDING_SLOT or (state is TaskState.DEFERRED and _keeps_its_slot(desk, (key, *place))):

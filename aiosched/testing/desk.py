@@ -44,6 +44,7 @@ class MemoryDesk:
     enqueueing: Pulse = field(default_factory=Pulse)
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)
     starting_late: dict[Board, None] = field(default_factory=dict)  # have starts that no commit took along yet
+    partitions: frozenset[int] = frozenset()  # whose DAGs are this scheduler's
 
     def absorb(self, board: Board) -> None:
         """Take over a board's effects."""
@@ -59,14 +60,14 @@ class MemoryDesk:
         holdings, rows = self.holdings, self.rows
         for version in rows.versions.values():
             holdings.graph_of(version)
-        for row in rows.dags.values():
+        for row in [row for row in rows.dags.values() if row.partition in self.partitions]:
             dag = holdings.put_dag(row, rows.versions[row.version_id])
             plan_next(self, dag, rows.schedule_position(dag.version.spec))
-        for backfill in rows.backfills.unfinished():
+        for backfill in [one for one in rows.backfills.unfinished() if one.dag_id in holdings.dags]:
             holdings.add_backfill(backfill)
         known = self.attempts.known()
         deferrals = {place: deferral_of(row) for place, row in rows.deferrals.items()}
-        for run in rows.unfinished_runs():
+        for run in [run for run in rows.unfinished_runs() if run.dag_id in holdings.dags]:
             if run.state == "queued":
                 holdings.dags[run.dag_id].queued.append(run)
                 holdings.to_start[run.dag_id] = None
@@ -93,7 +94,7 @@ class MemoryDesk:
         holdings, assets = self.holdings, self.rows.assets
         holdings.asset_news = set()
         created: list[Run | None] = []
-        for dag_id in list(assets.waiting):
+        for dag_id in [dag_id for dag_id in assets.waiting if dag_id in holdings.dags]:
             creation = assets.ready(holdings.dags[dag_id], len(self.rows.runs) + 1)
             if creation is not None:
                 created += (made := self.create([creation]))

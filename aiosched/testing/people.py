@@ -25,9 +25,7 @@ from aiosched.db.assets import NewEvent
 from aiosched.db.journal import PoolRow
 from aiosched.db.runs import DagRow, Version
 from aiosched.errors import NotFound, Refused, did_you_mean
-from aiosched.scheduler.attempts import Attempts
 from aiosched.scheduler.backfills import creation_of, dates_of, fates_of, find_backfill, shown, wish_of
-from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.due_runs import asked_for
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.scheduler.loading import plan_next, set_paused
@@ -51,7 +49,6 @@ from aiosched.testing.acting import Authored
 from aiosched.testing.assets import is_mentioned
 from aiosched.testing.decisions import Scripts
 from aiosched.testing.endings import Ending, Play
-from aiosched.testing.executor import ScriptedExecutor
 from aiosched.testing.view import View
 
 if TYPE_CHECKING:
@@ -61,11 +58,8 @@ if TYPE_CHECKING:
 class People(View):
     """The half of `World` that people act through. See the module docstring."""
 
-    _attempts: Attempts
     _authored: Authored
-    _executor: ScriptedExecutor
     _scripts: Scripts
-    _shrunk: set[str]
     _numbers: Iterator[int]
 
     # -- what there is ----------------------------------------------------------------------
@@ -92,7 +86,8 @@ class People(View):
                 self.rows.assets.schedule(spec.dag_id, self.now)
             if last is not None:
                 self.rows.schedules.assume(spec.dag_id, last)
-            plan_next(self._desk, self._desk.holdings.put_dag(row, version), self.rows.schedule_position(spec))
+            desk = self._desk_of(spec.dag_id)
+            plan_next(desk, desk.holdings.put_dag(row, version), self.rows.schedule_position(spec))
 
     def _version_of(self, spec: DagSpec, row: DagRow | None) -> Version:
         """The version of a spec: a new one where it differs from the newest."""
@@ -109,7 +104,8 @@ class People(View):
         row = rows.dags[dag_id] = dataclasses.replace(dag.row, is_stale=True)
         rows.assets.unschedule(dag_id)
         self._scripts.learn(dag.version.id)
-        plan_next(self._desk, self._desk.holdings.put_dag(row, dag.version), rows.schedule_position(dag.version.spec))
+        desk = self._desk_of(dag_id)
+        plan_next(desk, desk.holdings.put_dag(row, dag.version), rows.schedule_position(dag.version.spec))
 
     def script(self, dag_id: str, task_id: str, play: Play | Ending | None = None, **words: Any) -> None:
         """Say how the attempts of a task end: by a function of the attempt, an ending, or in `words`.
@@ -123,11 +119,12 @@ class People(View):
 
     def pool(self, name: str, *, slots: int, include_deferred: bool = False) -> None:
         """Create or change a pool; -1 slots are infinite. `include_deferred`: tasks that defer keep their slots."""
-        used = row.used if (row := self.rows.pools.get(name)) is not None else 0
-        self.rows.pools[name] = PoolRow(slots, used, include_deferred)
-        if 0 <= slots < used:
-            self._shrunk.add(name)
-        self._desk.holdings.room_changed = True
+        old = self.rows.pools.get(name) or PoolRow(slots, 0)
+        self.rows.pools[name] = old._replace(slots=slots, include_deferred=include_deferred)
+        if 0 <= slots < old.used:
+            self._fleet.shrunk.add(name)
+        for member in self._fleet.members:
+            member.desk.holdings.room_changed = True
 
     def pause(self, dag_id: str) -> None:
         """Pause a DAG: nothing of it starts; what runs goes on."""
@@ -144,7 +141,8 @@ class People(View):
             raise NotFound(f"No DAG of the world mentions an asset {asset!r}.{did_you_mean(asset, known)}")
         event = NewEvent(asset, uri, msgspec.json.encode(dict(extra or {})).decode(), None, self.now)
         self.rows.assets.record([event], self.rows.dags.values(), self.rows.versions)
-        self._desk.holdings.asset_news.add(partition_of(asset))
+        for member in self._fleet.members:
+            member.desk.holdings.asset_news.add(partition_of(asset))
 
     # -- runs -------------------------------------------------------------------------------
 
@@ -171,24 +169,24 @@ class People(View):
             run_after=run_after,
             triggered_by="test",
         )
-        (run,) = self._create([creation])
+        (run,) = self._create(dag_id, [creation])
         if run is None:
             raise Refused(f"DAG {dag_id!r} has a run {run_id!r}, or one of that logical date, already.")
         return run_id
 
     def cancel(self, dag_id: str, run_id: str) -> None:
         """End an unfinished run as failed, as `aiosched runs cancel` does."""
-        dag, key = self._dag(dag_id), self._key(dag_id, run_id)
+        dag, desk, key = self._dag(dag_id), self._desk_of(dag_id), self._key(dag_id, run_id)
         if any(run.key == key for run in dag.queued):
             self._fail_queued(dag, [key])
             self.rows.skip_rest(key, self.now)
-            look_again(self._desk, self.rows.runs[key])  # at the next pass of run creation
-            self._desk.holdings.plan(dag)
+            look_again(desk, self.rows.runs[key])  # at the next pass of run creation
+            desk.holdings.plan(dag)
             return
         board = self._board(dag_id, run_id)
         board.cancel(self.now)
-        self._desk.absorb(board)
-        self._desk.holdings.to_evaluate[board] = None
+        desk.absorb(board)
+        desk.holdings.to_evaluate[board] = None
 
     def clear(
         self,
@@ -298,8 +296,9 @@ class People(View):
         if dry_run:
             return {"id": None, "dates": shown(dates)}
         number = rows.backfills.insert(dag_id, wish.max_active_runs)
-        self._desk.holdings.add_backfill(next(row for row in rows.backfills.unfinished() if row.id == number))
-        self._create([creation_of(dag, date, number, wish.conf) for date in dates if date.fate is Fate.CREATE])
+        backfill = next(row for row in rows.backfills.unfinished() if row.id == number)
+        self._desk_of(dag_id).holdings.add_backfill(backfill)
+        self._create(dag_id, [creation_of(dag, date, number, wish.conf) for date in dates if date.fate is Fate.CREATE])
         again = [(there[d.run.logical_date].key, d.order or 0) for d in dates if d.fate is Fate.RERUN]
         rows.take_runs(number, again, wish.conf)
         self._carry_out(dag, [key for key, _ in again], lambda board, at: board.clear(list(board), at))
@@ -310,7 +309,7 @@ class People(View):
         dag = self._dag_of_backfill(number)
         self.rows.backfills.rows[number].is_paused = paused
         find_backfill(dag, number).is_paused = paused
-        self._desk.holdings.to_start[dag.row.dag_id] = None
+        self._desk_of(dag.row.dag_id).holdings.to_start[dag.row.dag_id] = None
 
     def cancel_backfill(self, number: int) -> int:
         """Its queued runs fail, running ones go on; returns how many have failed."""
@@ -327,11 +326,12 @@ class People(View):
     def _set_paused(self, dag: OwnedDag, is_paused: bool) -> None:
         if dag.row.is_paused != is_paused:
             row = self.rows.dags[dag.row.dag_id] = set_paused(dag, is_paused)
-            self._desk.holdings.put_dag(row, dag.version)
-            plan_next(self._desk, dag, self.rows.schedule_position(dag.version.spec))
+            desk = self._desk_of(dag.row.dag_id)
+            desk.holdings.put_dag(row, dag.version)
+            plan_next(desk, dag, self.rows.schedule_position(dag.version.spec))
 
-    def _create(self, creations: Sequence[Creation]) -> list[Run | None]:
-        created = self._desk.create(creations)
+    def _create(self, dag_id: str, creations: Sequence[Creation]) -> list[Run | None]:
+        created = self._desk_of(dag_id).create(creations)
         self._decisions.created([run for run in created if run is not None], self.now)
         return created
 
@@ -362,13 +362,14 @@ class People(View):
         self, dag: OwnedDag, runs: Sequence[Run], args: Mapping[str, Any], change: ChangeOf
     ) -> list[dict[str, Any]]:
         versions = {run.version_id for run in runs} | {dag.version.id}
-        selection = select({v: self._desk.holdings.versions[v][1] for v in versions}, dag.version.id, args)
+        known = self._desk_of(dag.row.dag_id).holdings.versions
+        selection = select({v: known[v][1] for v in versions}, dag.version.id, args)
         touched, moves = Touched(), bool(args.get("newest_version"))
         if args.get("prevent_running"):
             refuse_running(selection, [dag.running[run.key] for run in runs if run.key in dag.running])
         if args.get("dry_run"):
             for run in runs:
-                graph = self._desk.holdings.versions[run.version_id][1]
+                graph = known[run.version_id][1]
                 held = dag.running.get(run.key)
                 instances = self.rows.load_instances(run.key) if held is None else list(held)
                 touched.note(run.run_id, graph, selection.of(run.version_id, instances))
@@ -380,15 +381,12 @@ class People(View):
         return touched.instances
 
     def _carry_out(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> None:
-        if any(board.run.key in keys for board in self._desk.holdings.ended):
-            self._store()  # an end that is not stored yet
+        owner = self._fleet.owner_of(dag.row.dag_id)
+        if any(board.run.key in keys for board in owner.desk.holdings.ended):
+            owner.store()  # an end that is not stored yet
             dag = self._dag(dag.row.dag_id)
-        batch = self._desk.change(dag, keys, change, newest_version=newest_version)
-        self._decisions.committed(batch, self.rows, self._desk.holdings, self.now)
-
-    def _store(self) -> Batch | None:
-        """Store all that is decided."""
-        raise NotImplementedError
+        batch = owner.desk.change(dag, keys, change, newest_version=newest_version)
+        self._decisions.committed(batch, self.rows, owner.desk.holdings, self.now)
 
     def _dag_of_backfill(self, number: int) -> OwnedDag:
         row = self.rows.backfills.rows.get(number)

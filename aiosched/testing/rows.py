@@ -47,12 +47,12 @@ _OF_INSTANCE: Final = tuple(
 _STORED: Final = frozenset(
     {
         "instances", "expanded", "created", "runs", "tries", "xcoms", "forget_xcoms", "pool_deltas", "deferrals",
-        "undeferred", "callbacks", "failing", "paused", "asset_events", "deadlines", "kept",
+        "undeferred", "callbacks", "failing", "paused", "asset_events", "deadlines", "kept", "demands",
     }
 )  # fmt: skip
 _NOT_STORED: Final = frozenset(
     {
-        "claimed", "cancelled", "finished", "started", "reports", "answers", "consumers", "triggers", "outbox",
+        "claimed", "cancelled", "finished", "started", "reports", "answers", "consumers", "triggers", "outbox", "wake",
     }
 )  # fmt: skip
 _FOREIGN: Final = tuple(name for name in Batch.__struct_fields__ if name not in _STORED | _NOT_STORED)
@@ -212,8 +212,8 @@ class Rows:
 
     # -- a batch ----------------------------------------------------------------------------
 
-    def commit(self, batch: Batch) -> None:
-        """Apply all of `batch`, or raise StaleRows and apply nothing."""
+    def commit(self, batch: Batch, *, incarnation: int = 0) -> None:
+        """Apply all of `batch` of that scheduler, or raise StaleRows and apply nothing."""
         self._check(batch)
         self._grow(batch)
         for change in batch.instances:
@@ -231,7 +231,9 @@ class Rows:
         for name, delta in batch.pool_deltas.items():
             pool = self.pools[name]
             if pool is not None:
-                self.pools[name] = PoolRow(pool.slots, pool.used + delta, pool.include_deferred)
+                self.pools[name] = pool._replace(used=pool.used + delta)
+        for name, demand in batch.demands.items():
+            self._demand(name, incarnation, demand)
         for done in batch.tries:
             if done.key not in self.tries:
                 if self.keep_finished:
@@ -256,6 +258,18 @@ class Rows:
             self.assets.record(batch.asset_events, self.dags.values(), self.versions)
         for dag_id, limit in batch.failing.items():
             self._pause_failing(dag_id, limit, batch)
+
+    def _demand(self, name: str, incarnation: int, demand: str | None) -> None:
+        if (pool := self.pools.get(name)) is not None:
+            told = msgspec.json.decode(pool.demands) | {str(incarnation): demand and msgspec.json.decode(demand)}
+            demands = {key: value for key, value in told.items() if value is not None}
+            self.pools[name] = pool._replace(demands=msgspec.json.encode(demands).decode())
+
+    def withdraw_demands(self, incarnation: int) -> None:
+        """The scheduler waits for nothing any more, as far as the others know (db/demands.py)."""
+        for name, pool in list(self.pools.items()):
+            if pool is not None and pool.demands != "{}":
+                self._demand(name, incarnation, None)
 
     def _grow(self, batch: Batch) -> None:
         """New rows of mapped tasks; the first one's row is there already, with map index -1."""

@@ -12,6 +12,7 @@ from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.testing.decisions import Decision, DecisionLog
 from aiosched.testing.desk import MemoryDesk, WorldClock
+from aiosched.testing.member import Fleet
 from aiosched.testing.rows import Rows
 
 
@@ -33,7 +34,7 @@ class View:
     clock: WorldClock
     rows: Rows
     _decisions: DecisionLog
-    _desk: MemoryDesk
+    _fleet: Fleet
 
     @property
     def log(self) -> list[Decision]:
@@ -57,14 +58,14 @@ class View:
     def states(self, dag_id: str, run_id: str) -> dict[str | tuple[str, int], str | None]:
         """The stored state of each task instance by task id, of mapped ones by (task id, map index)."""
         run = self.run(dag_id, run_id)
-        ids = self._desk.holdings.graph_of(self.rows.versions[run.version_id]).task_ids
+        ids = self._desk_of(dag_id).holdings.graph_of(self.rows.versions[run.version_id]).task_ids
         rows = self.rows.instances[run.key].values()
         return {(ids[r.task_index] if r.map_index < 0 else (ids[r.task_index], r.map_index)): r.state for r in rows}
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
         """The stored row of a task instance: state, try_number, start_date, end_date, reason, …"""
         run = self.run(dag_id, run_id)
-        index = self._desk.holdings.graph_of(self.rows.versions[run.version_id]).index
+        index = self._desk_of(dag_id).holdings.graph_of(self.rows.versions[run.version_id]).index
         return self._row(run.key, index_of(index, task_id), map_index)
 
     def xcom(
@@ -104,17 +105,26 @@ class View:
 
     def waiting(self) -> dict[tuple[str, str, str], str]:
         """Why each task instance waits for a slot, as of the last pass, by (DAG id, run id, task id)."""
-        holdings, found = self._desk.holdings, {}
-        for candidate in holdings.waiting:
-            board, instance = holdings.get(candidate.key)
-            name = (board.run.dag_id, board.run.run_id, board.graph.task_ids[instance.task])
-            found[name] = holdings.waiting.reason(candidate.key) or "it is next"
+        found = {}
+        for holdings in [member.desk.holdings for member in self._fleet.members]:
+            for candidate in holdings.waiting:
+                board, instance = holdings.get(candidate.key)
+                name = (board.run.dag_id, board.run.run_id, board.graph.task_ids[instance.task])
+                found[name] = holdings.waiting.reason(candidate.key) or "it is next"
         return found
 
+    def scheduler_of(self, dag_id: str) -> int:
+        """The number of the scheduler that has the DAG, 1 for the first."""
+        self._dag(dag_id)
+        return self._desk_of(dag_id).incarnation
+
+    def _desk_of(self, dag_id: str) -> MemoryDesk:
+        return self._fleet.owner_of(dag_id).desk
+
     def _dag(self, dag_id: str) -> OwnedDag:
-        dags = self._desk.holdings.dags
+        dags = self._desk_of(dag_id).holdings.dags
         if dag_id not in dags:
-            raise NotFound(f"The world has no DAG {dag_id!r}.{did_you_mean(dag_id, dags)}")
+            raise NotFound(f"The world has no DAG {dag_id!r}.{did_you_mean(dag_id, self.rows.dags)}")
         return dags[dag_id]
 
     def _key(self, dag_id: str, run_id: str) -> int:
@@ -127,7 +137,7 @@ class View:
 
     def _board(self, dag_id: str, run_id: str) -> Board:
         key = self._key(dag_id, run_id)
-        board = self._desk.holdings.boards.get(key)
+        board = self._desk_of(dag_id).holdings.boards.get(key)
         if board is None:
             raise Refused(f"Run {run_id!r} of {dag_id!r} is {self.rows.runs[key].state}: it does not run.")
         return board

@@ -112,9 +112,9 @@ def accidents(*kinds: str, most: int = 6) -> st.SearchStrategy[dict[int, str]]:
     return st.dictionaries(st.integers(0, 80), st.sampled_from(kinds), min_size=1, max_size=most)
 
 
-async def play(story: Story, *, seed: int = 0) -> World:
+async def play(story: Story, *, seed: int = 0, schedulers: int = 1) -> World:
     """Let everything happen: two triggered runs of each DAG, and what the schedules make until END."""
-    world = World(now=NEW_YEAR, seed=seed, parallelism=story.parallelism)
+    world = World(now=NEW_YEAR, seed=seed, parallelism=story.parallelism, schedulers=schedulers)
     for name, slots in story.pools.items():
         world.pool(name, slots=slots)
     world.add(*story.dags)
@@ -217,6 +217,25 @@ async def test_final_states_do_not_depend_on_the_seed(story: Story, seed: int) -
     one, other = await play(story), await play(story, seed=seed)
 
     assert outcome(one) == outcome(other)
+
+
+@given(stories(calm=True), st.integers(2, 3), accidents("crash", *GENTLE, most=2))
+async def test_how_many_schedulers_there_are_and_whether_one_dies_changes_no_result(
+    story: Story, schedulers: int, happens: dict[int, str]
+) -> None:
+    alone = await play(story)
+
+    together = await play(with_accidents(story, happens), schedulers=schedulers)
+
+    only_legal(together)
+    assert outcome(together) == outcome(alone)
+
+
+@given(stories(calm=False), st.integers(2, 3), accidents("shrink", "grow", "cancel", "crash", *GENTLE, most=8))
+async def test_whatever_happens_to_several_schedulers_every_run_ends(
+    story: Story, schedulers: int, happens: dict[int, str]
+) -> None:
+    only_legal(await play(with_accidents(story, happens), schedulers=schedulers))
 
 
 def with_accidents(story: Story, happens: Mapping[int, str]) -> Story:

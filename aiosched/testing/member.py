@@ -1,0 +1,266 @@
+"""One scheduler of a world: its passes, its commits, what it runs. All of them share the rows.
+
+A pass does what a loop of the real scheduler does once (scheduler/evaluation.py, run_creation.py, enqueueing.py).
+What several schedulers tell each other of pools goes through the pools' rows, as there; each has its part of the DAGs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from aiosched.core.board import Board, Instance, Run
+from aiosched.core.ids import PARTITIONS, partition_of
+from aiosched.core.messages import AttemptKey
+from aiosched.core.states import TaskState
+from aiosched.db.journal import PoolRow
+from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.claiming import claim, claim_beside_rivals, room_of
+from aiosched.scheduler.courtesy import Courtesy
+from aiosched.scheduler.evaluation import decide
+from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.session import Attempts
+from aiosched.scheduler.triggers import triggers_to_run
+from aiosched.testing.checks import check_commit, check_starts
+from aiosched.testing.decisions import DecisionLog
+from aiosched.testing.desk import MemoryDesk, WorldClock
+from aiosched.testing.endings import dies
+from aiosched.testing.executor import ScriptedExecutor
+from aiosched.testing.rows import Rows
+
+Listener = Callable[[Batch, datetime], None]
+
+_POOL_RETRY: Final = timedelta(seconds=0.5)  # until a pool whose slots were left to others is looked at again
+
+
+@dataclass(slots=True)
+class Fleet:
+    """What the schedulers of a world share."""
+
+    clock: WorldClock
+    rows: Rows
+    decisions: DecisionLog
+    parallelism: int  # of each of them
+    checked: bool
+    listener: Listener | None
+    members: list[Member] = field(default_factory=list)
+    shrunk: set[str] = field(default_factory=set)  # pools that were made smaller than their use
+    lose_commit: bool | None = None  # the next one, before (False) or after it is stored
+    incarnations: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def owner_of(self, dag_id: str) -> Member:
+        """The scheduler to whose partitions the DAG belongs."""
+        partition = partition_of(dag_id)
+        return next(member for member in self.members if partition in member.desk.partitions)
+
+    def share_out(self, partitions: Iterable[int] = range(PARTITIONS)) -> None:
+        """Give each of the schedulers its part of the partitions, which are nobody's."""
+        for member, partition in zip(itertools.cycle(self.members), sorted(partitions), strict=False):
+            member.desk.partitions |= {partition}
+
+    def lose(self, member: Member) -> None:
+        """A scheduler is gone: the others take its DAGs over; when it was the only one, another one does at once."""
+        member.executor.die()
+        self.rows.withdraw_demands(member.desk.incarnation)
+        if len(self.members) == 1:
+            member.begin_anew(next(self.incarnations))
+            return
+        self.members.remove(member)
+        self.share_out(member.desk.partitions)
+        for other in self.members:
+            other.renew(None)
+
+
+class Member:
+    """See the module docstring. `incarnation` is its number in the world's life, 1 for the first."""
+
+    def __init__(self, fleet: Fleet, executor: ScriptedExecutor) -> None:
+        self.fleet, self.executor = fleet, executor
+        self.attempts = Attempts(Metrics())
+        executor.listen(self.attempts.receive)
+        self.attempts.revoke = executor.revoke
+        incarnation = next(fleet.incarnations)
+        self.desk = MemoryDesk(fleet.clock, fleet.rows, self.attempts, incarnation, self.attempts.metrics)
+        self._courtesy = Courtesy(incarnation)
+        self._look_again: datetime | None = None
+
+    # -- time -------------------------------------------------------------------------------
+
+    def instants(self) -> list[datetime]:
+        """When something happens here, but for what the schedule makes."""
+        holdings, lying = self.desk.holdings, self.attempts.beginnings.look_at
+        found = (self.executor.earliest, holdings.timers.earliest, lying, self._look_again)
+        return [instant for instant in found if instant is not None]
+
+    def work(self, now: datetime) -> bool:
+        """The first of the passes that has work; whether one had."""
+        holdings, attempts = self.desk.holdings, self.attempts
+        if (
+            attempts.reports
+            or holdings.to_evaluate
+            or is_due(holdings.timers.earliest, now)
+            or is_due(attempts.beginnings.look_at, now)
+        ):
+            decide(self.desk, now)
+        elif is_due(self.executor.earliest, now):
+            self.executor.end_due(now)
+        elif (
+            holdings.to_start or holdings.asset_news or holdings.to_look_back or is_due(holdings.due_runs.earliest, now)
+        ):
+            self.create_runs()
+        elif holdings.dirty or holdings.ended or holdings.room_changed or is_due(self._look_again, now):
+            self.store()
+        else:
+            return False
+        return True
+
+    def hasten_starts(self) -> None:
+        """A start is stored with the next commit that concerns its run, or now that somebody may look."""
+        starts, self.desk.starting_late = self.desk.starting_late, {}
+        for board in starts:
+            if board.effects.lazy:
+                self.desk.holdings.dirty[board] = None
+
+    # -- passes -----------------------------------------------------------------------------
+
+    def create_runs(self) -> list[Run]:
+        """One pass of run creation; returns the new runs."""
+        created = self.desk.create_runs()
+        if self.fleet.checked:
+            check_starts(self.desk)
+        self.fleet.decisions.created(created, self.fleet.clock.at)
+        return created
+
+    def store(self, limit: int | None = None) -> Batch | None:
+        """One pass of the critical section, its commit and what follows it; None when the commit was lost."""
+        fleet, holdings = self.fleet, self.desk.holdings
+        holdings.room_changed, self._look_again = False, None
+        batch = self._claim(limit)
+        if fleet.lose_commit is not None:
+            stored, fleet.lose_commit = fleet.lose_commit, None
+            if stored and not batch.is_empty:
+                self._commit(batch)
+            self.renew(batch)
+            return None
+        if not batch.is_empty:
+            self._commit(batch)
+        self._act(batch)
+        if fleet.checked:
+            desks = [member.desk for member in fleet.members]
+            check_commit(self.desk, batch, fleet.shrunk, parallelism=fleet.parallelism, desks=desks)
+        return batch
+
+    def _claim(self, limit: int | None) -> Batch:
+        fleet, holdings, now = self.fleet, self.desk.holdings, self.fleet.clock.at
+        left = fleet.parallelism - len(self.attempts.in_flight)
+        pools, shared = fleet.rows.pools, len(fleet.members) > 1
+        keeping = {name for name, pool in pools.items() if pool is not None and pool.include_deferred}
+        freed, wanted = holdings.slots_given_back(keeping), {*holdings.waiting.pools()}
+        if shared:
+            wanted |= freed.keys() | self._courtesy.told.keys()
+        looked_at = {name: pools.get(name) for name in wanted}
+        room = room_of(
+            looked_at,
+            freed,
+            self.executor,
+            open=left if limit is None else min(left, limit),
+            parallelism=fleet.parallelism,
+        )
+        own = self.desk.incarnation
+        if not shared:
+            return claim(holdings, room, now, incarnation=own, include_deferred=keeping)
+        rows = {name: _read_at(row, now) for name, row in looked_at.items() if row is not None}
+        return claim_beside_rivals(holdings, room, now, self._courtesy, rows, incarnation=own, include_deferred=keeping)
+
+    def _commit(self, batch: Batch) -> None:
+        fleet = self.fleet
+        fleet.rows.commit(batch, incarnation=self.desk.incarnation)
+        fleet.decisions.committed(batch, fleet.rows, self.desk.holdings, fleet.clock.at)
+        if fleet.shrunk:
+            pools = fleet.rows.pools
+            fleet.shrunk = {n for n in fleet.shrunk if (p := pools.get(n)) is not None and p.used > p.slots}
+        if fleet.listener is not None:
+            fleet.listener(batch, fleet.clock.at)
+
+    def _act(self, batch: Batch) -> None:
+        """After the commit: hand out what was claimed, stop what is not wanted any more, let others look."""
+        triggers, holdings, members = self.attempts.triggers, self.desk.holdings, self.fleet.members
+        for key in batch.cancelled:
+            if key in self.attempts.in_flight or key in triggers:
+                triggers.discard(key)
+                self.executor.end(key, dies("it was stopped on request"))
+        if batch.claimed:
+            self._hand_out(batch.claimed)
+        if batch.triggers:
+            self.hand_out_triggers(batch.triggers)
+        if batch.asset_events:
+            partitions = {partition_of(event.name) for event in batch.asset_events}
+            for member in members:
+                member.desk.holdings.asset_news |= partitions
+        if batch.finished:
+            self.attempts.beginnings.forget({board.run.key for board in batch.finished})
+        for board in batch.finished:
+            holdings.let_go(board)
+        for dag_id in batch.paused:
+            holdings.pause(dag_id)
+        if len(members) > 1 and (batch.demands or any(delta < 0 for delta in batch.pool_deltas.values())):
+            for member in members:
+                member.desk.holdings.room_changed |= member is not self
+        if batch.wake:
+            self._look_again = self.fleet.clock.at + _POOL_RETRY
+
+    def _hand_out(self, claimed: Iterable[tuple[Board, Any]]) -> None:
+        attempts = [board.attempt(i) for board, i in claimed if i.state is TaskState.QUEUED]
+        now = self.fleet.clock.monotonic()
+        for attempt in attempts:
+            self.attempts.in_flight[attempt.key] = now
+        self.executor.submit(attempts)
+        if self.executor.lying:
+            self.attempts.beginnings.handed_out(self.fleet.clock.at)
+
+    def hand_out_triggers(self, waiting: Iterable[tuple[Board, Instance]]) -> None:
+        """Let triggers run, for those that really wait."""
+        triggers = triggers_to_run(waiting, self.attempts)
+        self.attempts.triggers.update(trigger.key for trigger in triggers)
+        self.executor.submit(triggers)
+
+    # -- its memory -------------------------------------------------------------------------
+
+    def renew(self, lost: Batch | None) -> None:
+        """Forget all memory and read the rows again; what runs goes on, reports that `lost` had applied come again."""
+        old = self.desk
+        old.put_back(lost)
+        self.fleet.rows.withdraw_demands(old.incarnation)
+        self._courtesy = Courtesy(old.incarnation)
+        self.desk = MemoryDesk(
+            old.clock, old.rows, old.attempts, old.incarnation, old.metrics, partitions=old.partitions
+        )
+        self.desk.load()
+        unsent, self.desk.unsent = self.desk.unsent, []
+        self._hand_out(unsent)
+
+    def begin_anew(self, incarnation: int) -> None:
+        """Another process begins in place of one that died with all that it ran."""
+        for known in (self.attempts.in_flight, self.attempts.triggers, self.attempts.reports):
+            known.clear()
+        self.desk.holdings.applied.clear()
+        self.desk.incarnation = incarnation
+        self.renew(None)
+
+    def put_in_flight(self, place: Sequence[int], key: AttemptKey | None) -> None:
+        """No attempt of the task instance (run, task, map index) is in flight but `key`."""
+        self.attempts.in_flight = {k: at for k, at in self.attempts.in_flight.items() if k[:3] != tuple(place)}
+        if key is not None:
+            self.attempts.in_flight[key] = self.fleet.clock.monotonic()
+
+
+def is_due(at: datetime | None, now: datetime) -> bool:
+    """Whether an instant has come."""
+    return at is not None and at <= now
+
+
+def _read_at(row: PoolRow, now: datetime) -> PoolRow:
+    return row._replace(read_at=now.timestamp())
