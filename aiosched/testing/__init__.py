@@ -4,8 +4,10 @@ world.py        World: the real scheduling code in memory   simulation.py  what 
 people.py       what people do in it                        checks.py      what holds after each commit
 view.py         what can be seen of it                      dag_bag.py     all DAGs of a folder
 endings.py      how attempts end: what scripts return       plugin.py      the fixtures
-executor.py     the scripted executor                       desk.py        the scheduler's memory
-rows.py         the stored rows, with the database's guards; assets.py, backfills.py, deadlines.py  parts of them
+outcomes.py     what such an ending reports                 member.py      one scheduler: its passes and commits
+executor.py     the scripted executor                       desk.py        a scheduler's memory
+acting.py       operators that act as they are              virtual_loop.py, services.py  on what, and whom they ask
+rows.py         the stored rows, with the database's guards; assets.py, backfills.py, deadlines.py, schedules.py  parts
 decisions.py    what was decided, and which script an attempt follows
 
 Names are imported when they are first used, so that the plugin costs nothing where it is not used.
