@@ -15,7 +15,8 @@ from typing import Final
 
 from aiosched.core.assets import AssetStatus, alias_names, why_not_triggered
 from aiosched.core.ids import PARTITIONS
-from aiosched.core.run_creation import active_runs_limit, compute_next
+from aiosched.core.next_run import next_scheduled_run
+from aiosched.core.run_creation import active_runs_limit
 from aiosched.core.timetables.assets import condition_of
 from aiosched.db import assets, ownership
 from aiosched.db import idle as statements
@@ -24,6 +25,7 @@ from aiosched.db.engine import Connection
 from aiosched.db.failures import is_retryable
 from aiosched.db.ownership import View
 from aiosched.db.runs import DagRow
+from aiosched.db.schedules import schedule_positions
 from aiosched.errors import DagError
 from aiosched.parsing import Parser
 from aiosched.scheduler.session import Session
@@ -97,12 +99,13 @@ async def _due_elsewhere(
     if not dags and not queued:
         return None
     versions, _ = await run_statements.load_versions(conn, {row.version_id for row in (*dags, *queued)})
-    last = await run_statements.latest_automated_intervals(conn, [row.dag_id for row in dags])
+    scheduled = [versions[row.version_id].spec for row in dags if row.version_id in versions]
+    positions = await schedule_positions(conn, scheduled)
     for row in dags:
         if (version := versions.get(row.version_id)) is None:  # nobody here can tell
             continue
         try:
-            next_run = compute_next(version.spec, last.get(row.dag_id), now)
+            next_run = next_scheduled_run(version.spec, positions[row.dag_id], now)
         except DagError:
             continue
         if next_run is not None and next_run.run_after <= now:
