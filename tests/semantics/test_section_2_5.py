@@ -65,7 +65,7 @@ async def cleared_after_all_its_tries(world: World) -> None:
         (rescheduled, (1, 2)),
         (deferred, (1, 2)),
         (cleared, (1, 3)),
-        (cleared_while_running, (2, 3)),  # scheduled again when its attempt has ended
+        (cleared_while_running, (1, 3)),
         (cleared_after_all_its_tries, (6, 5)),
     ],
     ids=lambda value: value.__name__ if callable(value) else None,
