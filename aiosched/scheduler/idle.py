@@ -9,6 +9,8 @@ Memory answers for what is owned here, rows for everything else, in one snapshot
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Collection
 from datetime import datetime
 from typing import Final
@@ -30,7 +32,25 @@ from aiosched.errors import DagError
 from aiosched.parsing import Parser
 from aiosched.scheduler.session import Session
 
+logger = logging.getLogger(__name__)
+
 _ALL: Final = frozenset(range(PARTITIONS))
+_TELL_AFTER: Final = 10.0  # seconds for which the same thing is left to do, until the log tells what
+
+
+class Remark:
+    """Tells the log, once, what somebody waits for who waits long. Instants of the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._left, self._tell_at = "", 0.0
+
+    def hear(self, left: str, now: float) -> None:
+        """This is left to do."""
+        if left != self._left:
+            self._left, self._tell_at = left, now + _TELL_AFTER
+        elif now >= self._tell_at:
+            logger.info("not idle: %s", left)
+            self._tell_at = math.inf
 
 
 def left_here(session: Session, now: datetime) -> str | None:
@@ -99,17 +119,16 @@ async def _due_elsewhere(
     if not dags and not queued:
         return None
     versions, _ = await run_statements.load_versions(conn, {row.version_id for row in (*dags, *queued)})
-    scheduled = [versions[row.version_id].spec for row in dags if row.version_id in versions]
-    positions = await schedule_positions(conn, scheduled)
-    for row in dags:
-        if (version := versions.get(row.version_id)) is None:  # nobody here can tell
-            continue
+    # of those that cannot be read here, nobody here can tell
+    specs = [versions[row.version_id].spec for row in dags if row.version_id in versions]
+    positions = await schedule_positions(conn, specs)
+    for spec in specs:
         try:
-            next_run = next_scheduled_run(version.spec, positions[row.dag_id], now)
+            next_run = next_scheduled_run(spec, positions[spec.dag_id], now)
         except DagError:
             continue
         if next_run is not None and next_run.run_after <= now:
-            return f"a run of {row.dag_id} is due"
+            return f"a run of {spec.dag_id} is due"
     for row in queued:
         version = versions.get(row.version_id)
         if version is not None and await _is_triggered(conn, row, version, queue):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,7 +41,7 @@ from aiosched.scheduler.beginnings import Beginnings
 from aiosched.scheduler.events import Listener
 from aiosched.scheduler.executor_choice import Choice, choose_executor
 from aiosched.scheduler.figures import figures_of
-from aiosched.scheduler.idle import left_anywhere
+from aiosched.scheduler.idle import Remark, left_anywhere
 from aiosched.scheduler.incarnation import Incarnation, give_up
 from aiosched.scheduler.journal import Journal
 from aiosched.scheduler.lease import Identity, Lease
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS: Final = 30.0
-_TELL_AFTER: Final = 10.0  # seconds for which something is left to do, until the log tells what
 _LIST_AGAIN: Final = 600.0  # seconds; a list of runs reaches at least two hours ahead
 
 
@@ -439,13 +437,9 @@ class Scheduler(Actions):
 
     async def wait_idle(self) -> None:
         """Return once nothing is left to do in the whole fleet, runs of paused DAGs aside (see scheduler/idle.py)."""
-        told, since = "", self.clock.monotonic()
+        remark = Remark()
         while (left := await self._what_is_left()) is not None:
-            if left != told:
-                told, since = left, self.clock.monotonic()
-            elif self.clock.monotonic() - since >= _TELL_AFTER:
-                logger.info("not idle: %s", left)
-                since = math.inf  # once
+            remark.hear(left, self.clock.monotonic())
             await self._progress()
 
     def look_at_clock(self) -> None:

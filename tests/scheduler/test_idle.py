@@ -18,7 +18,7 @@ from aiosched.db import inbox
 from aiosched.db.assets import NewEvent, record_events
 from aiosched.db.engine import Database
 from aiosched.db.ownership import register as join
-from aiosched.scheduler.idle import _left_in_rows
+from aiosched.scheduler.idle import Remark, _left_in_rows
 from tests.scheduler.harness import (
     GUARD,
     NEW_YEAR,
@@ -184,7 +184,7 @@ async def test_the_run_of_a_paused_dag_is_left_alone_but_for_attempts_of_it(
         await it.settled()
 
         await idle(it)
-        assert await it.states("r") == {"a": "success", "b": "scheduled"}
+        assert await it.states("r") == {"a": "success", "b": None}
 
 
 @pytest.mark.parametrize(
@@ -211,3 +211,14 @@ async def test_a_run_that_is_due_later_is_not_waited_for(dsn: str, clock: FakeCl
         clock.advance(3601)
 
         assert await left(it) == "a run is due"
+
+
+def test_what_is_waited_for_long_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    remark = Remark()
+    with caplog.at_level("INFO"):
+        for second in range(15):
+            remark.hear("this", float(second))
+        for second in range(15, 40):
+            remark.hear("that", float(second))
+
+    assert [record.message for record in caplog.records] == ["not idle: this", "not idle: that"]
