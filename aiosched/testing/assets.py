@@ -38,7 +38,7 @@ class AssetQueues:
     _of_asset: dict[str, tuple[list[datetime], list[int]]] = field(default_factory=dict)  # instants and positions
     _at_uri: dict[str, set[str]] = field(default_factory=dict)  # names of assets with events
     _first: dict[tuple[str, str], datetime] = field(default_factory=dict)  # of (DAG id, asset) what waits
-    _scheduled_at: dict[str, datetime] = field(default_factory=dict)
+    _scheduled_at: dict[str, tuple[datetime, int]] = field(default_factory=dict)  # and how many events there were
     _last_run: dict[str, datetime] = field(default_factory=dict)
     _seen: dict[str, set[int]] = field(default_factory=dict)  # by DAG id the positions of events
 
@@ -78,18 +78,24 @@ class AssetQueues:
         return creation._replace(planned=creation.planned._replace(run_id=run_id))
 
     def consume(self, dag: OwnedDag, run: int | None, until: datetime) -> None:
-        """A run (None: it could not be made) has seen what waits for the DAG, and the events of its window (15.4)."""
+        """A run (None: it could not be made) has seen what waits for the DAG, and the events of its window (15.4).
+
+        Of events at one instant, those count that came later.
+        """
         dag_id = dag.row.dag_id
         waiting = self.waiting.pop(dag_id, {})
         first = {name: self._first.pop((dag_id, name)) for name in waiting}
         if run is None:
             return
-        scheduled_at, catchup = self._scheduled_at.get(dag_id), dag.version.spec.catchup
-        after = consumed_after(self._last_run.get(dag_id), scheduled_at=scheduled_at, catchup=catchup)
+        last, catchup = self._last_run.get(dag_id), dag.version.spec.catchup
+        scheduled_at, events_before = self._scheduled_at.get(dag_id, (None, 0))
+        after = consumed_after(last, scheduled_at=scheduled_at, catchup=catchup)
         seen, mine = self._seen.setdefault(dag_id, set()), set[int]()
         for name in self._names(dag) | waiting.keys():
             times, positions = self._of_asset.get(name, ([], []))
-            begin = 0 if after is None else bisect_right(times, after)
+            begin = 0 if after is None else bisect_left(times, after)
+            if last is None and after is not None:
+                begin = max(begin, bisect_left(positions, events_before))
             if name in first:
                 begin = min(begin, bisect_left(times, first[name]))
             mine.update(positions[begin : bisect_right(times, until)])
@@ -112,7 +118,7 @@ class AssetQueues:
 
     def schedule(self, dag_id: str, now: datetime) -> None:
         """The DAG is scheduled on assets, from now on if it was not so before."""
-        self._scheduled_at.setdefault(dag_id, now)
+        self._scheduled_at.setdefault(dag_id, (now, len(self.events)))
 
     def unschedule(self, dag_id: str) -> None:
         """The DAG is not there any more: its assets have to be mentioned anew."""

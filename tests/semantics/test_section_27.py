@@ -59,16 +59,15 @@ def value_of(world: World, run: str) -> Any:
     return json.loads(world.xcom("d", run, "a") or "null")
 
 
+PUSHED = {"return_value": 1}
+
+
 @pytest.mark.parametrize(
     ("first", "kept"),
     [
-        pytest.param(Ending(outcome=defers(MINUTE).outcome, waits_for=MINUTE, returns=1), 1, id="a deferral: kept"),
-        pytest.param(
-            Ending(outcome=reschedules(MINUTE).outcome, call_again=MINUTE, returns=1),
-            1,
-            id="a reschedule, the same try: kept",
-        ),
-        pytest.param(Ending(outcome=fails().outcome, returns=1), None, id="a retry: deleted"),
+        pytest.param(defers(MINUTE, pushes=PUSHED), 1, id="a deferral: kept"),
+        pytest.param(reschedules(MINUTE, pushes=PUSHED), 1, id="a reschedule, the same try: kept"),
+        pytest.param(fails(pushes=PUSHED), None, id="a retry: deleted"),
     ],
 )
 async def test_values_are_deleted_when_a_try_starts_and_not_when_it_goes_on(first: Ending, kept: Any) -> None:
