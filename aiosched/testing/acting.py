@@ -25,7 +25,7 @@ from aiosched.authoring.sensors.temporal import DayOfWeekSensor, MomentSensor
 from aiosched.authoring.triggers.temporal import DateTimeTrigger
 from aiosched.clock import Clock
 from aiosched.core.messages import Attempt, AttemptKey, Deferral, Outcome, Report, RunInfo, TaskServices
-from aiosched.errors import AioschedError, FailTask
+from aiosched.errors import FailTask
 from aiosched.executors.attempts import TriggerExecution
 from aiosched.executors.runner import DagSource, DagUnavailable, Execution, Surroundings, drive
 from aiosched.testing.endings import Ending
@@ -43,6 +43,11 @@ ACTING: Final = (
 )  # fmt: skip
 _TRIGGERS: Final = ("aiosched.authoring.triggers.temporal.", "aiosched.authoring.triggers.external.")
 _SURROUNDINGS: Final = Surroundings(hostname="world", pid=0)
+
+
+class PokeFailed(Exception):
+    """What a sensor raises whose script lets it fail."""
+
 
 Poke = Callable[["Context"], Awaitable[Any]]
 
@@ -109,7 +114,9 @@ class Stage:
 
     @property
     def earliest(self) -> datetime | None:
-        """When one of those that act does something again."""
+        """When one of those that act does something again; now, when there are reports that nobody has taken."""
+        if self._reports:
+            return self._clock.now()
         return None if self._made is None else self._made.earliest
 
     def go_on(self) -> list[Report]:
@@ -127,7 +134,7 @@ class Stage:
                 execution.stop_requested = True
                 work.cancel()
 
-        self._turn(cancel)
+        self._loop.turn(cancel)  # others may have ended in it: see `earliest`
 
     def die(self) -> None:
         """Break off everything."""
@@ -188,7 +195,7 @@ def _poke(ending: Ending, clock: Clock) -> Poke:
         if ending.holds_at is not None and clock.now() < ending.holds_at:
             return False
         if ending.outcome is Outcome.FAILED:
-            kind = FailTask if ending.fail_now else AioschedError
+            kind = FailTask if ending.fail_now else PokeFailed
             raise kind(ending.reason or "it failed as its script says")
         for key, value in ending.pushes.items():
             context["ti"].xcom_push(key, value)

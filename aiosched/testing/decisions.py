@@ -85,7 +85,7 @@ class Scripts:
             raise NotFound(f"DAG {dag_id!r} has no task {task_id!r}.{did_you_mean(task_id, graph.index)}")
         if isinstance(words.get("branch"), str):
             words = words | {"branch": (words["branch"],)}
-        says_how = bool(words.keys() - {"takes", "every"})
+        says_how = bool(words.keys() - {"takes", "every", "fails"})
         self._plays[dag_id, task_id] = play or Scripted(**words, says_how=says_how)
 
     def learn(self, version: int) -> None:

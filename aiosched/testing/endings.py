@@ -219,18 +219,18 @@ class Scripted:
     pushes: Mapping[str, Any] = field(default_factory=lambda: NOTHING_PUSHED)
     events: Sequence[Metadata] = ()
 
-    says_how: bool = True  # False: only when, so that operators which decide by themselves do so
+    says_how: bool = True  # False: only when or how often it fails; operators that decide by themselves do the rest
 
     def ending(self, attempt: Attempt, *, failed_before: int, now: datetime, is_sensor: bool) -> Ending | None:
         """How this attempt ends, if that is said. `failed_before` tries of the task instance have failed."""
-        if not self.says_how:
-            return None
         if self.defers is not None and attempt.resume is None:
             return defers(self.defers, takes=self.takes)
         if attempt.resume is not None and attempt.resume.error is not None:
-            return fails(attempt.resume.error, takes=self.takes)
+            return fails(attempt.resume.error, takes=self.takes) if self.says_how else None
         if failed_before < (math.inf if self.fails is True else self.fails):
             return fails(takes=self.takes)
+        if not self.says_how:
+            return None
         until = None if self.waits is None else (attempt.first_started or now) + self.waits
         if until is not None and not is_sensor and now < until:
             return reschedules(self.every, takes=self.takes)

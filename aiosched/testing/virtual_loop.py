@@ -44,7 +44,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._begin + timedelta(seconds=later[0][0]) if later else None
 
     def turn(self, work: Callable[[], object] = lambda: None) -> None:
-        """Call `work` on the loop, then run everything that is ready, and that is due now, until nothing is."""
+        """Call `work` on the loop, then run everything that is ready, and that is due now, until nothing is.
+
+        What runs on the loop may call it, too: then what follows from `work` runs in the turn that is under way.
+        """
+        if asyncio._get_running_loop() is self:
+            work()
+            return
         self._thread.submit(self._turn, work).result()
 
     def close(self) -> None:

@@ -67,6 +67,8 @@ class World(People):
         keep: bool = True,
         listener: Listener | None = None,
     ) -> None:
+        if schedulers < 1:
+            raise ValueError(f"schedulers={schedulers}: a world has at least one.")
         self.clock = WorldClock(_aware(now))
         self.rows = Rows(keep_finished=keep)
         self._decisions = DecisionLog(keep=keep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -29,6 +30,8 @@ from aiosched import (
     task,
 )
 from aiosched.testing import World, fails
+from aiosched.testing.desk import WorldClock
+from aiosched.testing.virtual_loop import VirtualLoop
 
 
 def world(**options: object) -> World:
@@ -95,6 +98,20 @@ async def test_a_script_that_says_how_long_leaves_the_decision_to_the_operator()
 
         assert it.states("d", run) == {"choose": "success", "left": "success", "right": "skipped"}
         assert it.task("d", run, "choose").end_date == at(0, 7)
+
+
+async def test_a_script_that_says_how_often_it_fails_leaves_the_rest_to_the_operator() -> None:
+    with DAG("d", schedule=None) as written:
+        BranchPythonOperator(task_id="choose", python_callable=lambda: "left", retries=1) >> plain("left", "right")
+    async with world() as it:
+        it.add(written)
+        it.script("d", "choose", fails=1)
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"choose": "success", "left": "success", "right": "skipped"}
+        assert it.task("d", run, "choose").try_number == 2
 
 
 async def test_a_branch_that_raises_fails_and_its_callbacks_are_counted_once() -> None:
@@ -250,6 +267,39 @@ async def test_a_sensor_that_is_stopped_leaves_no_trace() -> None:
         assert (it.states("d", run), it.states("d", again)) == ({"moment": "failed"}, {"moment": "success"})
 
 
+async def test_what_ends_while_another_one_is_ended_is_heard_of() -> None:
+    with DAG("d", schedule=None) as written:
+        DateTimeSensor(task_id="moment", target_time=at(3), poke_interval=60)
+    async with world() as it:
+        it.add(written)
+        gone, kept = it.trigger("d"), it.trigger("d")
+        await it.run_until(at(2, 59))
+        it.clock.at = at(3)
+        await it.events("d", gone, {"moment": "failed"})  # before the other one has looked again
+
+        await it.run_until_idle()
+
+        assert (it.states("d", gone), it.states("d", kept)) == ({"moment": "failed"}, {"moment": "success"})
+
+
+def test_the_loop_of_a_world_may_be_turned_from_what_runs_on_it() -> None:
+    clock, seen = WorldClock(NEW_YEAR), list[str]()
+    loop = VirtualLoop(clock)
+
+    async def work() -> None:
+        loop.turn(lambda: seen.append("inside"))
+        await asyncio.sleep(60)
+        seen.append("later")
+
+    loop.turn(lambda: loop.create_task(work()))
+    due = loop.earliest
+    clock.advance(60)
+    loop.turn()
+    loop.close()
+
+    assert (due, seen) == (at(0, 1), ["inside", "later"])
+
+
 # ---- sensors by their scripts ----
 
 
@@ -328,6 +378,7 @@ async def test_errors_of_a_sensor_count_as_it_says() -> None:
         await it.run_until_idle()
 
         assert it.states("d", run) == {"strict": "failed", "never": "skipped", "soft": "failed", "silent": "failed"}
+        assert it.task("d", run, "strict").reason == "PokeFailed: it failed as its script says"
         assert "timeout is 600 s" in it.task("d", run, "silent").reason
 
 
