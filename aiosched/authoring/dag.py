@@ -128,6 +128,7 @@ class DAG(metaclass=checks.NamesItsParameters):
         self.edge_labels: dict[str, str] = {}
         self.partials: list[OperatorPartial] = []  # of mapped tasks, expanded or not
         self._suffixes: dict[str, int] = {}
+        self._source_hash: str | None = None  # of the code that it was imported from, where that is known
 
     def _timetable(self, where: Location | None) -> AnyTimetable:
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
+import io
 import linecache
 import sys
 import threading
@@ -25,6 +25,7 @@ from typing import Final, Protocol
 from aiosched.authoring import building
 from aiosched.authoring.dag import DAG
 from aiosched.authoring.serialize import advise
+from aiosched.authoring.sources import digest_of, finder, read_whole
 from aiosched.errors import DagError, DuplicateTaskError
 
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
@@ -33,13 +34,19 @@ DAG_WORDS: Final = (b"dag", b"asset")
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """The DAGs of a file, in the order in which it defines them, and warnings, one line each with its place."""
+    """The DAGs of a file, in the order in which it defines them, and warnings, one line each with its place.
+
+    `digest` is the content hash of what was imported: of the file, or of the archive.
+    """
 
     dags: list[DAG]
     warnings: list[str] = field(default_factory=list)
+    digest: str = ""
 
 
 class _Loader(Protocol):
+    digest: str
+
     def exec_module(self, module: ModuleType) -> None: ...
 
 
@@ -52,17 +59,25 @@ def load_file(path: Path, *, root: Path, member: str | None = None) -> LoadedFil
     in the main thread only (collecting changes the whole process); in others they are shown as usual.
     """
     _make_importable(root)
-    with _warnings() as caught:
-        if zipfile.is_zipfile(path):
-            _make_importable(path)
-            modules = list(_load_archive(path, member))
-        else:
-            linecache.checkcache(str(path))
-            modules = [_execute(module_name(path), path, _FreshSource(module_name(path), str(path)))]
-        dags = _collect(modules)
-        for dag in dags:
-            advise(dag)
-    return LoadedFile(dags, [_line(warning) for warning in caught])
+    finder.watch(root)
+    finder.refresh()
+    finder.begin()
+    try:
+        with _warnings() as caught:
+            if zipfile.is_zipfile(path):
+                _make_importable(path)
+                digest, modules = _load_archive(path, member)
+            else:
+                linecache.checkcache(str(path))
+                loader = _FreshSource(module_name(path), str(path))
+                modules = [_execute(module_name(path), path, loader)]
+                digest = loader.digest
+            dags = _collect(modules)
+            for dag in dags:
+                advise(dag)
+    finally:
+        finder.end()
+    return LoadedFile(dags, [_line(warning) for warning in caught], digest)
 
 
 def module_name(path: Path, member: str = "") -> str:
@@ -90,17 +105,22 @@ def _warnings() -> Iterator[list[warnings.WarningMessage]]:
 
 
 class _FreshSource(SourceFileLoader):
-    """Compiles the file as it is now: no cached byte code, which may be that of a change in the same second."""
+    """Compiles the file as it is now, without byte code that was kept."""
+
+    digest = ""
 
     def get_code(self, fullname: str) -> CodeType:
-        return compile(self.get_data(self.path), self.path, "exec", dont_inherit=True)
+        content, _ = read_whole(self.path)
+        self.digest = digest_of(content)
+        return compile(content, self.path, "exec", dont_inherit=True)
 
 
 class _ZipMember:
     """Executes one module of an archive."""
 
-    def __init__(self, archive: Path, member: str, source: bytes) -> None:
+    def __init__(self, archive: Path, member: str, source: bytes, digest: str) -> None:
         self._file = str(archive / member)
+        self.digest = digest
         self._source = source
 
     def create_module(self, spec: ModuleSpec) -> None:
@@ -118,16 +138,20 @@ class _Module:
     opened: list[DAG]  # by `with DAG(...)` or a call of a @dag function
 
 
-def _load_archive(path: Path, member: str | None) -> Iterator[_Module]:
-    importlib.invalidate_caches()
+def _load_archive(path: Path, member: str | None) -> tuple[str, list[_Module]]:
+    """The content hash of the archive, and the modules that it was asked for."""
     zipimport.zipimporter(str(path)).invalidate_caches()
-    with zipfile.ZipFile(path) as archive:
+    content, _ = read_whole(path)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
         at_root = [name for name in archive.namelist() if "/" not in name and name.endswith(".py")]
         names = [member] if member else at_root
         sources = {name: archive.read(name) for name in names}
-    for name, source in sources.items():
-        if member or may_define_dags(source):
-            yield _execute(module_name(path, name), path / name, _ZipMember(path, name, source))
+    digest = digest_of(content)
+    return digest, [
+        _execute(module_name(path, name), path / name, _ZipMember(path, name, source, digest))
+        for name, source in sources.items()
+        if member or may_define_dags(source)
+    ]
 
 
 def _execute(name: str, file: Path, loader: _Loader) -> _Module:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aiosched.db.engine import Database
-    from aiosched.db.queries import RunRow, TaskRow, TryRow
+    from aiosched.db.queries import RunRow, TaskRow
+    from aiosched.db.try_queries import TryRow
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tasks and their instances.")
 
@@ -53,6 +54,8 @@ _TRY_COLUMNS: Final[Columns[TryRow]] = {
     "QUEUED": lambda row: row.queued_at,
     "START": lambda row: row.start_date,
     "DURATION": lambda row: duration(row.seconds),
+    "VERSION": lambda row: row.version,
+    "SOURCE": lambda row: row.source_hash,
     "HOST": lambda row: row.hostname,
     "REASON": lambda row: row.reason,
 }
@@ -80,7 +83,7 @@ def show(
     dag_id: DagId, run: RunRef, task_id: TaskId, map_index: MapIndex = None, dsn: Dsn = None, output: Output = None
 ) -> None:
     """Show a task instance with its tries; all instances of a mapped task without --map-index."""
-    from aiosched.db.queries import list_tries
+    from aiosched.db.try_queries import list_tries
 
     async def read(db: Database) -> tuple[list[TaskRow], list[TryRow]]:
         found, instances = await _instances(db, dag_id, run, task_id, map_index)

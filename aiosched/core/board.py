@@ -145,6 +145,8 @@ class Board(Marks, Expansion):
         instance.queued_at = now
         instance.queued_by = incarnation
         instance.reason = None
+        if (news := self.code.begins(instance)) is not None:
+            self.effects.sources.append(news)
 
     def begins_deferred(self, instance: Instance) -> bool:
         """Whether `instance`, which is ready, begins in its trigger, and has not yet done so in this try (25.6)."""
@@ -179,6 +181,7 @@ class Board(Marks, Expansion):
                 self._set(instance, TaskEvent.STARTED, lazy=True)
                 instance.start_date = instance.start_date or report.at
             return True
+        self._ran(instance, report.source)
         if outcome is Outcome.LOST:
             self._lose(instance, report, now)
             return True

@@ -87,6 +87,17 @@ class FinishedTry:
     pid: int | None = None
 
 
+class TrySource(NamedTuple):
+    """What a try has run: a version's code, or code of which no version is known (yet)."""
+
+    run_id: int
+    task_index: int
+    map_index: int
+    try_number: int
+    version_id: int | None
+    source_hash: str | None
+
+
 class CallbackRequest(NamedTuple):
     """A callback to run in a worker. `task` is the index of the task that it is about or shows, None for none."""
 
@@ -111,6 +122,7 @@ class Effects(msgspec.Struct, eq=False):
     created: list[Instance] = []  # rows to insert, before any change is stored
     cancelled: list[AttemptKey] = []  # attempts to stop
     tries: list[FinishedTry] = []
+    sources: list[TrySource] = []
     xcoms: list[tuple[Instance, XComValue]] = []
     forget_xcoms: list[Instance] = []  # a new try starts without the old values
     deferrals: dict[Instance, None] = {}  # whose deferral to store, or to forget
@@ -123,6 +135,7 @@ class Effects(msgspec.Struct, eq=False):
         return bool(
             self.changed
             or self.tries
+            or self.sources
             or self.xcoms
             or self.run_changed
             or self.deferrals

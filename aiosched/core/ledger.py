@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from aiosched.core.code import RunCode
 from aiosched.core.deferral import Deferrals
 from aiosched.core.graph import Graph
 from aiosched.core.instances import CallbackRequest, Effects, FinishedTry, Instance, Run
@@ -39,7 +40,7 @@ class Ledger:
 
     __slots__ = (
         "_decided", "_decisions", "_held_back", "_lengths", "_past", "_pending", "_sizes", "_tally", "_verdicts",
-        "deferrals", "effects", "graph", "info", "is_paused", "run",
+        "code", "deferrals", "effects", "graph", "info", "is_paused", "run",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, run: Run, instances: Iterable[Instance], *, info: RunInfo) -> None:
@@ -47,6 +48,7 @@ class Ledger:
         self.run = run
         self.info = info
         self.is_paused = False  # its DAG is: what runs ends and settles what is behind it, nothing else changes (9.5)
+        self.code = RunCode(run.key, info.source_hash, info.source_hash)
         self.effects = Effects()
         self.deferrals = Deferrals()
         self._tally = Tally(graph, instances)
@@ -87,6 +89,7 @@ class Ledger:
             first_started=instance.start_date,
             executor=task.executor,
             resume=self.deferrals.resume_of(instance),
+            superseded=self.code.superseded.pop(instance, None) if self.code.superseded else None,
         )
 
     @property
@@ -182,6 +185,11 @@ class Ledger:
         instance.next_at = None
         instance.reason = reason
         self._set(instance, event)
+
+    def _ran(self, instance: Instance, source: str | None) -> None:
+        """Its worker says what it ran."""
+        if source is not None and (news := self.code.ended(instance, source)) is not None:
+            self.effects.sources.append(news)
 
     def _stop(self, instance: Instance, now: datetime, event: TaskEvent, reason: str) -> None:
         """As `_settle`, for one that may have an attempt: reports of that are stale from now on."""

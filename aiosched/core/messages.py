@@ -40,7 +40,9 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     conf: dict[str, Any] = {}
     version: int = 1  # number of the DAG version it is pinned to
     file: str | None = None  # DAG file, relative to the DAGs folder; None: registered in this process
-    file_hash: str | None = None
+    source_hash: str | None = None  # of its code that is to run: the newest that is known
+    modules: tuple[str, ...] = ()  # what it imports from the DAGs folder, relative
+    code_version: int | None = None  # number of the DAG version whose code that is; None: that of the run
 
 
 class Deferral(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +111,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     trigger: Deferral | None = None
     watches: bool = False  # the trigger is that of an asset watcher: all its events are reported, not the first alone
     callback: CallbackCall | None = None
+    superseded: str | None = None  # source hash of what the try before ran, where it was other code
 
 
 class Outcome(StrEnum):
@@ -171,6 +174,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None = None
     inbox_id: int | None = None  # its row in `task_report`, when another scheduler sent it
     ran_by: int | None = None  # the incarnation whose attempt it is about, for these
+    source: str | None = None  # source hash of the code that ran; None: not known
 
 
 class XComRef(NamedTuple):

@@ -58,7 +58,7 @@ _LEAVE: Final = """
      WHERE t.run_id = ANY($1::bigint[]) AND t.task_index = m.old
 """
 _ARRIVE: Final = "UPDATE {table} SET task_index = -1 - task_index WHERE run_id = ANY($1::bigint[]) AND task_index < 0"
-_WITH_TASK_INDEX: Final = ("task_instance", "task_try", "deferral", "xcom", "task_note")
+_WITH_TASK_INDEX: Final = ("task_instance", "task_try", "try_source", "deferral", "xcom", "task_note")
 # Asset events outlive the tasks that made them: those of a task that is gone forget their place. It reads
 # all asset events: they have no index by their source, for the sake of those who write them.
 MOVE_EVENTS: Final = """
@@ -66,6 +66,17 @@ MOVE_EVENTS: Final = """
        SET source_task_index = m.new, source_map_index = CASE WHEN m.new IS NULL THEN NULL ELSE source_map_index END
       FROM unnest($2::int[], $3::int[]) AS m (old, new)
      WHERE e.source_run_id = ANY($1::bigint[]) AND e.source_task_index = m.old
+"""
+# What they have run so far was the code of the version that they leave. Index: primary keys.
+KEEP_SOURCES: Final = """
+    INSERT INTO try_source (run_id, task_index, map_index, try_number, version_id, source_hash)
+    SELECT t.run_id, t.task_index, t.map_index, t.try_number, v.id, v.source_hash
+      FROM (SELECT run_id, task_index, map_index, try_number FROM task_try WHERE run_id = ANY($1::bigint[])
+             UNION SELECT run_id, task_index, map_index, try_number FROM task_instance
+                    WHERE run_id = ANY($1::bigint[]) AND try_number > 0) AS t
+      JOIN dag_run AS r ON r.id = t.run_id
+      JOIN dag_version AS v ON v.id = r.version_id
+    ON CONFLICT DO NOTHING
 """
 PIN_RUNS: Final = "UPDATE dag_run SET version_id = $2 WHERE id = ANY($1::bigint[])"
 
@@ -78,6 +89,7 @@ async def move_runs(
     `moved` are the tasks that change their index, old to new; the rows of those in `gone`
     are deleted with their history, their asset events stay without a task. Call it inside a transaction.
     """
+    await conn.execute(KEEP_SOURCES, runs)
     for table in _WITH_TASK_INDEX:
         if gone:
             await conn.execute(_DROP.format(table=table), runs, gone)

@@ -41,6 +41,7 @@ class StoredDag:
     version_id: int | None
     number: int | None
     content_hash: str | None
+    source_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,15 @@ class StoredFile:
     content_hash: str | None
     dag_ids: tuple[str, ...]
     has_error: bool
+    sources: Mapping[str, str] | None = None  # what it imported, see NewVersion; None: not known
 
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """A version to insert. `number` is one more than the newest, or that of the version it replaces."""
+    """A version to insert. `number` is one more than the newest, or that of the version it replaces.
+
+    `sources` are the content hashes of the file and of everything that it imports from the DAGs folder.
+    """
 
     dag_id: str
     number: int
@@ -64,6 +69,8 @@ class NewVersion:
     file: str | None
     file_hash: str | None
     source: str | None
+    source_hash: str | None = None
+    sources: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,7 @@ class FileRow:
     traceback: str | None
     code_frame: str | None
     warnings: tuple[str, ...]
+    sources: Mapping[str, str] | None = None
 
 
 # Rows for DAGs that are seen for the first time. A second scheduler that does the same
@@ -137,7 +145,7 @@ async def add_dags(conn: Connection, dags: Iterable[NewDag]) -> None:
 LOCK_DAGS: Final = "SELECT FROM dag WHERE dag_id = ANY($1::text[]) ORDER BY dag_id FOR NO KEY UPDATE"
 READ_DAGS: Final = """
     SELECT d.dag_id, d.file, d.is_stale, d.has_import_errors, d.max_active_runs, d.max_active_tasks, d.schedule,
-           d.description, d.owner, d.tags, d.version_id, v.number, v.content_hash
+           d.description, d.owner, d.tags, d.version_id, v.number, v.content_hash, v.source_hash
       FROM dag AS d LEFT JOIN dag_version AS v ON v.id = d.version_id
      WHERE d.dag_id = ANY($1::text[])
 """
@@ -168,6 +176,7 @@ async def lock_dags(conn: Connection, dag_ids: Collection[str]) -> dict[str, Sto
             version_id=row["version_id"],
             number=row["number"],
             content_hash=row["content_hash"],
+            source_hash=row["source_hash"],
         )
         for row in rows
     }
@@ -175,7 +184,8 @@ async def lock_dags(conn: Connection, dag_ids: Collection[str]) -> dict[str, Sto
 
 # No lock: one scheduler alone writes the row of a file. Index: primary key.
 READ_FILES: Final = """
-    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error FROM dag_file WHERE file = ANY($1::text[])
+    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text
+      FROM dag_file WHERE file = ANY($1::text[])
 """
 
 
@@ -188,7 +198,7 @@ async def read_files(conn: Connection, files: Collection[str]) -> dict[str, Stor
 
 # Sequential: one row a file, read when a scheduler starts or partitions move.
 FILES_OF: Final = """
-    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error
+    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text
       FROM dag_file WHERE partition = ANY($1::smallint[])
 """
 
@@ -212,7 +222,8 @@ async def files_read_since(conn: Connection, digests: Mapping[str, str], *, sinc
 
 
 def _stored_file(row: Any) -> StoredFile:
-    return StoredFile(row["file"], row["content_hash"], tuple(row["dag_ids"]), row["has_error"])
+    sources = None if row["sources"] is None else _decode_sources(row["sources"])
+    return StoredFile(row["file"], row["content_hash"], tuple(row["dag_ids"]), row["has_error"], sources)
 
 
 # Index: primary key.
@@ -228,7 +239,7 @@ async def import_error(conn: Connection, file: str) -> str | None:
     return f"{place}: {' '.join(row['error'].split())}"
 
 
-# Versions that no run uses, locked so that none can begin to: a run's foreign key needs
+# Versions that no run uses and no try has run, locked so that none can begin to: their foreign keys need
 # a lock on the version that conflicts with this one. Index: the runs' (dag_id, id), from the newest run
 # back to the first that uses the version; as NOT EXISTS it would be an anti-join, which scans all runs.
 LOCK_VERSIONS: Final = "SELECT id FROM dag_version WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE"
@@ -238,11 +249,13 @@ UNUSED_VERSIONS: Final = """
      WHERE v.id = ANY($1::bigint[])
        AND (SELECT true FROM dag_run AS r WHERE r.dag_id = v.dag_id AND r.version_id = v.id
              ORDER BY r.id DESC LIMIT 1) IS NULL
+       AND NOT EXISTS (SELECT FROM try_source AS t WHERE t.version_id = v.id)
+       AND NOT EXISTS (SELECT FROM try_source AS t WHERE t.version_id IS NULL AND t.source_hash = v.source_hash)
 """
 
 
 async def unused_versions(conn: Connection, versions: Collection[int]) -> frozenset[int]:
-    """Those of `versions` (ids) that no run uses, nor can use before the transaction ends."""
+    """Those of `versions` (ids) that no run or try uses, nor can use before the transaction ends."""
     if not versions:
         return frozenset()
     ids = sorted(versions)
@@ -254,10 +267,11 @@ async def unused_versions(conn: Connection, versions: Collection[int]) -> frozen
 # the old document in memory cannot create a run with it, because the foreign key fails.
 DELETE_VERSIONS: Final = "DELETE FROM dag_version WHERE id = ANY($1::bigint[])"
 INSERT_VERSIONS: Final = """
-    INSERT INTO dag_version (dag_id, number, content_hash, spec, file, file_hash, source)
-    SELECT dag_id, number, content_hash, spec::json, file, file_hash, source
-      FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
-           AS n (dag_id, number, content_hash, spec, file, file_hash, source)
+    INSERT INTO dag_version (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources)
+    SELECT dag_id, number, content_hash, spec::json, file, file_hash, source, source_hash, sources::json
+      FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                  $9::text[])
+           AS n (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources)
     RETURNING dag_id, id
 """
 
@@ -277,6 +291,8 @@ async def write_versions(conn: Connection, versions: Sequence[NewVersion], repla
         [v.file for v in versions],
         [v.file_hash for v in versions],
         [v.source for v in versions],
+        [v.source_hash for v in versions],
+        [_json_object(v.sources) for v in versions],
     )
     return {row["dag_id"]: row["id"] for row in rows}
 
@@ -336,18 +352,20 @@ async def withdraw_dags(conn: Connection, dags: Collection[tuple[str, str, bool]
 
 STORE_FILES: Final = """
     INSERT INTO dag_file (file, partition, content_hash, dag_ids, parsed_at, parse_seconds, error, error_line,
-                          traceback, code_frame, warnings)
+                          traceback, code_frame, warnings, sources)
     SELECT file, partition, content_hash, ARRAY(SELECT json_array_elements_text(dag_ids::json)), $11, parse_seconds,
-           error, error_line, traceback, code_frame, ARRAY(SELECT json_array_elements_text(warnings::json))
+           error, error_line, traceback, code_frame, ARRAY(SELECT json_array_elements_text(warnings::json)),
+           sources::json
       FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::float8[], $6::text[], $7::int[], $8::text[],
-                  $9::text[], $10::text[])
+                  $9::text[], $10::text[], $12::text[])
            AS n (file, partition, content_hash, dag_ids, parse_seconds, error, error_line, traceback, code_frame,
-                 warnings)
+                 warnings, sources)
      ORDER BY file
     ON CONFLICT (file) DO UPDATE
        SET content_hash = excluded.content_hash, dag_ids = excluded.dag_ids, parsed_at = excluded.parsed_at,
            parse_seconds = excluded.parse_seconds, error = excluded.error, error_line = excluded.error_line,
-           traceback = excluded.traceback, code_frame = excluded.code_frame, warnings = excluded.warnings
+           traceback = excluded.traceback, code_frame = excluded.code_frame, warnings = excluded.warnings,
+           sources = excluded.sources
 """
 
 
@@ -366,6 +384,7 @@ async def store_files(conn: Connection, files: Sequence[FileRow], *, now: dateti
         [f.code_frame for f in files],
         [_json_array(f.warnings) for f in files],
         now,
+        [_json_object(f.sources) for f in files],
     )
 
 
@@ -416,3 +435,10 @@ async def known_pools(conn: Connection, names: Collection[str]) -> frozenset[str
 
 def _json_array(values: Iterable[str]) -> str:
     return msgspec.json.encode(list(values)).decode()
+
+
+def _json_object(values: Mapping[str, str] | None) -> str | None:
+    return None if values is None else msgspec.json.encode(values, order="deterministic").decode()
+
+
+_decode_sources: Final = msgspec.json.Decoder(dict[str, str]).decode

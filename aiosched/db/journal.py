@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import asyncpg
 
 from aiosched.core.board import FinishedTry
+from aiosched.core.instances import TrySource
 from aiosched.db.arrays import array_texts
 from aiosched.db.engine import Connection
 from aiosched.errors import FencedOut, StaleRows
@@ -250,6 +251,27 @@ async def insert_tries(conn: Connection, tries: Sequence[FinishedTry]) -> None:
         for t in tries
     ]  # fmt: skip
     await conn.execute(INSERT_TRIES, *map(list, zip(*rows, strict=True)))
+
+
+# Index: primary key. A try that is called again has run what it ran last. The version may have been replaced.
+STORE_SOURCES: Final = """
+    INSERT INTO try_source (run_id, task_index, map_index, try_number, version_id, source_hash)
+    SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[], $5::bigint[], $6::text[])
+    ON CONFLICT (run_id, task_index, map_index, try_number)
+    DO UPDATE SET version_id = excluded.version_id, source_hash = excluded.source_hash
+"""
+
+
+async def store_sources(conn: Connection, sources: Sequence[TrySource]) -> None:
+    """Keep what tries run that is not the code of their run's version.
+
+    Raises StaleRows when parsing has replaced that version meanwhile: read the DAGs again.
+    """
+    last = {row[:4]: row for row in sources}
+    try:
+        await conn.execute(STORE_SOURCES, *map(list, zip(*last.values(), strict=True)))
+    except asyncpg.ForeignKeyViolationError as error:
+        raise StaleRows(f"A DAG version was replaced while its code was handed out ({error.detail})") from error
 
 
 DELETE_XCOMS: Final = """

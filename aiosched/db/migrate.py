@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from aiosched.db.engine import Connection, Database
 
-REVISIONS: Final = ("0001", "0002", "0004")  # oldest first; the files in migrations/versions
+REVISIONS: Final = ("0001", "0002", "0003", "0004")  # oldest first; the files in migrations/versions
 HEAD: Final = REVISIONS[-1]
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from sqlalchemy import BigInteger, Select, Text, and_, cast, false, func, literal, or_, select, true, tuple_
+from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true, tuple_
 
 from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.states import RunState, TaskState
 from aiosched.db.documents import read_document
 from aiosched.db.engine import Database
-from aiosched.db.schema import dag, dag_run, dag_version, task_instance, task_note, task_try
+from aiosched.db.schema import dag, dag_run, dag_version, task_instance, task_note
 from aiosched.errors import NotFound, did_you_mean
 
 # ---- DAGs ----
@@ -356,25 +356,6 @@ class TaskRow:
         return None if not (self.start_date and self.end_date) else (self.end_date - self.start_date).total_seconds()
 
 
-@dataclass(frozen=True, slots=True)
-class TryRow:
-    """One try of a task instance. `details` is the traceback, kept for tries that were followed by another."""
-
-    try_number: int
-    state: str
-    queued_at: datetime | None
-    start_date: datetime | None
-    end_date: datetime | None
-    reason: str | None
-    details: str | None
-    hostname: str | None
-    pid: int | None
-
-    @property
-    def seconds(self) -> float | None:
-        return None if not (self.start_date and self.end_date) else (self.end_date - self.start_date).total_seconds()
-
-
 async def get_version_spec(db: Database, version_key: int) -> DagSpec:
     """The DAG version that a run is pinned to. Raises NotFound, and Refused for one that cannot be read."""
     document = cast(dag_version.c.spec, Text).label("spec")
@@ -426,39 +407,6 @@ async def list_run_tasks(
     if after is not None:
         query = query.where(tuple_(task_instance.c.task_index, task_instance.c.map_index) > tuple_(*after))
     return [_task_row(row, spec.tasks[row.task_index]) for row in await fetch(db, query)]
-
-
-async def list_tries(
-    db: Database, run: RunRow, task: TaskRow, *, after: int = 0, limit: int | None = None
-) -> list[TryRow]:
-    """The tries of a task instance behind number `after`, oldest first; the last one of all is the current one."""
-    columns = [task_try.c[name] for name in TryRow.__dataclass_fields__]
-    query = (
-        select(*columns)
-        .where(
-            task_try.c.run_id == run.key,
-            task_try.c.task_index == task.task_index,
-            task_try.c.map_index == task.map_index,
-            task_try.c.try_number > literal(after, BigInteger),
-        )
-        .order_by(task_try.c.try_number)
-        .limit(limit)
-    )
-    tries = [TryRow(**row._mapping) for row in await fetch(db, query)]
-    if len(tries) == limit or task.try_number <= max([after, *(one.try_number for one in tries)]):
-        return tries
-    current = TryRow(
-        try_number=task.try_number,
-        state=task.state,
-        queued_at=task.queued_at,
-        start_date=task.start_date,
-        end_date=task.end_date,
-        reason=task.reason,
-        details=None,
-        hostname=None,
-        pid=None,
-    )
-    return [*tries, current]
 
 
 def _index_of(spec: DagSpec, task_id: str) -> int:

@@ -1,4 +1,4 @@
-"""What the rows of earlier tasks and runs tell a run that is read back: values' lengths, decisions, the run before.
+"""What rows tell a run that is read back beside its own: values' lengths, decisions, other code, the run before.
 
 No decisions live here. Source: the semantics reference, sections 6, 7.4 and 26.2.
 """
@@ -51,6 +51,22 @@ async def load_decisions(
     found: dict[int, dict[Place, list[str]]] = {}
     for run, task, map_index, value in await conn.fetch(LOAD_DECISIONS, *_columns(wanted), key):
         found.setdefault(run, {})[task, map_index] = msgspec.json.decode(value, type=list[str])
+    return found
+
+
+# Index: primary key.
+LOAD_SOURCES: Final = """
+    SELECT DISTINCT ON (run_id, task_index, map_index) run_id, task_index, map_index, try_number, source_hash
+      FROM try_source WHERE run_id = ANY($1::bigint[])
+     ORDER BY run_id, task_index, map_index, try_number DESC
+"""
+
+
+async def load_sources(conn: Connection, runs: Sequence[int]) -> dict[int, dict[Place, tuple[int, str | None]]]:
+    """The newest tries of the runs' task instances that ran other code than their version's: number and source."""
+    found: dict[int, dict[Place, tuple[int, str | None]]] = {}
+    for run, task, map_index, number, source in await conn.fetch(LOAD_SOURCES, runs):
+        found.setdefault(run, {})[task, map_index] = (number, source)
     return found
 
 

@@ -78,7 +78,8 @@ TAKE_RUNS: Final = f"""
      WHERE r.id > $3 AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
 """
 _OF_RUNS: Final = (
-    "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "task_try", "task_note", "task_instance",
+    "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "task_try", "task_note",
+    "task_instance",
 )  # fmt: skip
 
 # The rest by kind: the table, the column that names a row, and what is old in it.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -45,7 +46,8 @@ class Version:
     number: int
     spec: DagSpec
     file: str | None
-    file_hash: str | None
+    source_hash: str | None = None
+    modules: tuple[str, ...] = ()  # that its file imports from the DAGs folder, relative
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class UnreadableVersion:
     dag_id: str
     number: int
     file: str | None
-    file_hash: str | None
+    source_hash: str | None
+    modules: tuple[str, ...]
     error: str
 
     def __str__(self) -> str:
@@ -96,7 +99,16 @@ async def load_dags(conn: Connection, partitions: Iterable[int]) -> list[DagRow]
     return [DagRow(*row) for row in await conn.fetch(LOAD_DAGS, list(partitions))]
 
 
-LOAD_VERSIONS: Final = "SELECT id, dag_id, number, file, file_hash, spec FROM dag_version WHERE id = ANY($1::bigint[])"
+LOAD_VERSIONS: Final = """
+    SELECT id, dag_id, number, file, source_hash, sources, spec FROM dag_version WHERE id = ANY($1::bigint[])
+"""
+
+
+@lru_cache(4096)  # many versions import the same: one copy in memory
+def modules_of(file: str | None, sources: str | None) -> tuple[str, ...]:
+    """What `sources`, a JSON object, has besides the file itself (for a member of an archive: the archive)."""
+    found = {} if sources is None else msgspec.json.decode(sources, type=dict[str, str])
+    return tuple(sorted(name for name in found if file != name and not (file or "").startswith(f"{name}/")))
 
 
 async def load_versions(conn: Connection, ids: Iterable[int]) -> tuple[dict[int, Version], list[UnreadableVersion]]:
@@ -104,13 +116,12 @@ async def load_versions(conn: Connection, ids: Iterable[int]) -> tuple[dict[int,
     found: dict[int, Version] = {}
     unreadable: list[UnreadableVersion] = []
     for row in await conn.fetch(LOAD_VERSIONS, list(ids)):
-        key, dag_id, number, file, file_hash, document = row
+        key, dag_id, number, file, source_hash, sources, document = row
+        code = (file, source_hash, modules_of(file, sources))
         try:
-            found[key] = Version(key, number, decode_spec(document), file, file_hash)
+            found[key] = Version(key, number, decode_spec(document), *code)
         except Exception as error:  # whatever is wrong with it, others are read
-            unreadable.append(
-                UnreadableVersion(key, dag_id, number, file, file_hash, f"{type(error).__name__}: {error}")
-            )
+            unreadable.append(UnreadableVersion(key, dag_id, number, *code, f"{type(error).__name__}: {error}"))
     return found, unreadable
 
 
@@ -297,6 +308,7 @@ DELETE_DAG: Final = (
     """DELETE FROM deferred_trigger WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM deferral WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM xcom WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM try_source WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_try WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_note WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_instance WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",

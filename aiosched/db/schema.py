@@ -79,6 +79,8 @@ dag_version = Table(
     Column("file_hash", Text),
     Column("source", Text),
     created_at(),
+    Column("source_hash", Text),  # of `sources`; NULL: registered by a process, or stored by an older aiosched
+    Column("sources", JSON),  # the file and all that it imports from the DAGs folder: relative path -> content hash
     UniqueConstraint("dag_id", "number"),
     CheckConstraint("number >= 1", name="number"),
 )
@@ -97,6 +99,7 @@ dag_file = Table(
     Column("traceback", Text),
     Column("code_frame", Text),
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("sources", JSON),  # as in dag_version; of a file with an error without the file itself; NULL: not known
 )
 
 dag_run = Table(
@@ -174,6 +177,17 @@ task_try = Table(
     Column("details", Text),  # traceback
     Column("hostname", Text),
     Column("pid", Integer),
+)
+
+# What a try ran when that is not the code of its run's version: the version, where it is stored, and the source.
+try_source = Table(
+    "try_source",
+    metadata,
+    *task_key(try_number=True),
+    Column("version_id", BigInteger, ForeignKey("dag_version.id")),
+    Column("source_hash", Text),
+    Index(None, "version_id"),
+    Index("ix_try_source_unknown", "source_hash", postgresql_where=text("version_id IS NULL")),
 )
 
 xcom = Table(

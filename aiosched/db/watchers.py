@@ -9,6 +9,7 @@ import msgspec
 
 from aiosched.core.assets import WatcherSpec
 from aiosched.db.engine import Connection
+from aiosched.db.runs import modules_of
 
 
 class WatchedAsset(NamedTuple):
@@ -20,7 +21,8 @@ class WatchedAsset(NamedTuple):
     dag_id: str
     version: int
     file: str | None
-    file_hash: str | None
+    source_hash: str | None
+    modules: tuple[str, ...]
 
 
 # Of several DAGs with the same asset the first one that is not paused runs its watchers: so its owner does, alone.
@@ -32,7 +34,7 @@ LOAD_WATCHERS: Final = """
          WHERE r.watchers IS NOT NULL AND r.role = 'schedule' AND NOT d.is_paused
          ORDER BY r.name, d.dag_id
     )
-    SELECT c.name, c.uri, c.watchers, c.dag_id, v.number, v.file, v.file_hash
+    SELECT c.name, c.uri, c.watchers, c.dag_id, v.number, v.file, v.source_hash, v.sources
       FROM chosen AS c JOIN dag_version AS v ON v.id = c.version_id
      WHERE c.partition = ANY($1::smallint[])
 """
@@ -44,5 +46,7 @@ async def load_watchers(conn: Connection, partitions: Iterable[int]) -> list[Wat
     """The watchers that the owner of `partitions` runs."""
     rows = await conn.fetch(LOAD_WATCHERS, list(partitions))
     return [
-        WatchedAsset(asset, uri, watcher, *dag) for asset, uri, watchers, *dag in rows for watcher in _decode(watchers)
+        WatchedAsset(asset, uri, watcher, dag_id, number, file, source_hash, modules_of(file, sources))
+        for asset, uri, watchers, dag_id, number, file, source_hash, sources in rows
+        for watcher in _decode(watchers)
     ]

@@ -18,7 +18,7 @@ _LONG: Final = 1.0  # seconds: attempts that take longer count as such
 _FILES: Final = 10_000  # of which times are known
 LONGEST_LINE: Final = 64  # attempts that a worker has, the one that it runs included
 
-FileKey = tuple[str | None, str | None]  # a DAG file and its content hash
+FileKey = tuple[str | None, str | None]  # a DAG file and its source hash
 
 
 class HasFiles(Protocol):
@@ -43,7 +43,7 @@ Lined = TypeVar("Lined", bound=HasLine)
 
 def file_of(attempt: Attempt) -> FileKey:
     """The DAG file that an attempt needs."""
-    return attempt.run.file, attempt.run.file_hash
+    return attempt.run.file, attempt.run.source_hash
 
 
 class FileTimes:

@@ -33,6 +33,7 @@ from aiosched.authoring.rendering import render_label
 from aiosched.authoring.settings import defaults
 from aiosched.authoring.task_instance import TaskInstance
 from aiosched.authoring.triggers.encoding import deferral_of
+from aiosched.core.code import newer_code
 from aiosched.core.masking import secrets
 from aiosched.core.messages import (
     AssetTouch,
@@ -130,8 +131,8 @@ class Execution:
     """
 
     __slots__ = (
-        "_blocking", "_driver", "_plan", "_services", "_surroundings", "_ti", "_time_limit",
-        "attempt", "context", "interruptible", "map_label", "operator", "started_at", "stop_requested", "task",
+        "_blocking", "_driver", "_plan", "_services", "_surroundings", "_ti", "_time_limit", "attempt", "context",
+        "interruptible", "map_label", "operator", "source", "started_at", "stop_requested", "task",
     )  # fmt: skip
 
     def __init__(
@@ -151,6 +152,7 @@ class Execution:
         self.interruptible = False  # whether AttemptStopped may be raised in it now
         self.stop_requested = False
         self.map_label: str | None = None
+        self.source: str | None = None  # source hash of the code that runs
         self._ti: TaskInstance | None = None
         self._plan: Plan | None = None  # of its task, once that is known
         self._driver: asyncio.Task[Any] | None = None  # what drives it, on a loop
@@ -200,6 +202,9 @@ class Execution:
     async def _steps(self, dags: DagSource) -> Report:
         attempt = self.attempt
         dag = dags.cached(attempt.run) or await dags.load(attempt.run)
+        self.source = dag._source_hash
+        if (told := newer_code(attempt, self.source)) is not None:
+            self._log("INFO", told)
         task = dag.task_dict.get(attempt.task_id)
         if task is None:
             dags.forget(attempt.run)
@@ -417,6 +422,7 @@ class Execution:
             hostname=self._surroundings.hostname,
             pid=self._surroundings.pid,
             map_label=self.map_label,
+            source=self.source,
             **facts,
         )
 

@@ -1,7 +1,7 @@
 """Which file is parsed next: the memory of the parser between two listings. Pure.
 
 Three ranks: news (a file that is new or changed, or was asked for), dependants (a file
-that imports a module that changed), and routine: files may depend on the outside, so an
+that has imported something with another content than it has now), and routine: files may depend on the outside, so an
 unchanged one is parsed again now and then. Routine takes at most one per cent of a core.
 Within a rank the newest file goes first, or as `order` says. Nothing is parsed twice at a time.
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from aiosched.db.dags import StoredFile
 from aiosched.parsing.discovery import DagFile, Listing
 from aiosched.parsing.result import ParsedFile
 
@@ -40,7 +41,7 @@ class _Entry:
     digest: str | None = None  # of the content that was parsed last
     finished_at: float = 0.0
     failed: bool = False
-    imports: frozenset[str] | None = None  # None: unknown, perhaps everything
+    sources: Mapping[str, str] | None = None  # what its import loaded, and with which content; None: unknown
 
 
 def newest_first(file: DagFile) -> int:
@@ -64,6 +65,8 @@ class Agenda:
         self._order = order or newest_first
         self._entries: dict[str, _Entry] = {}
         self._modules: Mapping[str, str] | None = None
+        self._news: dict[str, None] = {}  # files whose sources were not held against a listing yet
+        self._unlisted: set[str] = set()  # imported files that the listing does not have by itself
         self._queue: list[tuple[Rank, int, str]] = []  # some outdated: the entry's rank counts
         self._routine: list[tuple[float, str]] = []  # when due; some outdated
         self._routine_from = 0.0  # no routine before this instant
@@ -84,13 +87,18 @@ class Agenda:
         """The files that wait or are being parsed."""
         return frozenset(n for n, e in self._entries.items() if e.waiting is not None or e.running is not None)
 
+    @property
+    def unlisted(self) -> frozenset[str]:
+        """Files that DAG files have imported and that a listing must look for: their folder may be ignored."""
+        return frozenset(self._unlisted)
+
     def update(
-        self, listing: Listing, *, owned: Callable[[str], bool], adopted: Mapping[str, str], now: float
+        self, listing: Listing, *, owned: Callable[[str], bool], adopted: Mapping[str, StoredFile], now: float
     ) -> frozenset[str]:
         """Take in a new listing; the files that were here and do not exist any more.
 
-        Only `owned` names are kept. `adopted` are digests with which other schedulers parsed
-        files well: such a file is not parsed again just because it moved here.
+        Only `owned` names are kept. `adopted` are files that other schedulers parsed well: with the same
+        content they are not parsed again just because they moved here.
         """
         gone = frozenset(name for name in self._entries if name not in listing.files)
         for name in [n for n in self._entries if n in gone or not owned(n)]:
@@ -101,16 +109,16 @@ class Agenda:
             entry = self._entries.get(name)
             if entry is None:
                 entry = self._entries[name] = _Entry(file)
-                if adopted.get(name) == file.digest:
-                    entry.digest = file.digest
+                if (known := adopted.get(name)) is not None and known.content_hash == file.digest:
+                    entry.digest, entry.sources = file.digest, known.sources
                     self._finish(entry, now)
                 else:
                     self._add(entry, Rank.NEWS)
             else:
                 settled = entry.running is None and entry.waiting is None
-                known = entry.digest if settled else entry.file.digest
+                before = entry.digest if settled else entry.file.digest
                 entry.file = file
-                if known != file.digest:
+                if before != file.digest:
                     self._add(entry, Rank.NEWS)
         self._take_in_modules(listing)
         return gone
@@ -147,7 +155,7 @@ class Agenda:
         entry.running = None
         entry.digest = result.digest
         entry.failed = result.error is not None
-        entry.imports = None if result.imports is None else frozenset(result.imports)
+        entry.sources = result.sources
         self._finish(entry, now)
         if entry.waiting is not None:  # news came meanwhile
             self._push(entry)
@@ -160,19 +168,25 @@ class Agenda:
         return max(0.0, max(self._routine[0][0], self._routine_from) - now)
 
     def _take_in_modules(self, listing: Listing) -> None:
-        """Parse the dependants of modules that changed: those that import them, those that failed, and those
+        """Parse the dependants of modules that changed: those that have imported them, those that failed, and those
         whose imports are unknown when the module is no DAG file itself."""
         before, self._modules = self._modules, listing.modules
         modules = listing.modules
-        if before is None or before == modules:
-            return
-        changed = {n for n in before.keys() | modules.keys() if before.get(n) != modules.get(n)}
-        for name, entry in self._entries.items():
-            if entry.digest is None:
+        changed = set[str]()
+        if before is not None and before != modules:
+            changed = {n for n in before.keys() | modules.keys() if before.get(n) != modules.get(n)}
+        names, self._news = self._entries.keys() if changed else self._news.keys(), {}
+        for name in list(names):
+            entry = self._entries.get(name)
+            if entry is None or entry.digest is None:
                 continue
             others = changed - {name}
-            suspects = others - listing.files.keys() if entry.imports is None else others & entry.imports
-            if suspects or (others and entry.failed):
+            if entry.sources is None:
+                outdated = bool(others - listing.files.keys())
+            else:
+                outdated = any(modules.get(path, digest) != digest for path, digest in entry.sources.items())
+                outdated |= bool(others & entry.sources.keys())
+            if outdated or (others and entry.failed):
                 self._add(entry, Rank.DEPENDANT)
 
     def _is_current(self, name: str, rank: Rank) -> bool:
@@ -195,5 +209,7 @@ class Agenda:
 
     def _finish(self, entry: _Entry, now: float) -> None:
         entry.finished_at = now
+        self._news[entry.file.name] = None
+        self._unlisted.update((entry.sources or {}).keys() - (self._modules or {}).keys())
         if self._reparse_every > 0:
             heapq.heappush(self._routine, (now + self._reparse_every, entry.file.name))

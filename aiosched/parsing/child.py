@@ -12,29 +12,21 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from itertools import takewhile
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Final
 
 import msgspec
 
 from aiosched.authoring.loader import load_file
+from aiosched.authoring.sources import finder
 from aiosched.core.spec import encode_spec
+from aiosched.parsing.discovery import printable
 from aiosched.parsing.limits import Limits, in_units, lift_memory_limit, restrict_this_process
 from aiosched.parsing.result import MAX_MESSAGE, MAX_WARNINGS, Answer, FileError, one_line
 from aiosched.parsing.tracebacks import file_error
 
 _AGAIN: Final = 1.0  # seconds after which a swallowed interruption is repeated
-
-
-_preloaded: frozenset[str] = frozenset()  # modules that every child has from its supervisor
-
-
-def note_preloaded() -> None:
-    """Remember what is imported by now; called by the supervisor before its first fork."""
-    global _preloaded
-    _preloaded = frozenset(sys.modules)
 
 
 class ImportTimeout(BaseException):
@@ -76,9 +68,9 @@ def _import(path: str, member: str | None, root: str, limits: Limits) -> Answer:
     except BaseException as error:
         kind, message = _explained(error, limits)
         wrong = file_error(error, path=code, root=root, kind=kind, message=message)
-        return Answer(error=wrong, imports=_imports(code, root))
+        return Answer(error=wrong, sources=_sources(root))
     warnings = tuple(one_line(str(w).removeprefix(root + os.sep)) for w in loaded.warnings[:MAX_WARNINGS])
-    return Answer(dags=documents, warnings=warnings, imports=_imports(code, root))
+    return Answer(dags=documents, warnings=warnings, sources=_sources(root) | {_relative(path, root): loaded.digest})
 
 
 def _explained(error: BaseException, limits: Limits) -> tuple[str | None, str | None]:
@@ -119,16 +111,10 @@ def _interrupted_after(seconds: float, killed_after: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
 
-def _imports(path: str, root: str) -> tuple[str, ...]:
-    """The files below `root` that were imported along with `path`, relative, sorted.
+def _sources(root: str) -> dict[str, str]:
+    """The content hashes of the files below `root` that were imported, by relative path."""
+    return {name: digest for name, digest in finder.loaded(Path(root)).items() if name.isprintable()}
 
-    Looks at the newest modules only: touching the others would copy their memory, which
-    costs more than the import.
-    """
-    found: set[str] = set()
-    for name in takewhile(lambda name: name not in _preloaded, list(reversed(sys.modules))):
-        module = sys.modules.get(name)
-        file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
-        if isinstance(file, str) and file.startswith(root + os.sep) and file != path:
-            found.add(os.path.relpath(file, root).replace(os.sep, "/"))
-    return tuple(sorted(name for name in found if name.isprintable()))
+
+def _relative(path: str, root: str) -> str:
+    return printable(os.path.relpath(path, root).replace(os.sep, "/"))

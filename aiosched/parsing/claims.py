@@ -24,6 +24,8 @@ class Claim:
     file: str | None = None
     file_hash: str | None = None
     source: str | None = None
+    source_hash: str | None = None
+    sources: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ def assign(
         for file in files:
             if file.name == winners[dag_id] and dag_id not in kept:
                 dag = next(d for d in file.dags if d.dag_id == dag_id)
-                kept[dag_id] = Claim(dag, file.name, file.digest, file.source)
+                text, sources = file.source, file.sources
+                kept[dag_id] = Claim(dag, file.name, file.digest, text, file.source_hash, sources)
             else:
                 conflicts.setdefault(file.name, []).append(Conflict(dag_id, winners[dag_id]))
     return Claims(kept, {file: tuple(found) for file, found in conflicts.items()})
@@ -104,6 +107,7 @@ def file_row(
         traceback=error.traceback if error else None,
         code_frame=error.code_frame if error else None,
         warnings=(*result.warnings, *warnings),
+        sources=result.sources,
     )
 
 

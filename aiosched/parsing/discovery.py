@@ -9,28 +9,21 @@ Source: the semantics reference, section 30.3 and section 34, decision 15.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pathspec
 
+from aiosched.authoring.sources import Stamp, digest_of, read_whole
+
 IGNORE_FILES: Final = (".airflowignore", ".aioschedignore")  # in this order: ours has the last word
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
 DAG_WORDS: Final = (b"dag", b"asset")
 SETTLED: Final = 2_000_000_000  # ns; a younger change may hide a second one behind the same stamp
-
-
-class Stamp(NamedTuple):
-    """What tells a changed file from an unchanged one without reading it."""
-
-    mtime_ns: int
-    size: int
-    inode: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +50,7 @@ class Listing:
     """The folder at one moment."""
 
     files: Mapping[str, DagFile] = field(default_factory=dict)
-    modules: Mapping[str, str] = field(default_factory=dict)  # every `.py` file below the folder -> digest
+    modules: Mapping[str, str] = field(default_factory=dict)  # what may be imported -> digest; see `Discovery.list`
     problems: Mapping[str, Problem] = field(default_factory=dict)
 
     def hides(self, name: str) -> bool:
@@ -72,6 +65,10 @@ class _Entry(NamedTuple):
     may_define_dags: bool
     members: tuple[str, ...] | None  # None: not an archive
 
+    def holds(self, stamp: Stamp, now_ns: int) -> bool:
+        """Whether a file with this stamp surely has the same content still."""
+        return self.stamp == stamp and now_ns - max(stamp.mtime_ns, stamp.ctime_ns) > SETTLED
+
 
 class Discovery:
     """Lists one DAGs folder again and again, reading only files that changed in between.
@@ -84,11 +81,12 @@ class Discovery:
         self._safe_mode = safe_mode
         self._cache: dict[str, _Entry] = {}
 
-    def list(self, *, now_ns: int) -> Listing:
+    def list(self, *, now_ns: int, imported: Collection[str] = ()) -> Listing:
         """The folder as it is; `now_ns` is the wall clock's reading, in nanoseconds since the epoch.
 
-        Hidden files, hidden folders and `__pycache__` are left out. Raises OSError when
-        the folder itself cannot be read: that says nothing about the files in it.
+        Hidden files, hidden folders and `__pycache__` are left out. `modules` are all other `.py` files, all archives
+        with DAG files, and what there is of `imported`, files that DAG files have imported: also ignored ones. Raises
+        OSError when the folder itself cannot be read: that says nothing about the files in it.
         """
         files: dict[str, DagFile] = {}
         modules: dict[str, str] = {}
@@ -108,6 +106,8 @@ class Discovery:
                 continue
             cache[str(path)] = entry
             if entry.members is not None:
+                if entry.digest:
+                    modules[name] = entry.digest
                 for member in entry.members:
                     key = f"{name}/{member}"
                     files[key] = DagFile(key, path, entry.digest, stamp.mtime_ns, member)
@@ -115,18 +115,33 @@ class Discovery:
                 modules[name] = entry.digest
                 if entry.may_define_dags:
                     files[name] = DagFile(name, path, entry.digest, stamp.mtime_ns)
+        for name in imported:
+            if name not in modules and (ignored := self._ignored(self.root / name, now_ns)) is not None:
+                cache[str(self.root / name)] = ignored
+                modules[name] = ignored.digest
         self._cache = cache
         return Listing(files, modules, problems)
 
+    def _ignored(self, path: Path, now_ns: int) -> _Entry | None:
+        """A file that is not listed and was imported all the same."""
+        try:
+            stamp, known = Stamp.of(path.stat()), self._cache.get(str(path))
+            if known is None or not known.holds(stamp, now_ns):
+                content, stamp = read_whole(path)
+                known = _Entry(stamp, digest_of(content), False, None)
+        except OSError:
+            return None
+        return known
+
     def _entry(self, path: Path, stamp: Stamp, now_ns: int) -> _Entry:
         known = self._cache.get(str(path))
-        if known is not None and known.stamp == stamp and now_ns - stamp.mtime_ns > SETTLED:
+        if known is not None and known.holds(stamp, now_ns):
             return known
         if path.suffix != ".py":
             members = archive_members(path)
             digest = file_digest(path) if members else ""
             return _Entry(stamp, digest, bool(members), members)
-        content = path.read_bytes()
+        content, stamp = read_whole(path)
         return _Entry(stamp, digest_of(content), not self._safe_mode or looks_like_dags(content), None)
 
 
@@ -144,13 +159,8 @@ def archive_members(path: Path) -> tuple[str, ...] | None:
         return tuple(sorted(n for n in archive.namelist() if "/" not in n and n.endswith(".py")))
 
 
-def digest_of(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def file_digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return digest_of(read_whole(path)[0])
 
 
 def printable(name: str) -> str:
@@ -209,7 +219,7 @@ def _walk(
             else:
                 yield from _walk(Path(entry.path), name + "/", (*above, identity), rules)
         elif entry.is_file():
-            yield printable(name), Path(entry.path), Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+            yield printable(name), Path(entry.path), Stamp.of(status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from aiosched.authoring.sources import source_hash
 from aiosched.core.assets import AssetReference
 from aiosched.core.spec import DagSpec, asset_references, content_hash, decode_spec
 
@@ -38,7 +39,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dags: tuple[msgspec.Raw, ...] = ()
     error: FileError | None = None
     warnings: tuple[str, ...] = ()
-    imports: tuple[str, ...] = ()  # files below the DAGs folder that it imported, relative, sorted
+    sources: dict[str, str] = {}  # see ParsedFile
 
 
 class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +65,11 @@ class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one parse. `digest` and `source` are of the content that was imported."""
+    """The outcome of one parse. `digest` and `source` are of the content that was imported.
+
+    `sources` are the content hashes of that file (of a member: its archive) and of all files below the DAGs folder
+    that it imported, by relative path. None: unknown, the file was never imported to the end.
+    """
 
     name: str
     digest: str
@@ -73,12 +78,18 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     dags: tuple[ParsedDag, ...] = ()
     error: FileError | None = None
     warnings: tuple[str, ...] = ()
-    imports: tuple[str, ...] | None = None  # None: unknown, the file was never imported to the end
+    sources: dict[str, str] | None = None
+
+    @property
+    def source_hash(self) -> str | None:
+        """The hash of the file's source with all that it imported."""
+        return source_hash(self.sources) if self.sources else None
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
         """Equal for two outcomes that need no second storing."""
-        return self.digest, tuple((d.dag_id, d.content_hash) for d in self.dags), self.error, self.warnings
+        meanings = tuple((d.dag_id, d.content_hash) for d in self.dags)
+        return self.digest, meanings, self.error, self.warnings, self.sources
 
     def without_documents(self) -> ParsedFile:
         """The same outcome for those who only compare it: small, with an equal fingerprint."""

@@ -209,7 +209,9 @@ class Parser:
         self._listing = None
         try:
             # The real clock, because it is compared with the file system's stamps.
-            listing = await asyncio.to_thread(self._discovery.list, now_ns=time.time_ns())
+            listing = await asyncio.to_thread(
+                self._discovery.list, now_ns=time.time_ns(), imported=self._agenda.unlisted
+            )
         except OSError as error:
             log.warning("the DAGs folder %s cannot be read (%s): its DAGs stay as they are", self._root, error.strerror)
             self._begin_first_pass(frozenset())
@@ -218,7 +220,7 @@ class Parser:
         gained, self._partitions = partitions - self._partitions, partitions
         known = await self._in_database(lambda conn: rows.files_of(conn, gained)) if gained else {}
         taking_over, self._listed = self._listed, True  # at the start everything is parsed, whatever others found
-        adopted = {n: f.content_hash for n, f in known.items() if taking_over and f.content_hash and not f.has_error}
+        adopted = {n: f for n, f in known.items() if taking_over and f.content_hash and not f.has_error}
 
         gone = self._agenda.update(listing, owned=self._is_mine, adopted=adopted, now=time.monotonic())
         missing = gone | known.keys() | self._problems.keys() | self._hidden
@@ -430,5 +432,5 @@ def _unstorable(result: ParsedFile, error: Exception) -> ParsedFile:
         digest=result.digest,
         seconds=result.seconds,
         error=FileError(type="Unstorable", message=f"PostgreSQL cannot store the DAGs of this file: {error}"),
-        imports=result.imports,
+        sources=result.sources,
     )

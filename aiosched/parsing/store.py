@@ -154,7 +154,7 @@ async def _define(
     conn: Connection, kept: Mapping[str, Claim], dags: Mapping[str, rows.StoredDag], *, now: datetime
 ) -> set[str]:
     """Write versions and definitions of `kept`; the DAGs for which anything but the time of parsing changed."""
-    new = {i: c for i, c in kept.items() if dags[i].content_hash != c.dag.content_hash}
+    new = {i: c for i, c in kept.items() if _is_news(c, dags[i])}
     newest = {i: v for i in new if (v := dags[i].version_id) is not None}
     unused = await rows.unused_versions(conn, newest.values())
     versions = await rows.write_versions(
@@ -174,6 +174,11 @@ async def _define(
     }
 
 
+def _is_news(claim: Claim, old: rows.StoredDag) -> bool:
+    """Whether the DAG means something else than its newest version, or its code is another."""
+    return (old.content_hash, old.source_hash) != (claim.dag.content_hash, claim.source_hash)
+
+
 def _references(kept: Mapping[str, Claim], dag_ids: Iterable[str]) -> dict[str, tuple[AssetReference, ...]]:
     return {dag_id: kept[dag_id].dag.references for dag_id in dag_ids if dag_id in kept}
 
@@ -188,6 +193,8 @@ def _version(claim: Claim, old: rows.StoredDag, *, replaces: bool) -> rows.NewVe
         file=claim.file,
         file_hash=claim.file_hash,
         source=claim.source,
+        source_hash=claim.source_hash,
+        sources=claim.sources,
     )
 
 

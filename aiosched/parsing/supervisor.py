@@ -11,15 +11,16 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import io
 import multiprocessing
 import os
 import pkgutil
 import time
 import zipfile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from aiosched.authoring.sources import digest_of, read_whole
 from aiosched.core.masking import KEY_VARIABLES
-from aiosched.parsing.discovery import digest_of
 from aiosched.parsing.killable import become_supervisor, run_killable
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
@@ -27,6 +28,8 @@ from aiosched.parsing.verdict import parsed_file
 
 if TYPE_CHECKING:
     from aiosched.authoring.settings import AuthoringDefaults
+
+_READS: Final = 3  # of a file that is written meanwhile
 
 _limits: Limits
 
@@ -39,17 +42,20 @@ class ParseRequest(NamedTuple):
     root: str
     member: str | None = None
 
+    @property
+    def source_name(self) -> str:
+        """The name of the file that is read: of the archive for a member."""
+        return self.name if self.member is None else self.name.removesuffix(f"/{self.member}")
+
 
 def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     """Make this process a supervisor: called once in each worker of the pool."""
     from aiosched.authoring.settings import use_defaults
-    from aiosched.parsing.child import note_preloaded
 
     global _limits
     for name in KEY_VARIABLES:
         os.environ.pop(name, None)
     _import_authoring()
-    note_preloaded()
     _limits = limits
     use_defaults(defaults)
     parent = multiprocessing.parent_process()  # not getppid(): it may have died while we imported
@@ -69,10 +75,22 @@ def _import_authoring() -> None:
 
 
 def supervise(request: ParseRequest) -> ParsedFile:
-    """Parse one file. Every failure, whatever the file does, is the error of the outcome."""
+    """Parse one file. Every failure, whatever the file does, is the error of the outcome.
+
+    A file that is written between the reading of its text and its import is read again.
+    """
+    started = time.monotonic()
+    for _ in range(_READS):
+        result = _supervise(request, started)
+        imported = (result.sources or {}).get(request.source_name)
+        if imported is None or imported == result.digest:
+            break
+    return result
+
+
+def _supervise(request: ParseRequest, started: float) -> ParsedFile:
     from aiosched.parsing.child import answer_for
 
-    started = time.monotonic()
     try:
         content, digest = _read(request)
     except (OSError, KeyError, zipfile.BadZipFile) as error:
@@ -98,10 +116,8 @@ def supervise(request: ParseRequest) -> ParsedFile:
 
 def _read(request: ParseRequest) -> tuple[bytes, str]:
     """The module's bytes, and the digest of the file that they are in."""
-    with open(request.path, "rb") as stream:  # noqa: PTH123
-        whole = stream.read()
-        if request.member is None:
-            return whole, digest_of(whole)
-        stream.seek(0)
-        with zipfile.ZipFile(stream) as archive:
-            return archive.read(request.member), digest_of(whole)
+    whole, _ = read_whole(request.path)
+    if request.member is None:
+        return whole, digest_of(whole)
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        return archive.read(request.member), digest_of(whole)

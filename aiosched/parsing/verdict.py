@@ -54,9 +54,9 @@ def parsed_file(
         except msgspec.ValidationError as wrong:
             error = FileError(type="BadAnswer", message=one_line(f"The file's answer cannot be read: {wrong}"))
             dags = ()
-        warnings, imports = answer.warnings, answer.imports
+        warnings, sources = answer.warnings, answer.sources
     else:
-        error, warnings, imports = _with_crash_line(answer, ending, path=path, name=name, source=source), (), None
+        error, warnings, sources = _with_crash_line(answer, ending, path=path, name=name, source=source), (), None
     if error is not None:
         error = _with_output(error, ending)
     return ParsedFile(
@@ -67,7 +67,7 @@ def parsed_file(
         dags=dags,
         error=error,
         warnings=tuple(one_line(w) for w in warnings),
-        imports=imports,
+        sources=sources,
     )
 
 

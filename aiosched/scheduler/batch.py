@@ -10,6 +10,7 @@ from datetime import datetime
 import msgspec
 
 from aiosched.core.board import Board, FinishedTry, Instance
+from aiosched.core.instances import TrySource
 from aiosched.core.messages import AttemptKey, Report
 from aiosched.db.assets import NewEvent
 from aiosched.db.deadlines import DeadlineRow
@@ -27,6 +28,7 @@ class Batch(msgspec.Struct, eq=False):
     created: list[tuple[int, int, int, int]] = []  # new rows of task instances
     runs: list[RunChange] = []
     tries: list[FinishedTry] = []
+    sources: list[TrySource] = []
     xcoms: list[XComRow] = []
     forget_xcoms: list[tuple[int, int, int]] = []
     pool_deltas: dict[str, int] = {}
@@ -54,7 +56,7 @@ class Batch(msgspec.Struct, eq=False):
     @property
     def needs_transaction(self) -> bool:
         """Whether it takes more than the one hot statement."""
-        rows = self.expanded or self.created or self.tries or self.xcoms or self.forget_xcoms
+        rows = self.expanded or self.created or self.tries or self.sources or self.xcoms or self.forget_xcoms
         waits = self.deferrals or self.undeferred or self.deadlines or self.kept or self.heard or self.demands
         return bool(rows or waits or self.callbacks or self.failing or self.answers or self.asset_events)
 

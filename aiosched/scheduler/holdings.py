@@ -21,7 +21,7 @@ from aiosched.core.graph import Graph
 from aiosched.core.instances import held_pool, holds_pool
 from aiosched.core.instants import later
 from aiosched.core.marks import INTENTIONS
-from aiosched.core.messages import AttemptKey, Report, RunInfo
+from aiosched.core.messages import AttemptKey, Report
 from aiosched.core.run_creation import active_runs_limit
 from aiosched.core.slots import Candidate, DagRoom, TaskRoom
 from aiosched.core.spec import TaskSpec
@@ -34,7 +34,7 @@ from aiosched.db.backfills import Backfill
 from aiosched.db.inbox import CommandResult
 from aiosched.db.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.outbox import NewCallback
-from aiosched.db.runs import DagRow, UnreadableVersion, Version
+from aiosched.db.runs import DagRow, Version
 from aiosched.db.triggers import deferral_row
 from aiosched.errors import InvalidTransition
 from aiosched.scheduler.batch import Batch
@@ -42,7 +42,7 @@ from aiosched.scheduler.deadlines import moved_deadlines
 from aiosched.scheduler.followers import Followers
 from aiosched.scheduler.pulse import Timers
 from aiosched.scheduler.queued_runs import QueuedRuns
-from aiosched.scheduler.versions import Unreadable
+from aiosched.scheduler.versions import Unreadable, renew_code, run_info
 
 _TICK: Final = timedelta(microseconds=1)
 
@@ -142,6 +142,8 @@ class Holdings:
         board.is_paused = dag.row.is_paused
         self.boards[board.run.key] = board
         dag.running[board.run.key] = board
+        if board.run.version_id != dag.version.id:
+            renew_code(board, dag.version)
         if board.graph.lookback is not None:
             self.to_look_back[board.run.dag_id] = None
             self.to_evaluate.update(dict.fromkeys(self.followers.tell(board)))
@@ -295,6 +297,9 @@ class Holdings:
         if effects.tries:
             batch.tries.extend(effects.tries)
             effects.tries = []
+        if effects.sources:
+            batch.sources.extend(effects.sources)
+            effects.sources = []
         if effects.xcoms:
             batch.xcoms.extend(XComRow(key, i.task, i.map_index, v.key, v.value) for i, v in effects.xcoms)
             effects.xcoms.clear()
@@ -356,6 +361,9 @@ class Holdings:
             room = DagRoom(row.dag_id, version.spec.max_active_tasks)
             dag = self.dags[row.dag_id] = OwnedDag(row, version, graph, room)
         was_paused = dag.row.is_paused
+        if dag.version.id != version.id:
+            for board in dag.running.values():
+                renew_code(board, version)
         dag.row, dag.version, dag.graph = row, version, graph
         self._apply_limits(dag)
         if dag.queued:
@@ -451,25 +459,6 @@ class Holdings:
         """When the earliest next run is due, of the DAGs that may create it."""
         runs = [d.next_run.run_after for d in self.dags.values() if d.next_run is not None and d.creates_runs]
         return min(runs, default=None)
-
-
-def run_info(run: Run, version: Version | UnreadableVersion) -> RunInfo:
-    """The run as its attempts' context shows it."""
-    return RunInfo(
-        key=run.key,
-        dag_id=run.dag_id,
-        run_id=run.run_id,
-        run_type=run.run_type,
-        run_after=run.run_after,
-        logical_date=run.logical_date,
-        interval_start=run.interval_start,
-        interval_end=run.interval_end,
-        start_date=run.start_date,
-        conf=run.conf,
-        version=version.number,
-        file=version.file,
-        file_hash=version.file_hash,
-    )
 
 
 def make_board(run: Run, version: Version, graph: Graph, instances: Iterable[Instance]) -> Board:

@@ -106,6 +106,8 @@ class Transaction:
             await prune(self.conn, batch.kept)
         if batch.failing:
             batch.paused = await pause_failing(self.conn, batch.failing, incarnation=self._incarnation)
+        if batch.sources:
+            await statements.store_sources(self.conn, batch.sources)
         if batch.demands:
             await store_demands(self.conn, self._incarnation, batch.demands)
         if batch.heard:

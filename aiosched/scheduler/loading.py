@@ -70,7 +70,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
             chunk = running[first : first + _RUNS_PER_LOAD]
             instances = await statements.load_instances(conn, [run.key for run in chunk])
             deferrals = await load_deferrals(conn, [run.key for run in chunk], session.journal.keyring)
-            recollections = await recollect(conn, chunk, session.holdings.versions)
+            recollections = await recollect(conn, chunk, session.holdings)
             known = session.attempts.known()
             for run in chunk:
                 recollection = recollections.get(run.key, NOTHING)

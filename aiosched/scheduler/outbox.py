@@ -29,10 +29,9 @@ from aiosched.db.engine import Connection
 from aiosched.db.outbox import Delivery
 from aiosched.db.runs import load_runs
 from aiosched.scheduler.deadlines import fire_deadlines
-from aiosched.scheduler.holdings import run_info
 from aiosched.scheduler.pulse import Timers
 from aiosched.scheduler.slas import SlaWatch, record_missed_slas
-from aiosched.scheduler.versions import readable_versions
+from aiosched.scheduler.versions import readable_versions, run_info
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Session
@@ -143,11 +142,13 @@ def _attempt(session: Session, delivery: Delivery, run: Run) -> Attempt:
     holdings = session.holdings  # of a version that cannot be read, the callback needs no more than its number and file
     known = holdings.versions.get(run.version_id)
     version = holdings.unreadable.versions[run.version_id] if known is None else known[0]
-    if delivery.kind == "sla_miss" and (dag := holdings.dags.get(run.dag_id)) is not None:
-        version = dag.version  # it is about the DAG, not about that run
+    dag = holdings.dags.get(run.dag_id)
+    newest = None if dag is None else dag.version
+    if delivery.kind == "sla_miss" and newest is not None:
+        version = newest  # it is about the DAG, not about that run
     return Attempt(
         key=AttemptKey(run.key, -1, -1, delivery.id),
-        run=run_info(run, version),
+        run=run_info(run, version, newest),
         task_id=delivery.task_id or "",
         is_async=False,
         max_tries=0,

@@ -1,4 +1,4 @@
-"""Giving a board that is read back what its rows do not say: lengths of values, and decisions of branches.
+"""Giving a board that is read back what its rows do not say: lengths of values, decisions of branches, other code.
 
 A branch's decision and a value that others are mapped over are XComs. Does not live here:
 the run before (past.py).
@@ -6,17 +6,18 @@ the run before (past.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiosched.core.board import SKIPPED_DOWNSTREAM, Board, Run
-from aiosched.core.graph import Graph
 from aiosched.db import recollections as statements
 from aiosched.db.engine import Connection
 from aiosched.db.recollections import Place
-from aiosched.db.runs import Version
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.holdings import Holdings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Recollection:
 
     lengths: Mapping[Place, int | None]
     decisions: Mapping[Place, list[str]]
+    sources: Mapping[Place, tuple[int, str | None]]  # the newest try that ran other code than the version's
 
     def tell(self, board: Board) -> None:
         """Let the board know it; call it before the board resumes or starts."""
@@ -34,16 +36,17 @@ class Recollection:
         for (task, map_index), skipped in self.decisions.items():
             if (branch := board.find(task, map_index)) is not None:
                 board.recall(branch, skipped)
+        for (task, map_index), ran in self.sources.items():
+            if (instance := board.find(task, map_index)) is not None:
+                board.code.ran[instance] = ran
 
 
-NOTHING: Final = Recollection(MappingProxyType({}), MappingProxyType({}))
+NOTHING: Final = Recollection(MappingProxyType({}), MappingProxyType({}), MappingProxyType({}))
 
 
-async def recollect(
-    conn: Connection, runs: Iterable[Run], versions: Mapping[int, tuple[Version, Graph]]
-) -> dict[int, Recollection]:
+async def recollect(conn: Connection, runs: Sequence[Run], holdings: Holdings) -> dict[int, Recollection]:
     """What is known of `runs`, by their keys; the versions they are pinned to must be held."""
-    graphs = {run.key: versions[run.version_id][1] for run in runs}
+    graphs = {run.key: holdings.versions[run.version_id][1] for run in runs}
     measured = [(key, task) for key, graph in graphs.items() if graph.mappings for task in graph.mappings.readers]
     branches = [
         (key, task)
@@ -53,4 +56,9 @@ async def recollect(
     ]
     lengths = await statements.load_map_lengths(conn, measured) if measured else {}
     decisions = await statements.load_decisions(conn, branches, SKIPPED_DOWNSTREAM) if branches else {}
-    return {key: Recollection(lengths.get(key, {}), decisions.get(key, {})) for key in {*lengths, *decisions}}
+    outdated = [run.key for run in runs if (dag := holdings.dags.get(run.dag_id)) and dag.version.id != run.version_id]
+    sources = await statements.load_sources(conn, outdated) if outdated else {}
+    return {
+        key: Recollection(lengths.get(key, {}), decisions.get(key, {}), sources.get(key, {}))
+        for key in {*lengths, *decisions, *sources}
+    }

@@ -58,7 +58,7 @@ async def _start(session: Session, starting: Sequence[Run], now: datetime) -> No
     """Read the rows of queued runs and let them run; the journal stores that they do."""
     async with session.db.acquire() as conn:
         instances = await statements.load_instances(conn, [run.key for run in starting])
-        recollections = await recollect(conn, starting, session.holdings.versions)
+        recollections = await recollect(conn, starting, session.holdings)
     for run in starting:
         begin(session.holdings, run, instances[run.key], now, recollections.get(run.key, NOTHING))
     session.evaluation.wake()

@@ -1,5 +1,7 @@
 """The DAG versions that are held: read once, when a run or a DAG needs them, and forgotten when nothing does any more.
 
+A run keeps its version; the code that its attempts run is that of its DAG's newest one (decision 22).
+
 Nothing stops because a stored version cannot be read: a newer aiosched wrote it, or it is broken. The log tells of it
 once. A DAG whose newest version it is gets no runs until there is one that can be read: it is not held, or goes on with
 the version that it is held with. Runs of it are left alone in the database, for a scheduler that can read them.
@@ -12,10 +14,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
+from aiosched.core.board import Board
 from aiosched.core.instances import Run
+from aiosched.core.messages import RunInfo
 from aiosched.db import runs as statements
 from aiosched.db.engine import Connection
-from aiosched.db.runs import UnreadableVersion
+from aiosched.db.runs import UnreadableVersion, Version
 from aiosched.errors import Refused
 
 if TYPE_CHECKING:
@@ -68,8 +74,9 @@ async def readable_versions(holder: HoldsVersions, conn: Connection, ids: Iterab
                 holdings.graph_of(version)
                 holdings.unreadable.versions.pop(version.id, None)
             except Exception as error:  # it means nothing to this aiosched
-                place = (version.id, version.spec.dag_id, version.number, version.file, version.file_hash)
-                unreadable.append(UnreadableVersion(*place, f"{type(error).__name__}: {error}"))
+                place, code = (version.id, version.spec.dag_id, version.number), (version.source_hash, version.modules)
+                why = f"{type(error).__name__}: {error}"
+                unreadable.append(UnreadableVersion(*place, version.file, *code, why))
         for broken in unreadable:
             if broken.id not in holdings.unreadable.versions:
                 logger.error("%s Until then it is left alone with its runs.", broken, extra={"dag_id": broken.dag_id})
@@ -85,3 +92,33 @@ def forget_versions(holdings: Holdings) -> None:
         spare -= {run.version_id for dag in dags for run in (*dag.queued, *dag.under_way())}
     for key in spare:
         del holdings.versions[key]
+
+
+def run_info(run: Run, version: Version | UnreadableVersion, newest: Version | None = None) -> RunInfo:
+    """The run as its attempts' context shows it, with the code of its DAG's `newest` version."""
+    code = newest or version
+    return RunInfo(
+        key=run.key,
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        run_type=run.run_type,
+        run_after=run.run_after,
+        logical_date=run.logical_date,
+        interval_start=run.interval_start,
+        interval_end=run.interval_end,
+        start_date=run.start_date,
+        conf=run.conf,
+        version=version.number,
+        file=code.file,
+        source_hash=code.source_hash,
+        modules=code.modules,
+        code_version=None if code.number == version.number else code.number,
+    )
+
+
+def renew_code(board: Board, newest: Version) -> None:
+    """Attempts of the run that start from now on run the code of this version."""
+    number = None if board.info.version == newest.number else newest.number
+    code = {"file": newest.file, "source_hash": newest.source_hash, "modules": newest.modules}
+    board.info = msgspec.structs.replace(board.info, code_version=number, **code)
+    board.code.newest, board.code.version_id = newest.source_hash, newest.id

@@ -81,7 +81,8 @@ def _attempt(key: AttemptKey, watched: WatchedAsset, session: Session) -> Attemp
         run_after=now,
         version=watched.version,
         file=watched.file,
-        file_hash=watched.file_hash,
+        source_hash=watched.source_hash,
+        modules=watched.modules,
     )
     watcher = watched.watcher
     trigger = Deferral(classpath=watcher.classpath, kwargs=watcher.kwargs, next_method="")

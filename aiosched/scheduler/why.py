@@ -258,7 +258,7 @@ class _Reader:
             if (instance := board.find(*place)) is not None:
                 instance.holds_pool = holds_pool
                 board.deferrals.recall(instance, waited)
-        (await recollect(self.conn, [run], self.holdings.versions)).get(run.key, NOTHING).tell(board)
+        (await recollect(self.conn, [run], self.holdings)).get(run.key, NOTHING).tell(board)
         if graph.lookback is not None:
             for _, past, _ in await read_past(self, self.conn, [board]):
                 board.look_back(past)

@@ -95,7 +95,7 @@ class People(View):
         if row is not None and versions[row.version_id].spec == spec:
             return versions[row.version_id]
         number = len(versions) + 1
-        versions[number] = Version(number, number, spec, None, None)
+        versions[number] = Version(number, number, spec, None)
         return versions[number]
 
     def remove(self, dag_id: str) -> None:

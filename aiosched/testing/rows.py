@@ -182,6 +182,7 @@ class Rows:
         return Recollection(
             {place[1:3]: json_length(value) for place, value in mine.items() if place[3] == RETURN_VALUE},
             {place[1:3]: msgspec.json.decode(value) for place, value in mine.items() if place[3] == SKIPPED_DOWNSTREAM},
+            {},
         )
 
     def living_specs(self) -> list[DagSpec]:

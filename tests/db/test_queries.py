@@ -15,10 +15,10 @@ from aiosched.db.queries import (
     list_dags,
     list_run_tasks,
     list_runs,
-    list_tries,
     matching_dags,
 )
 from aiosched.db.status import list_import_errors, list_schedulers, parsing_summary
+from aiosched.db.try_queries import list_tries
 from aiosched.errors import NotFound
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, insert
 

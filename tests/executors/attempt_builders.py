@@ -62,14 +62,14 @@ def attempt(
     try_number: int = 1,
     max_tries: int = 0,
     timeout: float | None = None,
-    file_hash: str = "h",
+    source_hash: str = "h",
     map_index: int = -1,
     **run: Any,
 ) -> Attempt:
     """The first try of `task_id`, in run 1; `number` tells attempts of one task apart (its run)."""
     info = RunInfo(
         key=number, dag_id=dag_id, run_id=f"manual__{number}", run_type="manual", run_after=NOW, logical_date=NOW,
-        file=file, file_hash=file_hash, **run,
+        file=file, source_hash=source_hash, **run,
     )  # fmt: skip
     key = AttemptKey(number, 0, map_index, try_number)
     return Attempt(

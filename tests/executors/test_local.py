@@ -283,11 +283,15 @@ async def test_a_changed_file_is_loaded_again_and_an_unchanged_one_is_not(
     before = [value(report) for report in await reports.count(2)]
     write_dag(dags_folder, "loaded = time.monotonic_ns()\ndef when(): return [2, loaded]\ntask(when)")
 
-    new, old = attempt("when", number=3, file_hash="new"), attempt("when", number=4, file_hash="h")
-    executor.submit([new, old])
+    values = []
+    for number, source in ((3, "new"), (4, "h")):
+        executor.submit([one := attempt("when", number=number, source_hash=source)])
+        values.append(value(await reports.of(one)))
+    new, late = values
 
-    assert before == [value(await reports.of(old))] * 2  # the run that is pinned to the old content still finds it
-    assert value(await reports.of(new))[0] == 2  # type: ignore[index]
+    assert before[0] == before[1]
+    assert new[0] == 2  # type: ignore[index]
+    assert late == new  # made before the change was known: what has not changed is not loaded again
 
 
 def test_an_unknown_isolation_is_refused() -> None:

@@ -69,7 +69,7 @@ def a_result(name: str, *dags: ParsedDag | str, digest: str = "d1", error: str |
         source=f"# source of {name} {digest}",
         dags=tuple(a_dag(d) if isinstance(d, str) else d for d in dags),
         error=FileError(type="ValueError", message=error, line=3) if error else None,
-        imports=(),
+        sources={},
     )
 
 

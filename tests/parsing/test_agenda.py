@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from aiosched.db.dags import StoredFile
 from aiosched.parsing.agenda import Agenda, Rank, order_of
 from aiosched.parsing.discovery import Listing
 from aiosched.parsing.result import ParsedFile
@@ -13,7 +14,8 @@ from tests.parsing.builders import a_listing, a_result
 def updated(
     agenda: Agenda, listing: Listing, *, now: float = 0.0, adopted: dict[str, str] | None = None
 ) -> frozenset[str]:
-    return agenda.update(listing, owned=lambda _: True, adopted=adopted or {}, now=now)
+    rows = {name: StoredFile(name, digest, (), False) for name, digest in (adopted or {}).items()}
+    return agenda.update(listing, owned=lambda _: True, adopted=rows, now=now)
 
 
 def taken(agenda: Agenda, now: float = 0.0) -> list[str]:
@@ -31,8 +33,8 @@ def parsed(agenda: Agenda, listing: Listing, *, now: float = 0.0) -> None:
         agenda.finish(a_result(name, digest=listing.files[name].digest), now)
 
 
-def importing(result: ParsedFile, *names: str) -> ParsedFile:
-    return msgspec.structs.replace(result, imports=names)
+def importing(result: ParsedFile, *names: str, digest: str = "h1") -> ParsedFile:
+    return msgspec.structs.replace(result, sources={result.name: result.digest} | dict.fromkeys(names, digest))
 
 
 def test_a_cold_start_begins_with_the_newest_file() -> None:
@@ -174,6 +176,54 @@ def test_an_adopted_file_follows_every_module_because_its_imports_are_unknown() 
     updated(agenda, a_listing("a.py", modules={"helper.py": "h1"}))
 
     assert taken(agenda) == ["a.py"]
+
+
+def test_an_adopted_file_whose_imports_have_changed_is_parsed_again() -> None:
+    adopted = {name: StoredFile(name, "d1", (), False, {name: "d1", "helper.py": "h1"}) for name in ("a.py", "b.py")}
+    agenda, listing = Agenda(reparse_every=0), a_listing("a.py", modules={"helper.py": "h1"})
+    agenda.update(listing, owned=lambda _: True, adopted=adopted, now=0.0)
+    assert taken(agenda) == []
+
+    other, changed = Agenda(reparse_every=0), a_listing("a.py", "b.py", modules={"helper.py": "h2"})
+    other.update(changed, owned=lambda _: True, adopted=adopted, now=0.0)
+
+    assert sorted(taken(other)) == ["a.py", "b.py"]
+
+
+def test_a_module_that_changed_between_listing_and_import_is_no_news() -> None:
+    agenda = Agenda(reparse_every=0)
+    updated(agenda, a_listing("a.py", modules={"helper.py": "h1"}))
+    taken(agenda)
+    agenda.finish(importing(a_result("a.py"), "helper.py", digest="h2"), 0.0)
+
+    updated(agenda, a_listing("a.py", modules={"helper.py": "h2"}))
+    news = taken(agenda)
+
+    assert news == ["a.py"]  # the listing has changed: parsed once more, to be sure
+    agenda.finish(importing(a_result("a.py"), "helper.py", digest="h2"), 0.0)
+    updated(agenda, a_listing("a.py", modules={"helper.py": "h2"}))
+    assert taken(agenda) == []
+
+
+def test_a_module_that_changed_after_its_import_is_news_although_two_listings_are_equal() -> None:
+    agenda, listing = Agenda(reparse_every=0), a_listing("a.py", modules={"helper.py": "h2"})
+    updated(agenda, listing)
+    taken(agenda)
+    agenda.finish(importing(a_result("a.py"), "helper.py", digest="h1"), 0.0)
+
+    updated(agenda, listing)
+
+    assert taken(agenda) == ["a.py"]
+
+
+def test_imported_files_that_no_listing_has_are_asked_for() -> None:
+    agenda = Agenda(reparse_every=0)
+    updated(agenda, a_listing("a.py"))
+    taken(agenda)
+
+    agenda.finish(importing(a_result("a.py"), "ignored/helper.py"), 0.0)
+
+    assert agenda.unlisted == {"ignored/helper.py"}
 
 
 def test_routine_comes_when_its_time_has_come() -> None:

@@ -247,6 +247,8 @@ def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
         tables["dag_version"][version] = {
             "id": version, "dag_id": spec.dag_id, "number": 1, "spec": encode_spec(spec).decode(), "file": None,
             "file_hash": None,
+            "source_hash": None,
+            "sources": None,
         }  # fmt: skip
         tables["dag"][spec.dag_id] = {
             "dag_id": spec.dag_id, "partition": partition_of(spec.dag_id), "file": None, "version_id": version,

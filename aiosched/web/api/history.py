@@ -11,7 +11,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from aiosched.db import command_queries, queries
-from aiosched.db.queries import TaskRow, TryRow
+from aiosched.db.queries import TaskRow
+from aiosched.db.try_queries import TryRow, list_tries
 from aiosched.web.access import Role, allow
 from aiosched.web.api.models import Instant
 from aiosched.web.api.tasks import ThePlace
@@ -65,7 +66,7 @@ async def list_task_events(
 ) -> Page[TaskEvent]:
     """The history of a task instance, in order: the instants of its tries, and the newest requests that touched it."""
     after = decode_cursor(cursor, tuple[datetime, int])
-    tries = await queries.list_tries(gateway.db, *place)
+    tries = await list_tries(gateway.db, *place)
     run, task = place
     requests = await command_queries.commands_on_instance(
         gateway.db, run.dag_id, run.run_id, task.task_id, task.map_index, limit=_MOST_REQUESTS

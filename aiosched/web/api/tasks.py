@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 from fastapi import APIRouter, Depends
 
-from aiosched.db import queries, xcom_queries
+from aiosched.db import queries, try_queries, xcom_queries
 from aiosched.db.engine import Database
 from aiosched.db.queries import RunRow, TaskRow
 from aiosched.errors import NotFound
@@ -38,7 +38,10 @@ class TaskDetails(TaskInstance):
 
 
 class Try(Resource):
-    """One try. `details` is the traceback."""
+    """One try. `details` is the traceback.
+
+    `version` is the DAG version whose code it ran (null: none that is stored), `source_hash` the hash of that code.
+    """
 
     try_number: int
     state: str
@@ -50,6 +53,8 @@ class Try(Resource):
     details: str | None
     hostname: str | None
     pid: int | None
+    version: int | None
+    source_hash: str | None
 
 
 class XCom(Resource):
@@ -124,7 +129,7 @@ async def list_attempts(
 ) -> Page[Try]:
     """The tries of a task instance, oldest first; the last one is the current one."""
     after = decode_cursor(cursor, int)
-    rows = await queries.list_tries(gateway.db, *place, after=after or 0, limit=limit + 1)
+    rows = await try_queries.list_tries(gateway.db, *place, after=after or 0, limit=limit + 1)
     return page_of(Try, rows, limit, lambda row: row.try_number)
 
 

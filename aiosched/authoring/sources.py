@@ -1,0 +1,243 @@
+"""What this process has imported from DAGs folders, and with which content.
+
+Every module below a DAGs folder is imported through `SourceFinder`: it is compiled from the content that it has now
+(byte code counts only when it was made of exactly that content, whatever the times of files say), and its content hash
+is kept. So a process can tell what an import really loaded, notice that a file has changed since, and forget what it
+loaded, so that the next import runs the new code. Packages that are installed inside a DAGs folder do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import os
+import sys
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import MAGIC_NUMBER, cache_from_source
+from importlib.util import source_hash as bytecode_key
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Final, NamedTuple
+from zipimport import zipimporter
+
+import aiosched
+
+_OWN: Final = str(Path(aiosched.__file__).parent) + os.sep
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+_HASH_BASED: Final = (0b11).to_bytes(4, "little")  # byte code that holds for one content alone (PEP 552)
+_HEADER: Final = 16  # bytes of such a file before the code
+_SETTLED: Final = 2_000_000_000  # ns; a younger change may hide a second one behind the same stamp
+_READS: Final = 5  # of a file that is written meanwhile
+
+
+class Stamp(NamedTuple):
+    """What tells a changed file from an unchanged one without reading it."""
+
+    mtime_ns: int
+    ctime_ns: int
+    size: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Stamp:
+        return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+def digest_of(content: bytes) -> str:
+    """The content hash of a file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def source_hash(sources: Mapping[str, str]) -> str:
+    """The hash of a DAG file's source: of the file and of all modules that it imports, by relative path."""
+    text = "".join(f"{name}\0{digest}\n" for name, digest in sorted(sources.items()))
+    return digest_of(text.encode("utf-8", "surrogateescape"))[:16]
+
+
+def read_whole(path: str | Path) -> tuple[bytes, Stamp]:
+    """The content of a file, and its stamp; one that is written meanwhile is read again. Raises OSError."""
+    for _ in range(_READS):
+        with open(path, "rb") as stream:  # noqa: PTH123
+            before = Stamp.of(os.fstat(stream.fileno()))
+            content = stream.read()
+            after = Stamp.of(os.fstat(stream.fileno()))
+        if before == after and len(content) == after.size:
+            break
+    return content, after
+
+
+@dataclass(slots=True)
+class _File:
+    """A file that modules were imported from: a source file, or an archive."""
+
+    digest: str
+    stamp: Stamp
+    settled: bool  # the stamp is old enough to tell every later change
+
+    def has_changed(self, path: str) -> bool:
+        """Whether its content is another one now, or it is gone. One that cannot be read now has not changed."""
+        try:
+            if self.settled and Stamp.of(os.stat(path)) == self.stamp:  # noqa: PTH116
+                return False
+            content, stamp = read_whole(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+        if digest_of(content) != self.digest:
+            return True
+        self.stamp, self.settled = stamp, _is_settled(stamp)
+        return False
+
+
+class SourceFinder:
+    """Finds the modules below `roots` before Python's own finder does. There is one in a process."""
+
+    def __init__(self) -> None:
+        self._roots: tuple[str, ...] = ()
+        self._files: dict[str, _File] = {}  # by absolute path
+        self._modules: dict[str, ModuleSpec] = {}  # by name: what was imported from them, and namespaces
+        self._late: dict[str, None] = {}  # files first imported by a running task, not along with a DAG file
+        self._loading = threading.local()
+        self.forgotten = 0  # how often everything was forgotten
+
+    def watch(self, root: Path) -> None:
+        """Know about the modules below `root` that are imported from now on."""
+        prefix = str(root.absolute()) + os.sep
+        if prefix not in self._roots:
+            self._roots = (*self._roots, prefix)
+        if self not in sys.meta_path:
+            places = [i for i, finder in enumerate(sys.meta_path) if finder is PathFinder]
+            sys.meta_path.insert(places[0] if places else len(sys.meta_path), self)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As Python's finder, and what it finds below a DAGs folder is noted."""
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None:
+            return None
+        if spec.origin is None:
+            folders = [str(place) for place in spec.submodule_search_locations or ()]
+            if any(self._is_ours(folder + os.sep) for folder in folders):
+                self._modules[name] = spec
+        elif self._is_ours(spec.origin):
+            if type(spec.loader) is SourceFileLoader:
+                spec.loader = _FolderModule(name, spec.origin, self)
+            elif isinstance(spec.loader, zipimporter):
+                content, stamp = read_whole(spec.loader.archive)
+                self.note(spec.loader.archive, content, stamp)
+            else:
+                return spec  # compiled for this machine: a process cannot import it twice
+            self._modules[name] = spec
+        return spec
+
+    def invalidate_caches(self) -> None:
+        """Python's own finder is told by itself."""
+
+    def note(self, path: str, content: bytes, stamp: Stamp) -> None:
+        """A module was made of this content of the file at `path`."""
+        self._files[path] = _File(digest_of(content), stamp, _is_settled(stamp))
+        if not getattr(self._loading, "depth", 0):
+            self._late[path] = None
+
+    def begin(self) -> None:
+        """This thread imports a DAG file: what it imports meanwhile, it imports along with that."""
+        self._loading.depth = getattr(self._loading, "depth", 0) + 1
+
+    def end(self) -> None:
+        """The DAG file is imported."""
+        self._loading.depth -= 1
+
+    def loaded(self, root: Path) -> dict[str, str]:
+        """The content hashes of all files below `root` that modules were imported from, by relative path."""
+        prefix = str(root.absolute()) + os.sep
+        return {
+            path.removeprefix(prefix).replace(os.sep, "/"): file.digest
+            for path, file in list(self._files.items())
+            if path.startswith(prefix)
+        }
+
+    def digests(self, root: Path, names: Collection[str]) -> dict[str, str]:
+        """The content hashes with which the files `names` below `root` were imported; empty for those that were not."""
+        paths = {name: str(root.absolute() / name) for name in names}
+        return {name: file.digest if (file := self._files.get(path)) else "" for name, path in paths.items()}
+
+    def has_changed(self) -> bool:
+        """Whether any file that modules were imported from has another content now."""
+        return any(file.has_changed(path) for path, file in list(self._files.items()))
+
+    def has_late_changes(self) -> bool:
+        """The same of those alone that tasks imported while they ran: their DAG files do not tell of them."""
+        return any(file.has_changed(path) for path in list(self._late) if (file := self._files.get(path)) is not None)
+
+    def forget(self) -> None:
+        """Forget all modules of the DAGs folders: the next import of each runs what its file says then."""
+        self.forgotten += 1
+        for name in list(self._modules):
+            module = sys.modules.get(name)
+            if module is not None and getattr(module, "__spec__", None) is self._modules[name]:
+                del sys.modules[name]
+        self._modules.clear()
+        self._files.clear()
+        self._late.clear()
+
+    def refresh(self) -> None:
+        """Look into the folders again, whatever the times of folders say."""
+        for place, finder in list(sys.path_importer_cache.items()):
+            if finder is not None and (place + os.sep).startswith(self._roots) and hasattr(finder, "invalidate_caches"):
+                finder.invalidate_caches()
+
+    def _is_ours(self, path: str) -> bool:
+        for root in self._roots:
+            if path.startswith(root) and not path.startswith(_OWN):
+                folders = Path(path[len(root) :]).parts[:-1]
+                return not any(folder.startswith(".") or folder in _INSTALLED for folder in folders)
+        return False
+
+
+class _FolderModule(SourceFileLoader):
+    """Imports a module of a DAGs folder from the content that its file has now, and notes it."""
+
+    def __init__(self, name: str, path: str, finder: SourceFinder) -> None:
+        super().__init__(name, path)
+        self._finder = finder
+
+    def get_code(self, fullname: str) -> CodeType:
+        content, stamp = read_whole(self.path)
+        self._finder.note(self.path, content, stamp)
+        try:
+            kept: str | None = cache_from_source(self.path)
+        except NotImplementedError:
+            kept = None
+        key = bytecode_key(content)
+        if kept is not None and (code := _kept_code(kept, key, self.path)) is not None:
+            return code
+        made: CodeType = compile(content, self.path, "exec", dont_inherit=True)
+        if kept is not None and not sys.dont_write_bytecode:
+            self.set_data(kept, MAGIC_NUMBER + _HASH_BASED + key + marshal.dumps(made))
+        return made
+
+
+def _kept_code(path: str, key: bytes, source: str) -> CodeType | None:
+    """The byte code in the file at `path`, if it is that of the content with this key."""
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            data = stream.read()
+        if data[:_HEADER] != MAGIC_NUMBER + _HASH_BASED + key:
+            return None
+        code = marshal.loads(data[_HEADER:])
+    except (OSError, EOFError, ValueError, TypeError):
+        return None
+    return code if isinstance(code, CodeType) and code.co_filename == source else None
+
+
+def _is_settled(stamp: Stamp) -> bool:
+    return time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns) > _SETTLED
+
+
+finder: Final = SourceFinder()
