@@ -115,12 +115,14 @@ _REST: Final = {
 }
 
 
-# Old versions that no run uses, but the newest of each DAG. It reads all runs once.
+# Old versions that no run uses and no try has run, but the newest of each DAG. It reads all runs once.
 _OLD_VERSIONS: Final = """
     SELECT v.id FROM dag_version AS v JOIN dag AS d ON d.dag_id = v.dag_id
      WHERE v.id IS DISTINCT FROM d.version_id AND v.created_at < $1
        AND ($2::smallint[] IS NULL OR d.partition = ANY($2))
        AND NOT EXISTS (SELECT FROM dag_run AS r WHERE r.dag_id = v.dag_id AND r.version_id = v.id)
+       AND NOT EXISTS (SELECT FROM try_source AS t WHERE t.version_id = v.id)
+       AND NOT EXISTS (SELECT FROM try_source AS t WHERE t.version_id IS NULL AND t.source_hash = v.source_hash)
      ORDER BY v.id LIMIT $3
 """
 
@@ -155,6 +157,10 @@ _COUNT_VERSIONS: Final = f"""
     SELECT count(*) FROM dag_version AS v JOIN dag AS d ON d.dag_id = v.dag_id
      WHERE v.id IS DISTINCT FROM d.version_id AND v.created_at < $1
        AND NOT EXISTS (SELECT FROM dag_run AS r WHERE r.dag_id = v.dag_id AND r.version_id = v.id AND NOT ({_OLD_RUN}))
+       AND NOT EXISTS (
+           SELECT FROM try_source AS t JOIN dag_run AS r ON r.id = t.run_id
+            WHERE r.dag_id = v.dag_id AND NOT ({_OLD_RUN})
+              AND (t.version_id = v.id OR (t.version_id IS NULL AND t.source_hash = v.source_hash)))
 """
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from aiosched.core.spec import DagSpec
 from aiosched.db.documents import read_document
 from aiosched.db.engine import Database
@@ -23,26 +25,32 @@ class VersionRow:
     created_at: datetime
     content_hash: str
     file: str | None
+    source_hash: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class VersionText:
-    """A version with the DAG itself: the source of its file, where it is known, and the serialized DAG."""
+    """A version with the DAG itself: the source of its file, where it is known, and the serialized DAG.
+
+    `sources` are the content hashes of the file and of all that it imports from the DAGs folder.
+    """
 
     number: int
     created_at: datetime
     content_hash: str
     file: str | None
+    source_hash: str | None
     source: str | None
+    sources: dict[str, str] | None
     spec: DagSpec
 
 
 VERSIONS: Final = """
-    SELECT number, id AS key, created_at, content_hash, file FROM dag_version
+    SELECT number, id AS key, created_at, content_hash, file, source_hash FROM dag_version
      WHERE dag_id = $1 AND ($2::bigint IS NULL OR number < $2) ORDER BY number DESC LIMIT $3
 """
 VERSION: Final = """
-    SELECT number, created_at, content_hash, file, source, spec FROM dag_version
+    SELECT number, created_at, content_hash, file, source_hash, source, sources, spec FROM dag_version
      WHERE dag_id = $1 AND ($2::int IS NULL OR number = $2) ORDER BY number DESC LIMIT 1
 """
 
@@ -63,4 +71,6 @@ async def get_version(db: Database, dag_id: str, number: int | None = None) -> V
     if row is None:
         await get_dag(db, dag_id)
         raise NotFound(f"DAG {dag_id!r} has no version {number}.")
-    return VersionText(**{**dict(row), "spec": read_document(row["spec"], dag_id, row["number"])})
+    sources = None if row["sources"] is None else msgspec.json.decode(row["sources"], type=dict[str, str])
+    spec = read_document(row["spec"], dag_id, row["number"])
+    return VersionText(**{**dict(row), "sources": sources, "spec": spec})

@@ -134,6 +134,44 @@ async def test_later_parses_never_touch_the_pause(shelf: Shelf) -> None:
     assert (await shelf.dag("x"))["is_paused"] is True
 
 
+def of_sources(name: str, dag: str, **digests: str) -> ParsedFile:
+    """A parse of file `name`, which imported these modules (without `.py`), too."""
+    sources = {f"{module}.py": digest for module, digest in digests.items()}
+    return msgspec.structs.replace(a_result(name, dag), sources={name: "d1", **sources})
+
+
+async def test_a_source_that_differs_is_a_version_also_where_only_a_module_changed(shelf: Shelf) -> None:
+    await shelf.store(of_sources("a.py", "x", helper="h1"))
+    await shelf.use_newest("x")
+
+    stored = await shelf.store(of_sources("a.py", "x", helper="h2"))
+    again = await shelf.store(of_sources("a.py", "x", helper="h2"))
+
+    first, second = await shelf.versions("x")
+    assert (stored.changed, again) == ({"x"}, Stored())
+    assert (first["number"], second["number"]) == (1, 2)
+    assert first["content_hash"] == second["content_hash"]
+    assert first["source_hash"] != second["source_hash"]
+    assert msgspec.json.decode(second["sources"]) == {"a.py": "d1", "helper.py": "h2"}
+    assert msgspec.json.decode((await shelf.file("a.py"))["sources"]) == {"a.py": "d1", "helper.py": "h2"}
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_version_that_a_try_has_run_is_not_replaced(shelf: Shelf, known: bool) -> None:
+    await shelf.store(of_sources("a.py", "x"))
+    await shelf.use_newest("x")
+    await shelf.store(of_sources("a.py", "x", helper="h2"))
+    column = "id" if known else "NULL"  # of a try that ran it before it was parsed only the hash is known
+    await shelf.rows(
+        f"""INSERT INTO try_source (run_id, task_index, map_index, try_number, version_id, source_hash)
+            SELECT 1, 0, -1, 2, {column}, source_hash FROM dag_version WHERE number = 2 RETURNING 1"""
+    )
+
+    await shelf.store(of_sources("a.py", "x", helper="h3"))
+
+    assert [version["number"] for version in await shelf.versions("x")] == [1, 2, 3]
+
+
 async def test_an_unchanged_meaning_writes_no_version_and_is_no_news(shelf: Shelf, clock: FakeClock) -> None:
     """Source: the semantics reference, sections 31.2 and 35 (15)."""
     await shelf.store(a_result("a.py", "x"))

@@ -24,18 +24,23 @@ Number = Annotated[int, Path(ge=1, lt=2**31)]
 
 
 class Version(Resource):
-    """A version in a list."""
+    """A version in a list. `source_hash` is of the file with all that it imports (null: not known)."""
 
     number: int
     created_at: Instant
     content_hash: str
     file: str | None
+    source_hash: str | None
 
 
 class VersionDetails(Version):
-    """A version with its source (null for DAGs of an application) and the serialized DAG."""
+    """A version with its source (null for DAGs of an application) and the serialized DAG.
+
+    `sources` are the content hashes of the file and of all that it imports from the DAGs folder (null: not known).
+    """
 
     source: str | None
+    sources: dict[str, str] | None
     spec: dict[str, Any]
 
 
@@ -44,6 +49,7 @@ class Difference(BaseModel):
 
     source: str
     spec: str
+    modules: list[str]  # that the file imports from the DAGs folder, and that are others, more or less
 
 
 class Task(BaseModel):
@@ -90,7 +96,8 @@ async def one_version(gateway: TheGateway, dag_id: Name, number: Number) -> Vers
     """One version with its source and its serialized DAG."""
     found = await get_version(gateway.db, dag_id, number)
     facts = Version.model_validate(found).model_dump()
-    return VersionDetails.model_validate({**facts, "source": found.source, "spec": msgspec.to_builtins(found.spec)})
+    spec = msgspec.to_builtins(found.spec)
+    return VersionDetails.model_validate({**facts, "source": found.source, "sources": found.sources, "spec": spec})
 
 
 @router.get("/dags/{dag_id}/versions/{number}/diff/{other}", dependencies=[RARELY])
@@ -100,7 +107,9 @@ async def difference(gateway: TheGateway, dag_id: Name, number: Number, other: N
     one, two = await get_version(gateway.db, dag_id, number), await get_version(gateway.db, dag_id, other)
     names = (f"version {number}", f"version {other}")
     return Difference(
-        source=_diff(one.source or "", two.source or "", names), spec=_diff(_pretty(one), _pretty(two), names)
+        source=_diff(one.source or "", two.source or "", names),
+        spec=_diff(_pretty(one), _pretty(two), names),
+        modules=_changed_modules(one, two),
     )
 
 
@@ -129,6 +138,12 @@ def _task(index: int, task: TaskSpec, downstream: list[str]) -> Task:
 
 def _pretty(version: VersionText) -> str:
     return msgspec.json.format(msgspec.json.encode(version.spec, order="sorted"), indent=2).decode()
+
+
+def _changed_modules(one: VersionText, two: VersionText) -> list[str]:
+    before, after = one.sources or {}, two.sources or {}
+    names = sorted((before.keys() | after.keys()) - {one.file, two.file})
+    return [name for name in names if before.get(name) != after.get(name)]
 
 
 def _diff(one: str, two: str, names: tuple[str, str]) -> str:

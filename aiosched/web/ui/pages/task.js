@@ -98,7 +98,7 @@ function Log({ task, base, params, tries, name }) {
     ${numbers.length > 1 && html`<nav class="choices row" aria-label="Tries">${numbers.map((n) => { const t = tries.find((each) => each.try_number === n); return html`<a class=${n === chosen ? "choice on" : "choice"} aria-current=${n === chosen ? "page" : undefined} href=${address(n)} title=${stateOf(t?.state).label}><${State} name=${t?.state} bare /> Try ${n}</a>`; })}</nav>`}
     ${one && html`<div class="row wide soft">
       ${one.start_date && html`<span>started <${When} at=${one.start_date} /></span>`}${one.start_date && html`<span class="tabular">${duration(secondsBetween(one.start_date, one.end_date))}</span>`}
-      ${one.hostname && html`<span>on ${one.hostname}${one.pid ? `, process ${one.pid}` : ""}</span>`}${one.reason && one.reason !== task.reason && html`<span>${one.reason}</span>`}
+      ${one.hostname && html`<span>on ${one.hostname}${one.pid ? `, process ${one.pid}` : ""}</span>`}${one.source_hash && html`<span>code of ${one.version ? html`<${Link} to=${`/dags/${encodeURIComponent(task.dag_id)}?tab=code&version=${one.version}`}>version ${one.version}<//>` : "no version that is stored"}, source <code>${one.source_hash}</code></span>`}${one.reason && one.reason !== task.reason && html`<span>${one.reason}</span>`}
     </div>`}
     ${one?.details && html`<${Folded} title="Traceback" text=${one.details} />`}
     <${Card} plain><${LogView} key=${chosen} path=${`${base}/logs/${chosen}`} params=${params} name=${`${name}.try-${chosen}.log`} running=${running} failed=${one?.state === "failed" || one?.state === "up_for_retry"} /><//>

@@ -30,7 +30,7 @@ function Code({ dagId, versions }) {
 
 function Source({ dagId, version }) {
   const found = useResource(at("dags", dagId, "versions", version));
-  return html`<${Shown} of=${found} lines=${12}>${({ source }) => source === null ? html`<${Empty} title="The source is not known">This DAG comes from an application, not from a file.<//>` : html`<${Lines} source=${source} />`}<//>`;
+  return html`<${Shown} of=${found} lines=${12}>${({ source, sources, file }) => source === null ? html`<${Empty} title="The source is not known">This DAG comes from an application, not from a file.<//>` : html`<${Modules} words="It imports" names=${Object.keys(sources ?? {}).filter((name) => name !== file)} /><${Lines} source=${source} />`}<//>`;
 }
 
 function Lines({ source }) {
@@ -40,7 +40,12 @@ function Lines({ source }) {
 
 function Difference({ dagId, from, to, what }) {
   const found = useResource(at("dags", dagId, "versions", from, "diff", to));
-  return html`<${Shown} of=${found} lines=${8}>${(data) => data[what] ? html`<${Diff} text=${data[what]} />` : html`<${Empty} title=${what === "source" ? "The source is the same" : "The serialized DAG is the same"} />`}<//>`;
+  return html`<${Shown} of=${found} lines=${8}>${(data) => html`${what === "source" && html`<${Modules} words="Changed, too:" names=${data.modules} />`}${data[what] ? html`<${Diff} text=${data[what]} />` : html`<${Empty} title=${what === "source" ? "The source is the same" : "The serialized DAG is the same"} />`}`}<//>`;
+}
+
+/** Modules of the DAGs folder; nothing when there are none. */
+function Modules({ words, names }) {
+  return names.length > 0 && html`<p class="soft">${words} ${names.map((name, i) => html`${i > 0 && ", "}<code key=${name}>${name}</code>`)}</p>`;
 }
 
 /** A unified diff, each line by what it does, with the line numbers of both sides. */

@@ -1,0 +1,171 @@
+"""DAGs in a worker are those of the files as they are now, and name the source that they were imported from."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiosched.authoring.sources import finder
+from aiosched.config import Settings
+from aiosched.core.messages import RunInfo
+from aiosched.executors import dag_cache
+from aiosched.executors.dag_cache import FileDags
+from aiosched.executors.runner import DagUnavailable, drive
+from aiosched.parsing.check import check_paths
+from tests.executors.attempt_builders import NOW
+
+DAG = "from aiosched import DAG, EmptyOperator\n{imports}\nwith DAG({name!r}) as dag:\n    EmptyOperator(task_id='t')\n"
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """Undo what importing adds to this process."""
+    path = list(sys.path)
+    finder.forget()
+    yield
+    finder.forget()
+    sys.path[:] = path
+
+
+def put(folder: Path, imports: str = "", *, name: str = "a") -> None:
+    (folder / f"{name}.py").write_text(DAG.format(name=name, imports=imports))
+
+
+def a_run(asked: str = "h", *modules: str, file: str = "a.py", dag_id: str = "a") -> RunInfo:
+    return RunInfo(
+        key=1,
+        dag_id=dag_id,
+        run_id="r",
+        run_type="manual",
+        run_after=NOW,
+        file=file,
+        source_hash=asked,
+        modules=modules,
+    )
+
+
+def loaded(dags: FileDags, run: RunInfo) -> Any:
+    return dags.cached(run) or drive(dags.load(run))
+
+
+def parsed(folder: Path, name: str = "a.py") -> tuple[str, tuple[str, ...]]:
+    """The source hash and the modules that parsing finds."""
+    settings = Settings()
+    settings.core.dags_folder = folder
+    (result,) = asyncio.run(check_paths([folder / name], settings))
+    assert result.source_hash is not None
+    assert result.sources is not None
+    return result.source_hash, tuple(sorted(result.sources.keys() - {name}))
+
+
+def word(dag: Any) -> Any:
+    """What the module that holds the DAG imported."""
+    module = next(m for m in list(sys.modules.values()) if m is not None and vars(m).get("dag") is dag)
+    return vars(module)["WORD"]
+
+
+def test_what_a_worker_imports_has_the_hash_that_parsing_found(tmp_path: Path) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "__init__.py").write_text("from . import words\nWORD = words.WORD\n")
+    (tmp_path / "common" / "words.py").write_text("WORD = 'one'\n")
+    for name in ("a", "b"):
+        put(tmp_path, "from common import WORD", name=name)
+    source, modules = parsed(tmp_path, "b.py")
+    dags = FileDags(tmp_path)
+    loaded(dags, a_run())
+
+    dag = loaded(dags, a_run(source, *modules, file="b.py", dag_id="b"))
+
+    assert modules == ("common/__init__.py", "common/words.py")
+    assert dag._source_hash == source  # although another file had imported the modules already
+
+
+def test_two_files_share_a_module_for_as_long_as_it_stays_the_same(tmp_path: Path) -> None:
+    (tmp_path / "shared.py").write_text("WORD = object()\n")
+    for name in ("a", "b"):
+        put(tmp_path, "from shared import WORD", name=name)
+    dags = FileDags(tmp_path)
+
+    a, b = loaded(dags, a_run()), loaded(dags, a_run(file="b.py", dag_id="b"))
+
+    assert word(a) is word(b)
+
+
+def test_a_module_that_changes_twice_in_a_second_and_keeps_its_size_is_imported_each_time(tmp_path: Path) -> None:
+    put(tmp_path, "from fast import WORD")
+    dags, stamp = FileDags(tmp_path), (1_700_000_000, 1_700_000_000)
+
+    for number in range(4):
+        (tmp_path / "fast.py").write_text(f"WORD = {number}\n")
+        os.utime(tmp_path / "fast.py", stamp)
+        assert word(loaded(dags, a_run(f"h{number}", "fast.py"))) == number
+
+
+def test_a_change_that_nobody_has_told_of_is_met_by_the_next_question(tmp_path: Path) -> None:
+    put(tmp_path, "WORD = 1")
+    source, modules = parsed(tmp_path)
+    dags = FileDags(tmp_path)
+    first = loaded(dags, a_run(source, *modules))
+    put(tmp_path, "WORD = 2")
+
+    assert loaded(dags, a_run(source, *modules)) is first  # as the scheduler knows it: no look at files
+    assert word(loaded(dags, a_run("newer"))) == 2
+
+
+def test_a_file_that_is_not_as_the_scheduler_says_is_looked_at_again_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "WORD = 1")
+    dags = FileDags(tmp_path)
+    first = loaded(dags, a_run("of a folder that is ahead"))
+    assert dags.cached(a_run("of a folder that is ahead")) is first
+
+    monkeypatch.setattr(dag_cache, "LOOK_AGAIN", 0.0)
+    assert loaded(dags, a_run("of a folder that is ahead")) is first
+    put(tmp_path, "WORD = 2")
+    assert word(loaded(dags, a_run("of a folder that is ahead"))) == 2
+
+
+def test_a_package_that_takes_the_place_of_a_module_is_imported(tmp_path: Path) -> None:
+    put(tmp_path, "from thing import WORD")
+    (tmp_path / "thing.py").write_text("WORD = 'module'\n")
+    dags = FileDags(tmp_path)
+    assert word(loaded(dags, a_run("1", "thing.py"))) == "module"
+    (tmp_path / "thing").mkdir()
+    (tmp_path / "thing" / "__init__.py").write_text("WORD = 'package'\n")
+
+    assert word(loaded(dags, a_run("2", "thing/__init__.py"))) == "package"
+
+    shutil.rmtree(tmp_path / "thing")
+    assert word(loaded(dags, a_run("3", "thing.py"))) == "module"
+
+
+def test_a_file_that_breaks_leaves_what_was_imported_for_those_who_ask_for_that(tmp_path: Path) -> None:
+    put(tmp_path, "WORD = 1")
+    source, modules = parsed(tmp_path)
+    dags = FileDags(tmp_path)
+    good = loaded(dags, a_run(source, *modules))
+    (tmp_path / "a.py").write_text("def")
+
+    with pytest.raises(DagUnavailable, match=r"a\.py cannot be imported: SyntaxError"):
+        loaded(dags, a_run("newer"))
+    assert loaded(dags, a_run(source, *modules)) is good
+
+
+def test_installed_packages_inside_the_folder_are_left_alone(tmp_path: Path) -> None:
+    place = tmp_path / "venv" / "lib" / "site-packages"
+    place.mkdir(parents=True)
+    (place / "installed_thing.py").write_text("WORD = 1\n")
+    put(tmp_path, f"import sys; sys.path.append({str(place)!r}); from installed_thing import WORD")
+
+    loaded(FileDags(tmp_path), a_run())
+
+    assert finder.loaded(tmp_path) == {}
+    del sys.modules["installed_thing"]
