@@ -126,3 +126,8 @@ def _drop_our_frames(summary: traceback.TracebackException) -> None:
         seen.add(id(one))
         one.stack = traceback.StackSummary.from_list([f for f in one.stack if not f.filename.startswith(_OURS)])
         waiting += [one.__cause__, one.__context__, *(one.exceptions or ())]
+
+
+def timeout_reason(seconds: float) -> str:
+    """What people read about an attempt that exceeded its execution_timeout."""
+    return f"ran longer than its execution_timeout of {seconds:g} s"

@@ -28,6 +28,7 @@ from aiosched.executors.attempts import TriggerExecution, execution_of
 from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_cache import InBackground
 from aiosched.executors.driven import Driven
+from aiosched.executors.failures import timeout_reason
 from aiosched.executors.host_guard import HostGuard
 from aiosched.executors.logs import TaskLoggerCapture
 from aiosched.executors.runner import (
@@ -36,7 +37,6 @@ from aiosched.executors.runner import (
     Execution,
     Surroundings,
     drive,
-    timeout_reason,
 )
 from aiosched.executors.start_notices import StartNotices
 from aiosched.executors.threads import DaemonThreads, run_aside

@@ -28,13 +28,13 @@ import msgspec
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
 from aiosched.errors import ConfigError
 from aiosched.executors.answers import Answers
+from aiosched.executors.failures import timeout_reason
 from aiosched.executors.forkserver_client import ForkserverClient
 from aiosched.executors.logs import AttemptLog
 from aiosched.executors.options import LocalOptions
 from aiosched.executors.processes import describe_exit, signal_group
 from aiosched.executors.protocol import Ask, Call, Ended, Exited, Fired, Withdraw, WorkerConfig
 from aiosched.executors.queueing import Queue
-from aiosched.executors.runner import timeout_reason
 from aiosched.executors.start_notices import StartNotices
 from aiosched.executors.tickets import Tickets
 from aiosched.executors.trigger_desk import TriggerDesk

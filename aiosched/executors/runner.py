@@ -60,7 +60,7 @@ from aiosched.errors import (
 from aiosched.executors.asset_touches import check_assets, touches
 from aiosched.executors.blocking import WouldBlock
 from aiosched.executors.driven import in_thread, run_alone
-from aiosched.executors.failures import details_of, presentable, reason_of
+from aiosched.executors.failures import details_of, presentable, reason_of, timeout_reason
 from aiosched.executors.logs import AttemptLog, current_log
 from aiosched.executors.results import UnusableResult, collect_xcoms
 from aiosched.executors.retry_policies import Again, ask
@@ -425,11 +425,6 @@ class Execution:
             source=self.source,
             **facts,
         )
-
-
-def timeout_reason(seconds: float) -> str:
-    """What people read about an attempt that exceeded its execution_timeout."""
-    return f"ran longer than its execution_timeout of {seconds:g} s"
 
 
 class Plan(msgspec.Struct, frozen=True):
