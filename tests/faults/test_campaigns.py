@@ -14,8 +14,8 @@ from tests.faults.checker import Violation
 SHORT = {
     "kills": Size(faults=4, tasks=150, gap=1.5, seed=101, lease=3.0),
     "pauses": Size(faults=2, tasks=120, gap=0.5, seed=103, lease=2.0),
-    "cuts": Size(faults=9, tasks=150, gap=0.4, seed=107, lease=3.0),
-    "restarts": Size(faults=2, tasks=90, gap=1.5, seed=105, lease=6.0),
+    "cuts": Size(faults=9, tasks=150, gap=0.4, seed=107, lease=6.0),
+    "restarts": Size(faults=2, tasks=90, gap=1.5, seed=105, lease=12.0),
     "backends": Size(faults=8, tasks=120, gap=0.4, seed=106, lease=3.0),
 }
 DONE = ("kills", "pauses", "cut commits", "restarts", "ended backends")
