@@ -32,12 +32,28 @@ T = TypeVar("T")
 
 
 @app.command()
-def migrate(dsn: Dsn = None, output: Output = None) -> None:
+def migrate(
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Only print the SQL that is outstanding, for psql and the database's owner.")
+    ] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
     """Bring the tables to the state that this aiosched needs; an empty database gets them."""
-    from aiosched.db.migrate import HEAD
+    from aiosched.db.migrate import HEAD, outstanding
     from aiosched.db.migrate import migrate as run_migrations
 
     settings = load(database__dsn=dsn).settings
+    if sql:
+        slots = settings.core.default_pool_task_slot_count
+        found, script = _with_address(settings, partial(outstanding, default_pool_slots=slots))
+        if not script:
+            talk(f"schema {HEAD} is current")
+        if output in STRUCTURED:
+            report({"before": found, "after": HEAD, "sql": script}, output)
+        elif script:
+            write(script.rstrip("\n"))
+        return
     work = partial(run_migrations, default_pool_slots=settings.core.default_pool_task_slot_count)
     found = _with_address(settings, work, create=True)
     talk(f"schema {HEAD} is current" if found == HEAD else f"migrated from {found or 'empty'} to {HEAD}")

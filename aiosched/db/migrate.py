@@ -13,9 +13,11 @@ import asyncpg
 
 from aiosched.db.dsn import address_of, normalize
 from aiosched.db.failures import check_server_version, explained, read_only
+from aiosched.db.rights import Rights, read_rights, refuse_without
 from aiosched.errors import SchemaOutOfDate
 
 if TYPE_CHECKING:
+    from alembic.config import Config
     from sqlalchemy import Connection as SyncConnection
 
     from aiosched.db.engine import Connection, Database
@@ -82,14 +84,42 @@ async def migrate(dsn: str, *, default_pool_slots: int | None = None) -> str | N
             if found is not None and found not in REVISIONS:
                 raise out_of_date(found)
             if found != HEAD:
+                refuse_without(await _rights(conn), dsn)
                 await _upgrade(dsn, default_pool_slots if found is None else None)
         finally:
             await conn.close()
     return found
 
 
+async def _rights(conn: Connection) -> Rights:
+    from aiosched.db.schema import metadata
+
+    return await read_rights(conn, [*metadata.tables, "alembic_version", "task_instance_named"])
+
+
+async def outstanding(dsn: str, *, default_pool_slots: int | None = None) -> tuple[str | None, str]:
+    """The revision of the schema, and the SQL that brings it to `HEAD` (empty when it is there). Changes nothing.
+
+    Raises as `migrate` does.
+    """
+    from aiosched.db.migration_sql import outstanding_sql
+
+    dsn = normalize(dsn)
+    with explained(dsn):
+        conn = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "aiosched migrate"})
+        try:
+            check_server_version(conn.get_server_version().major, dsn)
+            found = await read_revision(conn)
+            if found is not None and found not in REVISIONS:
+                raise out_of_date(found)
+            return found, outstanding_sql(found, await _rights(conn), default_pool_slots=default_pool_slots)
+        finally:
+            await conn.close()
+
+
 async def _upgrade(dsn: str, default_pool_slots: int | None) -> None:
     from sqlalchemy import text
+    from sqlalchemy.exc import DBAPIError
     from sqlalchemy.ext.asyncio import create_async_engine
     from sqlalchemy.pool import NullPool
 
@@ -105,14 +135,23 @@ async def _upgrade(dsn: str, default_pool_slots: int | None) -> None:
             if default_pool_slots is not None:
                 resize = text("UPDATE pool SET slots = :slots WHERE name = 'default_pool'")
                 await conn.execute(resize, {"slots": default_pool_slots})
+    except DBAPIError as error:  # what PostgreSQL said, as it is told of all other statements
+        said = getattr(error.orig, "__cause__", None)
+        raise (error if said is None else said) from None
     finally:
         await engine.dispose()
 
 
 def _run_alembic(connection: SyncConnection) -> None:
     from alembic import command
+
+    command.upgrade(migrations_config(attributes={"connection": connection}), HEAD)
+
+
+def migrations_config(**options: Any) -> Config:
+    """Alembic's configuration for our migrations; `options` are those of its `Config`."""
     from alembic.config import Config
 
-    config = Config(attributes={"connection": connection})
+    config = Config(**options)
     config.set_main_option("script_location", MIGRATIONS.as_posix().replace("%", "%%"))
-    command.upgrade(config, HEAD)
+    return config

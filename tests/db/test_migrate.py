@@ -122,7 +122,7 @@ async def test_a_read_only_database_is_named_so(dsn: str) -> None:
     )
     await conn.close()
 
-    with pytest.raises(DatabaseReadOnly, match=r"is read-only.*Point the DSN at the primary") as caught:
+    with pytest.raises(DatabaseReadOnly, match=r"is read-only.*Turn it off") as caught:
         await Database.open(dsn)
     with pytest.raises(DatabaseReadOnly):
         await migrate(dsn)

@@ -8,7 +8,17 @@ from aiosched.db.schema import metadata
 
 
 def run() -> None:
-    """Run the pending revisions inside the caller's transaction."""
+    """Run the pending revisions inside the caller's transaction, or write them down as SQL."""
+    if context.is_offline_mode():  # `aiosched db migrate --sql`, which sees to the transaction
+        context.configure(
+            dialect_name="postgresql",
+            target_metadata=metadata,
+            literal_binds=True,
+            dialect_opts={"paramstyle": "named"},
+            transactional_ddl=False,
+        )
+        context.run_migrations()
+        return
     connection = context.config.attributes.get("connection")
     if connection is None:
         raise RuntimeError("Migrations run through `aiosched db migrate` only: it brings the connection along.")
