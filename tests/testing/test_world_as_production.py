@@ -34,6 +34,7 @@ from aiosched.authoring.triggers.endings import TaskFailedEvent, TaskSkippedEven
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
 from aiosched.core.spec import AssetRef
+from aiosched.db.engine import Database
 from aiosched.testing import Ending, World, defers, fails, never_begins, skips, succeeds
 from tests.scheduler import harness
 
@@ -224,6 +225,7 @@ class Defers(BaseOperator):
         self.how = how
 
     def execute(self, context: Any) -> None:
+        context["ti"].xcom_push("job", 7)
         self.defer(trigger=Tells(self.how), method_name="go_on")
 
     def go_on(self, context: Any, event: Any) -> list[int]:
@@ -236,11 +238,11 @@ PAUSE = timedelta(minutes=5)
 @pytest.mark.parametrize(
     ("how", "ending"),
     [
-        ("fires", lambda attempt: succeeds([1]) if attempt.resume else defers(PAUSE)),
-        ("breaks", defers(PAUSE, breaks="the job is gone")),
-        ("succeeds", defers(PAUSE, ends=succeeds([1, 2]))),
-        ("skips", defers(PAUSE, ends=skips())),
-        ("fails", defers(PAUSE, ends=fails("refused"))),
+        ("fires", lambda attempt: succeeds([1]) if attempt.resume else defers(PAUSE, pushes={"job": 7})),
+        ("breaks", defers(PAUSE, pushes={"job": 7}, breaks="the job is gone")),
+        ("succeeds", defers(PAUSE, pushes={"job": 7}, ends=succeeds([1, 2]))),
+        ("skips", defers(PAUSE, pushes={"job": 7}, ends=skips())),
+        ("fails", defers(PAUSE, pushes={"job": 7}, ends=fails("refused"))),
     ],
 )
 async def test_triggers_that_fire_fail_or_end_their_task(dsn: str, tmp_path: Path, how: str, ending: Ending) -> None:
@@ -254,6 +256,20 @@ async def test_triggers_that_fire_fail_or_end_their_task(dsn: str, tmp_path: Pat
     real = await in_production(dsn, tmp_path, [written], "d")
 
     assert await in_a_world([written], "d", waits=ending) == real
+    async with await Database.open(dsn, application_name="test") as db, db.acquire() as conn:
+        stored = await conn.fetch("SELECT key, value FROM xcom WHERE key <> 'skipped_downstream' ORDER BY key")
+    assert dict(stored) == await values_in_a_world(written, ending)
+
+
+async def values_in_a_world(written: DAG, ending: Ending) -> dict[str, str]:
+    """What the task `waits` has pushed, as JSON texts by key."""
+    async with World(now=NEW_YEAR) as world:
+        world.add(written)
+        world.script("d", "waits", ending)
+        run = world.trigger("d")
+        await world.run_until_idle()
+        found = {key: world.xcom("d", run, "waits", key) for key in ("job", "return_value")}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 # ---- assets ----
