@@ -143,7 +143,7 @@ class Service:
         """Processes that outlived the scheduler process they belonged to."""
         left = {pid for pid, started in self.descendants if start_time(pid) == started}
         left |= {pid for start in range(1, self.starts + 1) for pid in labelled(f"{self.name}#{start}")}
-        return [f"pid {pid} of {self.name}" for pid in left]
+        return [f"pid {pid} of {self.name} ({_command(pid)[:80].strip()})" for pid in sorted(left) if start_time(pid)]
 
     def logged(self) -> Iterator[dict[str, Any]]:
         """What its processes have logged, oldest first."""

@@ -38,6 +38,7 @@ OWNING = "SELECT DISTINCT pid FROM scheduler JOIN partition_lease USING (incarna
 JOINED = "SELECT pid FROM scheduler"
 KEYS = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 _MOST_GIVEN_UP = 20  # starts of schedulers that ended by themselves, because there was no database, say
+_LAST_SECONDS = 2.0  # in which what belonged to a scheduler that has ended must have ended, too
 _STOP_SECONDS = 60.0  # that a scheduler may take to end in order
 
 # Log lines of the service that say what it noticed, and what we call it.
@@ -233,10 +234,12 @@ class Stage:
     async def read(self) -> Read:
         """The history, with what was noticed on the way."""
         read = await read_history(self.postgres.dsn, self.folder, self.workload)
-        for service in self.extras:
-            read.history.survivors += service.survivors()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_SECONDS):
+                while survivors := [line for each in (*self.services, *self.extras) for line in each.survivors()]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        read.history.survivors = survivors
         for service in self.services:
-            read.history.survivors += service.survivors()
             for line in service.logged():
                 self._note(service, line)
         read.history.snapshots = self.snapshots
