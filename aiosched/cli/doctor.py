@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import typer
 
+from aiosched.cli.disk import low_disk
 from aiosched.cli.options import Dsn, Output
 from aiosched.cli.output import Columns, counted, instant, show_list, talk
 from aiosched.cli.session import load, open_database, shown_path
@@ -58,6 +59,8 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
     """One finding after the other; what builds on a broken thing is left out."""
     if settings.database.dsn is None or settings.core.dags_folder.is_dir():  # else files are parsed elsewhere
         yield _dags_folder(settings)
+    if (low := low_disk(settings.logs_folder)) is not None:
+        yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
     try:
         async with open_database(settings, check=False) as db:
             async for finding in _examine_database(db):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from aiosched.cli.disk import logs_summary
 from aiosched.cli.options import DagsFolder, Dsn, Output, UsageProblem
 from aiosched.cli.output import duration
 from aiosched.cli.screen import Screen
@@ -252,6 +253,7 @@ class _Service:
             self.screen.fact("dags", f"{folder}   parsed elsewhere")
         executor = scheduler.executor
         self.screen.fact("executor", f"{executor.name}, {executor.slots} slots")
+        self.screen.fact("logs", logs_summary(self.settings))
 
     async def _first_pass(self, scheduler: Scheduler) -> Parser | None:
         """The parser once it has seen every file, None if that takes longer than a banner may wait."""

@@ -195,6 +195,9 @@ class LogSettings(_Section):
         default="auto", description="auto: text on a terminal, else JSON lines"
     )
     folder: Path | None = Field(default=None, description="logs of task attempts; unset: logs in core.home")
+    retention_days: float = Field(
+        default=30.0, ge=0, description="days after which the logs of runs that are over are removed; 0: never"
+    )
 
 
 class WebSettings(_Section):

@@ -59,6 +59,15 @@ class Removed:
         return sum(int(getattr(self, one.name)) for one in fields(self)) - self.log_files
 
 
+# Index: ix_dag_run_unfinished (partial).
+UNFINISHED: Final = "SELECT dag_id, run_id FROM dag_run WHERE state IN ('queued', 'running')"
+
+
+async def unfinished_runs(conn: Connection) -> list[RunName]:
+    """The runs that are not over, of all partitions: their logs stay."""
+    return [RunName(row["dag_id"], row["run_id"]) for row in await conn.fetch(UNFINISHED)]
+
+
 # $1 the instant before which a run must have ended, $2 partitions or NULL for all. The newest run that a
 # DAG's schedule has made is found by uq_dag_run_dag_id_logical_date, waiting callbacks by run.
 _OLD_RUN: Final = f"""

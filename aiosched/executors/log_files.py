@@ -9,9 +9,11 @@ nothing has no file.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -70,6 +72,38 @@ def remove_logs(logs: Path, *, dag_id: str, run_id: str) -> int:
     number = count_logs(logs, dag_id=dag_id, run_id=run_id)
     shutil.rmtree(_run_folder(logs, dag_id, run_id), ignore_errors=True)
     return number - count_logs(logs, dag_id=dag_id, run_id=run_id) if number else 0
+
+
+def old_run_folders(logs: Path, before: float) -> list[Path]:
+    """The folders of runs into which nothing was written since `before` (seconds since 1970, as files have them)."""
+    return [folder for folder in logs.glob("dag_id=*/run_id=*") if _last_written(folder, before) < before]
+
+
+def remove_run_folders(folders: Iterable[Path]) -> int:
+    """Remove folders of runs, and those of DAGs that are empty then; returns how many runs. What cannot go stays."""
+    number = 0
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+        number += not folder.exists()
+        with contextlib.suppress(OSError):  # other runs of the DAG have logs
+            folder.parent.rmdir()
+    return number
+
+
+def run_folder(logs: Path, *, dag_id: str, run_id: str) -> Path:
+    """The folder with all logs of a run."""
+    return _run_folder(logs, dag_id, run_id)
+
+
+def _last_written(folder: Path, before: float) -> float:
+    """When something in `folder` was written last; the first instant that is not before `before` is enough."""
+    newest = 0.0
+    for path in (folder, *folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):
+            newest = max(newest, path.stat().st_mtime)
+        if newest >= before:
+            break
+    return newest
 
 
 def _run_folder(logs: Path, dag_id: str, run_id: str) -> Path:

@@ -1,19 +1,21 @@
 """Automatic retention: history of our own partitions that is older than the setting goes, a little at a time.
 
-With the runs go the log files of their attempts that lie on this machine.
+With the runs go the log files of their attempts that lie on this machine. Log files have a setting of their own, too,
+and go by what the file system says of their age: those of runs that other machines own, or that are gone, as well.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from aiosched.db.retention import RunName, clean
-from aiosched.executors.log_files import remove_logs
+from aiosched.db.retention import RunName, clean, unfinished_runs
+from aiosched.executors.log_files import old_run_folders, remove_logs, remove_run_folders, run_folder
 from aiosched.scheduler.session import Session
 
 logger = logging.getLogger(__name__)
@@ -24,10 +26,19 @@ _REST: Final = 3600.0
 
 
 async def retain(session: Session) -> float | None:
-    """One pass; returns how long to rest. Nothing happens unless `scheduler.retention_days` is set."""
-    days = session.settings.scheduler.retention_days
-    if not days or session.draining:
+    """One pass; returns how long to rest: None when neither history nor logs are ever removed."""
+    settings = session.settings
+    if session.draining or not (settings.scheduler.retention_days or settings.logs.retention_days):
         return None
+    if settings.scheduler.retention_days and await _remove_history(session, settings.scheduler.retention_days):
+        return _PAUSE
+    if settings.logs.retention_days and settings.logs_folder.is_dir():
+        await _remove_old_logs(session, settings.logs_folder, settings.logs.retention_days)
+    return _REST
+
+
+async def _remove_history(session: Session, days: float) -> bool:
+    """Remove some finished runs; whether there may be more."""
     before = session.clock.now() - timedelta(days=days)
     partitions = sorted(session.holdings.partitions)
     logs = session.settings.logs_folder
@@ -38,8 +49,20 @@ async def retain(session: Session) -> float | None:
     removed = await clean(session.db, before, partitions=partitions, batches=_BATCHES_PER_PASS, remove_logs=remove)
     if removed.runs:
         logger.info("removed %d runs that ended before %s", removed.runs, before.isoformat(timespec="minutes"))
-        return _PAUSE
-    return _REST
+    return bool(removed.runs)
+
+
+async def _remove_old_logs(session: Session, logs: Path, days: float) -> None:
+    """Remove the logs of runs that are over and wrote nothing for so many days, by the clock that files go by."""
+    old = await asyncio.to_thread(old_run_folders, logs, time.time() - days * 86_400)
+    if not old:
+        return
+    async with session.db.acquire() as conn:
+        unfinished = await unfinished_runs(conn)
+    kept = {run_folder(logs, dag_id=run.dag_id, run_id=run.run_id) for run in unfinished}
+    number = await asyncio.to_thread(remove_run_folders, [folder for folder in old if folder not in kept])
+    if number:
+        logger.info("removed the logs of %d runs that are over for %g days (logs.retention_days)", number, days)
 
 
 def remove_logs_of(logs: Path, runs: Sequence[RunName]) -> int:

@@ -213,9 +213,8 @@ class Scheduler(Actions):
     def web_app(self, *, authenticator: Authenticator | None = None) -> EmbeddedApp:
         """REST API and web UI as an ASGI application, to mount into another one: `app.mount("/flows", …)`.
 
-        May be called before the scheduler is started. Who may use it says the setting `web.auth`, or
-        `authenticator`, a coroutine function from a request to a `aiosched.web.access.Principal` or None.
-        Raises ConfigError when neither does.
+        May be called before the start. Who may use it says the setting `web.auth`, or `authenticator`, a coroutine
+        function from a request to a `aiosched.web.access.Principal` or None. Raises ConfigError when neither does.
         """
         from aiosched.web.embedded import EmbeddedApp
 

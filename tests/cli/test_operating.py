@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from aiosched.cli import disk
+from aiosched.config import Settings
 from aiosched.db.engine import Database
 from aiosched.db.migrate import HEAD
 from tests.cli.conftest import Cli
@@ -179,6 +181,13 @@ def test_the_doctor_without_any_database_says_how_to_begin(cli: Cli, tmp_path: P
         ("database", "aiosched serve"),
     ]
     assert result.stderr == "1 of 2 checks failed\n"
+
+
+def test_the_doctor_and_the_banner_say_when_the_disk_runs_low(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "LEAST_FREE", 1 << 80)
+
+    assert "MiB are free on the disk of the logs" in (disk.low_disk(tmp_path / "not" / "there") or "")
+    assert "WARNING: only" in disk.logs_summary(Settings())
 
 
 def test_the_doctor_counts_what_is_healthy(on_db: Cli) -> None:

@@ -51,7 +51,7 @@ def test_until_idle_runs_what_is_due_and_ends(tmp_path: Path, dsn: str) -> None:
     events = [json.loads(line) for line in out.splitlines()]
     assert process.returncode == 0, err
     assert [event["event"] for event in events] == [
-        "database", "dags", "executor", "ready", "run_started", "run_finished",
+        "database", "dags", "executor", "logs", "ready", "run_started", "run_finished",
     ]  # fmt: skip
     assert (events[1]["dags"], events[1]["errors"]) == (1, 0)
     assert (events[-1]["dag_id"], events[-1]["state"], events[-1]["done"], events[-1]["total"]) == (
@@ -81,11 +81,12 @@ def test_people_see_a_banner_and_a_line_for_each_run(tmp_path: Path, dsn: str) -
     command = [sys.executable, "-m", "aiosched", "serve", "--no-web", "--dsn", dsn, "--until-idle", "--slots", "2"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
 
-    title, database, dags, executor, ready, started, ended = done.stdout.splitlines()
+    title, database, dags, executor, logs, ready, started, ended = done.stdout.splitlines()
     assert title.startswith("aiosched 0.")
     assert database.startswith("  database   PostgreSQL 18")
     assert re.fullmatch(r"  dags       \./dags   1 DAG, 0 errors, parsed in [\d.]+ m?s, watching", dags)
     assert executor == "  executor   local, 2 slots"
+    assert logs.startswith("  logs       ./.aiosched/logs, kept for 30 days after a run")
     assert re.fullmatch(r"ready in [\d.]+ s", ready)
     assert re.fullmatch(r"\d\d:\d\d:\d\d once  run \S+ running", started)
     assert re.fullmatch(r"\d\d:\d\d:\d\d once  run \S+ success in [\d.]+ m?s, 1 of 1 tasks", ended)

@@ -1,10 +1,13 @@
-"""Automatic retention: the setting `scheduler.retention_days`."""
+"""Automatic retention: the settings `scheduler.retention_days` and `logs.retention_days`."""
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 from aiosched.clock import FakeClock
+from aiosched.config import Settings
 from aiosched.executors.log_files import log_path
 from tests.scheduler.harness import dag, running, task
 
@@ -63,3 +66,30 @@ async def test_without_the_setting_everything_is_kept(dsn: str, clock: FakeClock
         await it.advance(10_000 * DAY)
 
         assert await it.runs("d") == {"over": "success"}
+
+
+async def test_logs_of_runs_that_are_over_go_after_thirty_days_and_their_history_stays(
+    dsn: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    logs, month_ago = tmp_path / "logs", time.time() - 31 * DAY
+    async with running(dsn, clock, dag("d"), home=tmp_path) as it:
+        for run_id in ("over", "recent", "runs"):
+            await it.trigger("d", run_id)
+            file = log_path(logs, await it.attempt("a", run_id))
+            file.parent.mkdir(parents=True)
+            file.write_text("said\n")
+            for path in (file, file.parent, file.parent.parent) if run_id != "recent" else ():
+                os.utime(path, (month_ago, month_ago))
+            if run_id != "runs":
+                await it.finish("a", run_id=run_id)
+        gone = logs / "dag_id=gone" / "run_id=r"
+        gone.mkdir(parents=True)
+        os.utime(gone, (month_ago, month_ago))
+
+        it.scheduler.settings.logs.retention_days = Settings().logs.retention_days
+        it.session.retention.wake()
+        await it.until(lambda: not gone.exists(), "the logs of the run that is gone to be removed")
+        await it.until(lambda: not gone.parent.exists(), "the folder of its DAG to be removed")
+
+        assert sorted(path.parent.parent.name for path in logs.rglob("*.log")) == ["run_id=recent", "run_id=runs"]
+        assert await it.runs("d") == {"over": "success", "recent": "success", "runs": "running"}

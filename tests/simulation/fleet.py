@@ -266,6 +266,7 @@ def make_scheduler(
     """A scheduler on node `node`; `values` are settings of [core] and [scheduler]."""
     settings = Settings()
     settings.core.killed_task_cleanup_time = 0.0
+    settings.logs.retention_days = 0.0
     for name, value in {"name": f"n{node}", **values}.items():
         section = settings.core if name in type(settings.core).model_fields else settings.scheduler
         setattr(section, name, value)
