@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from authoring_builders import attempt_of, run_task
 
-from aiosched import DAG, Param, PythonOperator, dag, task
+from aiosched import DAG, Asset, EmptyOperator, Param, PythonOperator, dag, task
 from aiosched.authoring.params import ParamsDict
 from aiosched.core.params import resolve_params
 from aiosched.core.spec import ParamSpec
@@ -80,3 +80,14 @@ def test_an_unknown_param_of_a_dag_is_named_with_the_near_one() -> None:
     assert built.param("region").name == "region"
     with pytest.raises(DagError, match=r"no param 'regoin'\. Did you mean 'region'"):
         built.param("regoin")
+
+
+@pytest.mark.parametrize("schedule", ["@daily", "@once", "@continuous", [Asset("orders")]], ids=str)
+def test_a_dag_with_a_schedule_needs_a_default_for_every_param(schedule: object) -> None:
+    with DAG(
+        "d", schedule=schedule, start_date=datetime(2026, 1, 1, tzinfo=UTC), params={"x": Param(type="string")}
+    ) as dag:
+        EmptyOperator(task_id="a")
+
+    with pytest.raises(ParamError, match=r"has a schedule, so every param needs a valid default.*Give Param\(…\) one"):
+        dag.to_spec()
