@@ -141,7 +141,7 @@ async def scheduled_sales(db: Database) -> None:
         )
     start, end = NOON.replace(month=3, day=27, hour=1, minute=30), NOON.replace(month=3, day=28, hour=1, minute=30)
     await add_run(
-        db, "sales", version, "scheduled__1", run_type="scheduled", logical_date=start,
+        db, "sales", version, "scheduled__1", run_type="scheduled", triggered_by="timetable", logical_date=start,
         data_interval_start=start, data_interval_end=end,
     )  # fmt: skip
 

@@ -85,7 +85,7 @@ def test_a_server_that_ends_is_started_again_and_the_log_says_why(
 
     ended = next(json.loads(line)["event"] for line in said if "has ended" in line)
     assert "it is started again now. Its log ends with: " in ended
-    assert ("received fast shutdown request" in ended) is (number is signal.SIGINT)
+    assert ("database system is shut down" in ended) is (number is signal.SIGINT)
     assert "dsn" not in "".join(said).lower()
     assert "success" in result.stdout
     (again,) = servers_in(place)

@@ -107,7 +107,10 @@ async def test_a_dag_that_is_held_goes_on_with_its_old_version_and_gets_no_runs(
         await it.finish("a", "b", run_id="r")
 
         assert await it.runs("d") == {"r": "success"}
-        for verb, args in (("trigger", {}), ("backfill_create", {"from": NEW_YEAR.isoformat(), "to": "x"})):
+        for verb, args in (
+            ("trigger", {}),
+            ("backfill_create", {"from": NEW_YEAR.isoformat(), "to": NEW_YEAR.isoformat()}),
+        ):
             with pytest.raises(Refused, match="Version 2 of DAG 'd' cannot be read"):
                 await it.ask(verb, "d", **args)
         assert len(errors(caplog)) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 import asyncpg
 import msgspec
@@ -181,8 +182,16 @@ async def _load_map_lengths(t: Transaction, keys: list[int], tasks: list[int]) -
 
 @handles(inbox.ADD_COMMAND)
 async def _add_command(
-    t: Transaction, partition: int | None, dag_id: str | None, verb: str, args: str, by: str, reason: str | None
+    t: Transaction,
+    partition: int | None,
+    dag_id: str | None,
+    verb: str,
+    args: str,
+    by: str,
+    reason: str | None,
+    request: UUID | None,
 ) -> Answer:
+    assert request is None, "nobody asks twice in a simulated fleet"
     number = t.store.number("command")
     row = {"id": number, "partition": partition, "dag_id": dag_id, "verb": verb, "args": args, "requested_by": by}
     t.put("command", number, row | {"state": "waiting", "result": None, "applied_by": None})
