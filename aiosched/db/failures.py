@@ -79,7 +79,12 @@ def explain(error: BaseException, dsn: str) -> DatabaseError | None:
     where = address_of(dsn)
     if isinstance(error, DatabaseError):
         return error
-    if where.is_embedded and (isinstance(error, asyncpg.PostgresError) or is_connection_failure(error)):
+    is_pooler = isinstance(error, asyncpg.ProtocolViolationError)  # which stands in front of no embedded server
+    if (
+        where.is_embedded
+        and not is_pooler
+        and (isinstance(error, asyncpg.PostgresError) or is_connection_failure(error))
+    ):
         return _explain_embedded(error, where)
     if isinstance(error, asyncpg.PostgresError):
         return _explain_answer(error, where)
