@@ -169,7 +169,9 @@ def optional_duration(name: str, value: object, where: Location | None = None) -
 
 def callbacks(name: str, value: object, where: Location | None = None) -> list[Callable[..., Any]]:
     """One function, a list of them or None, as a list."""
-    listed: Sequence[object] = [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
+    if value is None:
+        return []
+    listed: Sequence[object] = list(value) if isinstance(value, list | tuple) else [value]
     functions: list[Callable[..., Any]] = [function for function in listed if callable(function)]
     if len(functions) != len(listed):
         raise fail(f"{name}={value!r} is wrong: give a function, or a list of functions.", where)
@@ -178,9 +180,11 @@ def callbacks(name: str, value: object, where: Location | None = None) -> list[C
 
 def mail_addresses(name: str, value: object, where: Location | None = None) -> str | list[str]:
     """Mail addresses as they were given: one text, with commas or semicolons, or several; None is none."""
+    if value is None:
+        return []
     if isinstance(value, str):
         return value
-    listed: list[object] = list(value) if isinstance(value, Iterable) else [] if value is None else [value]
+    listed: list[object] = list(value) if isinstance(value, Iterable) else [value]
     found = [one for one in listed if isinstance(one, str)]
     if len(found) == len(listed):
         return found

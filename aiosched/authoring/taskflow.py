@@ -60,6 +60,7 @@ class TaskFunction(Generic[P, R]):
         self.options = dict(options)
         self.mark: Callable[[BaseOperator], Any] | None = None  # applied to each task that it makes
         self._overridden: TaskFunction[P, R] | None = None  # of the same function
+        self._fitting: set[tuple[Any, ...]] = set()  # calls that fit: how many arguments by position, which by name
 
     def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
         self._check_call(args, kwargs)
@@ -101,7 +102,7 @@ class TaskFunction(Generic[P, R]):
         """The same function with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""
         other = TaskFunction(self.function, self.operator, {**self.options, **options})
         other.mark = self.mark
-        other._overridden = self
+        other._overridden, other._fitting = self, self._fitting
         return other
 
     def marked(self, mark: Callable[[BaseOperator], Any]) -> TaskFunction[P, R]:
@@ -111,11 +112,15 @@ class TaskFunction(Generic[P, R]):
         return other
 
     def _check_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        call = (len(args), *kwargs)
+        if call in self._fitting:
+            return
         try:
             self.call_signature.bind(*args, **kwargs)
         except TypeError as error:
             name = self.function.__name__
             raise fail(f"The call {name}(…) does not fit the task function {name}: {error}.") from None
+        self._fitting.add(call)
 
     @functools.cached_property
     def call_signature(self) -> inspect.Signature:
@@ -141,6 +146,8 @@ class TaskFunction(Generic[P, R]):
     @functools.cached_property
     def _returns_dict(self) -> bool:
         """Whether the return annotation is a dict, Mapping or TypedDict."""
+        if self._overridden is not None:
+            return self._overridden._returns_dict
         annotation = getattr(self.function, "__annotations__", {}).get("return")
         if isinstance(annotation, str):
             try:

@@ -331,11 +331,11 @@ def iter_outputs(value: Any) -> Iterator[Output]:
         yield value
     elif isinstance(value, str | int | float | bytes) or value is None:
         return
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from iter_outputs(item)
     elif isinstance(value, list | tuple | set | frozenset):
         for item in value:
+            yield from iter_outputs(item)
+    elif isinstance(value, dict | Mapping):
+        for item in value.values():
             yield from iter_outputs(item)
     elif not isinstance(value, Dependable):
         for name in getattr(type(value), "template_fields", ()):
