@@ -24,8 +24,10 @@ from aiosched.executors.attempts import TriggerExecution, execution_of
 from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_cache import FileDags, InBackground
 from aiosched.executors.driven import Driven
-from aiosched.executors.logs import AttemptLog, ProcessCapture
+from aiosched.executors.logs import AttemptLog, capture_process
 from aiosched.executors.marking_loop import name_of, new_marking_loop
+from aiosched.executors.process_parts import parts_of_this_process
+from aiosched.executors.process_state import SharedProcessState
 from aiosched.executors.processes import has_children, peak_memory
 from aiosched.executors.protocol import (
     Answer,
@@ -63,12 +65,14 @@ class AsyncWorker(asyncio.Protocol):
         )
         dags = FileDags(Path(config.dags_folder), defaults=config.defaults)
         self._dags = InBackground(dags, timeout=config.import_timeout)
+        self._state = SharedProcessState(parts_of_this_process(), self._log_of)
+        dags.after_import = self._state.state.accept_imports
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
         self._running: dict[AttemptKey, tuple[asyncio.Task[None], Execution]] = {}
         self._began: dict[AttemptKey, float] = {}  # the same, oldest first; in leftovers.boot_time
         self._tidying: set[asyncio.Task[None]] = set()  # their attempts have ended, what they left behind has not
-        self._ended: list[Report] = []
+        self._ended: list[tuple[Attempt, Report]] = []
         self._questions: dict[int, asyncio.Future[Any]] = {}
         self._asked = 0
         self._done = 0
@@ -169,20 +173,26 @@ class AsyncWorker(asyncio.Protocol):
         self._done += 1
         if not self._ended:
             self._loop.call_soon(self._flush)
-        self._ended.append(report)
+        self._ended.append((execution.attempt, report))
 
     async def _end_leftovers(self, attempt: Attempt) -> None:
         oldest = next(iter(self._began.values()), None)
         if left := await asyncio.to_thread(_end_leftovers, name_of(attempt.key), oldest):
-            where = self._surroundings
-            log = AttemptLog(where.logs_folder, attempt, where.max_log_bytes)
+            log = self._log_of(attempt)
             log.line("WARNING", "aiosched", left.text("the attempt"))
             log.close()
 
+    def _log_of(self, attempt: Attempt) -> AttemptLog:
+        return AttemptLog(self._surroundings.logs_folder, attempt, self._surroundings.max_log_bytes)
+
     def _flush(self) -> None:
-        reports, self._ended = self._ended, []
+        ended, self._ended = self._ended, []
+        reports = [report for _, report in ended]
+        oldest = next(iter(self._began.values()), None)
         retire = None
-        if self._done >= self._config.max_attempts:
+        if not self._state.after([attempt for attempt, _ in ended], oldest, leftovers.boot_time()):
+            retire = "an attempt changed its process for good"
+        elif self._done >= self._config.max_attempts:
             retire = f"it has run {self._done:,} attempts"
         elif peak_memory() - self._memory > self._config.max_growth_bytes:
             retire = "its memory has grown"
@@ -218,8 +228,8 @@ def _end_leftovers(name: str, oldest: float | None) -> leftovers.Ended:
 async def _work(sock: socket.socket, config: WorkerConfig) -> None:
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
-    worker = AsyncWorker(config, gone)
     loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler's word is the closed socket
+    worker = AsyncWorker(config, gone)
     transport, _ = await loop.create_unix_connection(lambda: worker, sock=sock)
     try:
         await gone.wait()
@@ -232,7 +242,7 @@ def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.register_at_fork(after_in_child=sock.close)
-    ProcessCapture(config.log_level)
+    capture_process(config.log_level)
     with asyncio.Runner(loop_factory=new_marking_loop) as runner:
         loop = runner.get_loop()
         asyncio.set_event_loop(loop)

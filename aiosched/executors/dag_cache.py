@@ -12,7 +12,7 @@ import asyncio
 import threading
 import time
 import zipfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +74,7 @@ class FileDags:
             use_defaults(defaults)
         self._root, self._timeout, self._time_limit = root, import_timeout, time_limit
         self.seconds = 0.0  # that all imports have taken
+        self.after_import: Callable[[], None] = lambda: None
         self._locks: dict[str | None, threading.Lock] = {}  # an import at a time, of each file
         self._files: dict[str, _Imported] = {}
 
@@ -138,6 +139,7 @@ class FileDags:
             raise DagUnavailable(reason, details_of(error), passing=True) from None
         finally:
             self.seconds += time.monotonic() - began
+            self.after_import()
         source = file if member is None else file.removesuffix(f"/{member}")
         imported = _Imported({dag.dag_id: dag for dag in loaded.dags}, source, loaded.digest)
         self._files[file] = imported

@@ -222,20 +222,13 @@ class RoutedStream(io.TextIOBase):
         return "utf-8"
 
 
-class ProcessCapture:
-    """Routes everything that is said in this process; for worker processes only."""
-
-    def __init__(self, level: str) -> None:
-        self._stdout = RoutedStream("stdout", sys.__stdout__ or io.StringIO())
-        self._stderr = RoutedStream("stderr", sys.__stderr__ or io.StringIO())
-        root = logging.getLogger()
-        root.handlers[:] = [LogRouter(sys.__stderr__)]
-        root.setLevel(level)
-        self.restore()
-
-    def restore(self) -> None:
-        """Put the streams back in place, in case that user code replaced them."""
-        sys.stdout, sys.stderr = self._stdout, self._stderr
+def capture_process(level: str) -> None:
+    """Route everything that is said in this process; for worker processes only."""
+    sys.stdout = RoutedStream("stdout", sys.__stdout__ or io.StringIO())
+    sys.stderr = RoutedStream("stderr", sys.__stderr__ or io.StringIO())
+    root = logging.getLogger()
+    root.handlers[:] = [LogRouter(sys.__stderr__)]
+    root.setLevel(level)
 
 
 class TaskLoggerCapture:

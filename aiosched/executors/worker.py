@@ -5,10 +5,10 @@ signals and alarms reach the task itself: SIGALRM ends it at its execution_timeo
 SIGTERM (which the scheduler sends to the worker's whole process group) raises
 AttemptStopped in it, so that its `finally` blocks and `on_kill` run.
 
-Between two attempts the worker puts back what a task may have changed: working
-directory, environment, standard streams (also closed descriptors 1 and 2), signal
-handlers. What the attempt started and left behind is ended, before anybody hears that the attempt has ended.
-A worker asks to be replaced when there was such a process, when its memory has grown, and after `max_attempts`.
+Between two attempts the worker puts back what a task has changed in its process (process_state.py), descriptors 1 and 2
+included. What the attempt started and left behind is ended, before anybody hears that the attempt has ended.
+A worker asks to be replaced when there was such a process, when something cannot be put back, when its memory has
+grown, and after `max_attempts`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
@@ -35,7 +36,9 @@ from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempts import execution_of
 from aiosched.executors.dag_cache import FileDags
 from aiosched.executors.interrupts import alarm, interrupts
-from aiosched.executors.logs import AttemptLog, ProcessCapture
+from aiosched.executors.logs import AttemptLog, capture_process
+from aiosched.executors.process_parts import parts_of_this_process
+from aiosched.executors.process_state import ProcessState
 from aiosched.executors.processes import has_children, peak_memory
 from aiosched.executors.protocol import (
     Answer,
@@ -175,42 +178,24 @@ class Channel:
 
 
 class Housekeeping:
-    """Puts the process back as it was before an attempt."""
+    """Keeps what attempts say to descriptors 1 and 2, and puts back what they change in the process."""
 
-    def __init__(self, capture: ProcessCapture) -> None:
-        self._capture = capture
-        self._folder = str(Path.cwd())
-        self._environment = dict(_raw_environment())
-        self._umask = os.umask(0o022)
-        os.umask(self._umask)
+    def __init__(self) -> None:
         self._output, path = tempfile.mkstemp(prefix="aiosched-output-")
         Path(path).unlink()
         fcntl.fcntl(self._output, fcntl.F_SETFL, os.O_APPEND)  # so that emptying it starts over at 0
-        self._handlers = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGALRM, signal.SIGINT)}
         self._connect()
+        self.state = ProcessState(parts_of_this_process())
 
-    def after(self, log: AttemptLog) -> None:
-        """Keep what went to descriptors 1 and 2 directly (child processes, C code), then tidy up."""
+    def after(self, log: AttemptLog) -> bool:
+        """Keep what went to the descriptors directly (child processes, C code), put back; False: not all could be."""
         try:
             unchanged = os.path.samestat(os.fstat(1), os.fstat(2)) and os.fstat(1).st_size == 0
         except OSError:
             unchanged = False
         if not unchanged:
             self._collect(log)
-        try:
-            moved = os.getcwd() != self._folder  # noqa: PTH109  three times cheaper, for every attempt
-        except OSError:  # it was deleted
-            moved = True
-        if moved:
-            os.chdir(self._folder)
-        if _raw_environment() != self._environment:
-            os.environ.clear()
-            os.environb.update(self._environment)
-        os.umask(self._umask)
-        for signum, handler in self._handlers.items():
-            if signal.getsignal(signum) is not handler:
-                signal.signal(signum, handler)
-        self._capture.restore()
+        return self.state.tidy([log])
 
     def _collect(self, log: AttemptLog) -> None:
         size = os.fstat(self._output).st_size
@@ -243,11 +228,13 @@ class Worker:
         )
         self._running: Execution | None = None
         self._done = 0
-        self._left_children = False
+        self._left_children = self._is_changed = False
         self._memory = peak_memory()
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._housekeeping = Housekeeping(ProcessCapture(config.log_level))
+        capture_process(config.log_level)
+        self._housekeeping = Housekeeping()
+        self._dags.after_import = self._housekeeping.state.accept_imports
 
     def serve(self) -> None:
         """Work; returns when the scheduler is gone or has no more work for this worker."""
@@ -267,7 +254,7 @@ class Worker:
         execution = execution_of(attempt, channel, self._surroundings, blocking=drive, time_limit=alarm)
         self._running = execution
         try:
-            return drive(execution.run(self._dags))
+            return copy_context().run(drive, execution.run(self._dags))
         finally:
             self._running = None
             where = self._surroundings
@@ -275,11 +262,14 @@ class Worker:
             self._left_children = has_children()
             if self._left_children and (left := leftovers.end_children()):
                 log.line("WARNING", "aiosched", left.text("the attempt"))
-            self._housekeeping.after(log)
+            self._is_changed = not self._housekeeping.after(log)
+            log.close()
 
     def _why_retire(self) -> str | None:
         if self._left_children:
             return "the attempt left child processes behind"
+        if self._is_changed:
+            return "the attempt changed its process for good"
         if self._done >= self._config.max_attempts:
             return f"it has run {self._done:,} attempts"
         if peak_memory() - self._memory > self._config.max_growth_bytes:
@@ -294,12 +284,6 @@ class Worker:
             running.interruptible = False  # once: what runs now is its own clean-up
             running.stop_requested = True
             interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
-
-
-def _raw_environment() -> dict[bytes, bytes]:
-    """The mapping behind os.environ: comparing that is thirty times cheaper than decoding it after every attempt."""
-    raw = getattr(os.environ, "_data", None)
-    return raw if isinstance(raw, dict) else dict(os.environb)
 
 
 def run_worker(sock: socket.socket, tickets: int, config: WorkerConfig) -> None:
