@@ -42,6 +42,16 @@ _NO_LIMIT: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedLoop:
+    """The event loop of the worker process in which the attempt is does not go on; `who` does that, as far as known."""
+
+    since: datetime
+    who: str
+    where: str  # the line; empty when it is not known
+    by_itself: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFacts:
     """A task instance and all that decides when it runs.
 
@@ -64,6 +74,7 @@ class TaskFacts:
     ahead: tuple[int, int] | None = None
     queued_by: str | None = None  # name of the scheduler that claimed it
     deferred_since: datetime | None = None
+    blocked: BlockedLoop | None = None
     usual: Usual = nobody_knows
 
 
@@ -258,6 +269,8 @@ def _executor_gate(facts: TaskFacts) -> Gate:
 def _worker_gate(facts: TaskFacts) -> Gate:
     instance, now = facts.instance, facts.run.now
     who = f"scheduler {facts.queued_by}" if facts.queued_by else "its executor"
+    if facts.blocked is not None:
+        return Gate(name="worker", verdict=Verdict.WAIT, detail=_blocked_detail(facts.blocked, now))
     match instance.state:
         case TaskState.QUEUED:
             detail = f"{who} has it{ago(seconds_since(instance.queued_at, now))}, no worker has said that it began"
@@ -269,3 +282,11 @@ def _worker_gate(facts: TaskFacts) -> Gate:
     if instance.state in SCHEDULABLE or instance.state is TaskState.DEFERRED:
         return gate("worker", None, "has not been asked yet")
     return gate("worker", None, "it is handed out when its scheduler looks next")
+
+
+def _blocked_detail(blocked: BlockedLoop, now: datetime) -> str:
+    lasts = ago(seconds_since(blocked.since, now))
+    where = f" at {blocked.where}" if blocked.where else ", holding the interpreter, so that nobody knows where"
+    if blocked.by_itself:
+        return f"it blocks the event loop of its worker process{lasts}{where}: await, or use asyncio.to_thread"
+    return f"stands still: {blocked.who} blocks the event loop of its worker process{lasts}{where}"

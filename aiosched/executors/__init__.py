@@ -9,6 +9,8 @@
     blocking.py  plain code that waits for a loop  team.py    several executors as one
     answers.py   what tasks in workers ask        queueing.py, affinity.py, tickets.py  which worker gets what
     running.py   one attempt, for executors of other packages: docs/executors.md
+    process_state.py, process_parts.py  what attempts change in a worker's process, and putting it back
+    loop_sign.py, loop_health.py, loop_watch.py, blocked_loops.py  coroutines that block their worker's loop
 
 Names are looked up when they are first used: reading a log does not import a runner.
 """

@@ -25,6 +25,8 @@ from aiosched.executors.blocking import blocking_on
 from aiosched.executors.dag_cache import FileDags, InBackground
 from aiosched.executors.driven import Driven
 from aiosched.executors.logs import AttemptLog, capture_process
+from aiosched.executors.loop_health import LoopHealth
+from aiosched.executors.loop_sign import LoopSign
 from aiosched.executors.marking_loop import name_of, new_marking_loop
 from aiosched.executors.process_parts import parts_of_this_process
 from aiosched.executors.process_state import SharedProcessState
@@ -56,7 +58,7 @@ _LARGE: Final = 1_048_576  # bytes of XComs in one message
 class AsyncWorker(asyncio.Protocol):
     """The socket to the scheduler, the attempts that run, and their TaskServices."""
 
-    def __init__(self, config: WorkerConfig, gone: asyncio.Event) -> None:
+    def __init__(self, config: WorkerConfig, gone: asyncio.Event, sign: LoopSign) -> None:
         self._config, self._gone = config, gone
         self._surroundings = Surroundings(
             logs_folder=Path(config.logs_folder) if config.logs_folder else None,
@@ -80,6 +82,7 @@ class AsyncWorker(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._blocking = blocking_on(self._loop)
         self._triggers: TriggerTasks[int] = TriggerTasks(self._dags, self._fired)
+        self._health = LoopHealth(sign, lambda: len(self._running))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses
@@ -112,6 +115,7 @@ class AsyncWorker(asyncio.Protocol):
         for task, execution in self._running.values():
             execution.stop_requested = True
             task.cancel()
+        self._health.close()
         self._triggers.stop_all()
         await asyncio.gather(*tasks, *self._tidying, self._triggers.left(), return_exceptions=True)
 
@@ -161,6 +165,7 @@ class AsyncWorker(asyncio.Protocol):
         execution = execution_of(attempt, self, self._surroundings, blocking=self._blocking)
         self._began[attempt.key] = leftovers.boot_time()
         self._running[attempt.key] = (self._loop.create_task(Driven(self._run(execution))), execution)
+        self._health.turn_on()
 
     async def _run(self, execution: Execution) -> None:
         report = await execution.run(self._dags)
@@ -225,11 +230,11 @@ def _end_leftovers(name: str, oldest: float | None) -> leftovers.Ended:
     return leftovers.end_named(name) + leftovers.end_children(before=oldest)
 
 
-async def _work(sock: socket.socket, config: WorkerConfig) -> None:
+async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig) -> None:
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler's word is the closed socket
-    worker = AsyncWorker(config, gone)
+    worker = AsyncWorker(config, gone, sign)
     transport, _ = await loop.create_unix_connection(lambda: worker, sock=sock)
     try:
         await gone.wait()
@@ -238,7 +243,7 @@ async def _work(sock: socket.socket, config: WorkerConfig) -> None:
         transport.close()
 
 
-def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
+def run_worker(sock: socket.socket, sign: int, config: WorkerConfig) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.register_at_fork(after_in_child=sock.close)
@@ -246,7 +251,7 @@ def run_worker(sock: socket.socket, config: WorkerConfig) -> None:
     with asyncio.Runner(loop_factory=new_marking_loop) as runner:
         loop = runner.get_loop()
         asyncio.set_event_loop(loop)
-        work = loop.create_task(_work(sock, config))
+        work = loop.create_task(_work(sock, LoopSign(sign), config))
         while not work.done():
             try:
                 loop.run_until_complete(work)

@@ -71,9 +71,8 @@ class Forkserver:
                             self._config = config
                             sys.path += [entry for entry in path if entry not in sys.path]
                         case Fork(worker, is_async):
-                            count = 1 if is_async else 2
-                            self._fork(worker, is_async, passed[:count])
-                            del passed[:count]
+                            self._fork(worker, is_async, passed[:2])
+                            del passed[:2]
                         case Signal(worker, signum, group):
                             self._signal(worker, signum, group)
 
@@ -96,7 +95,7 @@ class Forkserver:
         try:
             pid = os.fork()
             if pid == 0:
-                self._become_worker(*passed)
+                self._become_worker(is_async, *passed)
         except OSError as error:
             self._send(Exited(worker, None, f"no worker process can be started: {error}"))
             return
@@ -107,7 +106,7 @@ class Forkserver:
         self._workers[pid] = worker
         self._send(Forked(worker, pid))
 
-    def _become_worker(self, fd: int, tickets: int | None = None) -> None:
+    def _become_worker(self, is_async: bool, fd: int, shared: int) -> None:
         code = 70
         try:
             parent = os.getppid()
@@ -122,17 +121,17 @@ class Forkserver:
             os.close(self._wake_write)
             self._control.close()
             self._trust.close()
-            for mine in (fd,) if tickets is None else (fd, tickets):
+            for mine in (fd, shared):
                 os.set_inheritable(mine, False)  # what came over a socket is inherited by programs otherwise
             assert self._config is not None, "Setup comes first"
-            if tickets is None:
+            if is_async:
                 from aiosched.executors.async_worker import run_worker as run_async
 
-                run_async(socket.socket(fileno=fd), self._config)
+                run_async(socket.socket(fileno=fd), shared, self._config)
             else:
                 from aiosched.executors.worker import run_worker
 
-                run_worker(socket.socket(fileno=fd), tickets, self._config)
+                run_worker(socket.socket(fileno=fd), shared, self._config)
             code = 0
         except BaseException:
             sys.excepthook(*sys.exc_info())

@@ -71,17 +71,16 @@ class ForkserverClient:
         """The process id of the guard, the forkserver's parent."""
         return self._guard.pid
 
-    def fork(self, worker: int, *, is_async: bool, tickets: int | None = None) -> socket.socket:
+    def fork(self, worker: int, shared: int, *, is_async: bool) -> socket.socket:
         """Ask for a worker; returns our end of its socket at once. Its process is announced later.
 
-        A worker for plain functions gets the descriptor `tickets` as well.
+        `shared` is the descriptor that the worker gets besides (see Fork).
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
             if self._open:
-                passed = [theirs.fileno()] if tickets is None else [theirs.fileno(), tickets]
-                socket.send_fds(self._control, [frame(Fork(worker, is_async))], passed)
+                socket.send_fds(self._control, [frame(Fork(worker, is_async))], [theirs.fileno(), shared])
         except OSError:
             pass  # it is gone: the next read says so
         finally:

@@ -28,9 +28,11 @@ import msgspec
 from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
 from aiosched.errors import ConfigError
 from aiosched.executors.answers import Answers
+from aiosched.executors.blocked_loops import BlockedLoops
 from aiosched.executors.failures import timeout_reason
 from aiosched.executors.forkserver_client import ForkserverClient
 from aiosched.executors.logs import AttemptLog
+from aiosched.executors.loop_sign import LoopSign
 from aiosched.executors.options import LocalOptions
 from aiosched.executors.processes import describe_exit, signal_group
 from aiosched.executors.protocol import Ask, Call, Ended, Exited, Fired, Withdraw, WorkerConfig
@@ -119,6 +121,7 @@ class LocalExecutor:
             self, self._links, slots=self._slots, lines=not self._fresh, idle_time=self._options.idle_time
         )
         self._forkserver = ForkserverClient(self._config, self, self.trust)
+        self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
         self._triggers = TriggerDesk(lambda: self.spawn(is_async=True, watches=True), report, self._hostname)
         self._started = True
 
@@ -182,10 +185,7 @@ class LocalExecutor:
 
     def _async_link(self) -> WorkerLink:
         links = [link for link in self._links.values() if link.is_async and not link.watches and not link.retiring]
-        best = min(links, key=lambda link: len(link.attempts), default=None)
-        if best is None or (best.attempts and len(links) < self._async_workers):
-            return self.spawn(is_async=True)
-        return best
+        return self.blocked_loops.choose(links, self._async_workers) or self.spawn(is_async=True)
 
     def spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink:
         """Start a worker. One that cannot be started is judged in the next turn of the loop."""
@@ -195,10 +195,13 @@ class LocalExecutor:
         try:
             if self._forkserver is None:
                 self._forkserver = ForkserverClient(self._config, self, self.trust)
-            if not is_async:
+            if is_async:
+                link.sign = LoopSign()
+                shared = link.sign.descriptor
+            else:
                 link.tickets = Tickets()
-            draws = link.tickets.descriptor if link.tickets is not None else None
-            ours = self._forkserver.fork(link.number, is_async=is_async, tickets=draws)
+                shared = link.tickets.descriptor
+            ours = self._forkserver.fork(link.number, shared, is_async=is_async)
         except OSError as error:  # no file descriptors or processes left
             link.exit, link.retiring = str(error), True
             self._loop.call_soon(self._judge, link)
@@ -460,6 +463,7 @@ class LocalExecutor:
 
     async def _release(self) -> None:
         self._starts.close()
+        self.blocked_loops.close()
         links = list(self._links.values())
         await asyncio.gather(*self._connecting, return_exceptions=True)
         await self._answers.close()

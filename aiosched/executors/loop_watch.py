@@ -7,29 +7,33 @@ Source: the semantics reference, section 25.3.
 from __future__ import annotations
 
 import asyncio
+import gc
 import linecache
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import Context
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 BLOCKED: Final = 0.5  # seconds without a sign of life
 
-OnBlock = Callable[["asyncio.Task[Any]", FrameType], None]
+OnBlock = Callable[["asyncio.Task[Any] | None", FrameType], None]
 
 
 class LoopWatch:
     """Watches the loop of the thread that makes it.
 
-    `on_block` is called in another thread, while the loop stands still, with the task that holds it up and its
-    innermost frame.
+    `on_block` is called in another thread, while the loop stands still, with the task that holds it up (None: no task,
+    a callback) and its innermost frame. `on_end` is called there when the loop goes on.
     """
 
-    def __init__(self, on_block: OnBlock, *, patience: float = BLOCKED) -> None:
+    def __init__(
+        self, on_block: OnBlock, *, on_end: Callable[[], None] = lambda: None, patience: float = BLOCKED
+    ) -> None:
         self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
-        self._on_block, self._patience = on_block, patience
+        self._on_block, self._on_end, self._patience = on_block, on_end, patience
         self._on, self._closed = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -58,19 +62,27 @@ class LoopWatch:
             if alive.wait(self._patience):
                 continue
             task, frame = asyncio.current_task(self._loop), sys._current_frames().get(self._thread_id)
-            if task is not None and frame is not None:
+            if frame is not None:
                 self._on_block(task, frame)
             del task, frame  # nothing of the task lives on because of us
             while not alive.wait(self._patience) and not self._closed.is_set():
                 pass
+            self._on_end()
 
 
 def line_of(frame: FrameType, module: str) -> str:
-    """Where a frame stands, for people: the innermost line of `module`, or the innermost of all."""
-    found = next((each for each in _outwards(frame) if each.f_globals.get("__name__") == module), frame)
+    """Where a frame stands, for people: the innermost line of a module whose name begins so, or of all."""
+    found = next((each for each in _outwards(frame) if each.f_globals.get("__name__", "").startswith(module)), frame)
     file, number = found.f_code.co_filename, found.f_lineno
     source = linecache.getline(file, number).strip()
     return f"{Path(file).name}:{number} in {found.f_code.co_name}{f': {source}' if source else ''}"
+
+
+def context_of(task: asyncio.Task[Any]) -> Context | None:
+    """The context that a task runs in."""
+    if hasattr(task, "get_context"):  # since Python 3.12
+        return task.get_context()  # type: ignore[no-any-return]
+    return next((each for each in gc.get_referents(task) if isinstance(each, Context)), None)
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:

@@ -19,6 +19,7 @@ class LocalOptions:
     slots: int | None = None  # plain functions at a time; None: four a core
     async_slots: int = 1000
     async_workers: int | None = None  # processes for async def tasks; None: one for every two cores
+    blocked_limit: float = 5.0  # a worker whose event loop is blocked for longer gets no more coroutines
     isolation: str = "warm"  # or fresh: a process for each attempt
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600

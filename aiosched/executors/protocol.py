@@ -143,7 +143,10 @@ class Setup(Message, frozen=True):
 
 
 class Fork(Message, frozen=True):
-    """Start a worker; its socket comes along with the message, and what plain ones draw tickets from."""
+    """Start a worker; its socket comes along with the message, and a second descriptor.
+
+    Plain ones draw tickets from that (tickets.py), of others it is the page of their loop's signs (loop_sign.py).
+    """
 
     worker: int
     is_async: bool

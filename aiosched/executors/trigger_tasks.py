@@ -104,8 +104,8 @@ class TriggerTasks(Generic[K]):
             logger.warning("%s was told to stop and goes on: it must not catch CancelledError", execution.title)
             task.cancel()
 
-    def _blocked(self, task: asyncio.Task[Any], frame: FrameType) -> None:
+    def _blocked(self, task: asyncio.Task[Any] | None, frame: FrameType) -> None:
         """Called in the thread of the watch."""
-        execution = self._executions.get(task)
+        execution = self._executions.get(task) if task is not None else None
         if execution is not None and (told := execution.tell_blocked(frame)) is not None:
             logger.warning("%s", told)

@@ -7,46 +7,27 @@ instant has passed the forkserver ends itself and all workers. Source: the desig
 
 from __future__ import annotations
 
-import mmap
-import os
 import struct
-import tempfile
-import weakref
 from collections.abc import Iterable
 from typing import Final
+
+from aiosched.executors.shared_page import SharedPage
 
 _INSTANT: Final = struct.Struct("=d")  # aligned, hence written and read in one piece
 
 
-class TrustWindow:
-    """An instant of the monotonic clock, 0 for no limit, shared by all processes that have its file open.
-
-    Made without an argument it is a new one; `descriptor` is what another process opens it by.
-    """
-
-    def __init__(self, descriptor: int | None = None) -> None:
-        if descriptor is None:
-            with tempfile.TemporaryFile() as file:
-                descriptor = os.dup(file.fileno())
-            os.truncate(descriptor, mmap.PAGESIZE)
-        self.descriptor = descriptor
-        self._close = weakref.finalize(self, os.close, descriptor)
-        self._memory = mmap.mmap(descriptor, mmap.PAGESIZE)
+class TrustWindow(SharedPage):
+    """An instant of the monotonic clock, 0 for no limit, shared by all processes that have its file open."""
 
     @property
     def until(self) -> float:
         """The instant, in seconds of the monotonic clock."""
-        instant: float = _INSTANT.unpack_from(self._memory)[0]
+        instant: float = _INSTANT.unpack_from(self.memory)[0]
         return instant
 
     @until.setter
     def until(self, instant: float) -> None:
-        _INSTANT.pack_into(self._memory, 0, instant)
-
-    def close(self) -> None:
-        """Give memory and descriptor back; may be called twice."""
-        self._memory.close()
-        self._close()
+        _INSTANT.pack_into(self.memory, 0, instant)
 
 
 def windows_of(executors: Iterable[object]) -> list[TrustWindow]:

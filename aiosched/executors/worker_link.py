@@ -11,6 +11,7 @@ import msgspec
 
 from aiosched.core.messages import Attempt, AttemptKey
 from aiosched.executors.affinity import FileKey, file_of
+from aiosched.executors.loop_sign import LoopSign
 from aiosched.executors.protocol import (
     Answer,
     Ask,
@@ -58,6 +59,7 @@ class WorkerLink(asyncio.Protocol):
         self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported; of plain ones the first one runs
         self.head_since = 0.0  # when that one began, or was sent
         self.tickets: Tickets | None = None  # of plain attempts: which have not begun
+        self.sign: LoopSign | None = None  # of coroutines: whether their loop goes on
         self.files: set[FileKey] = set()  # that it was sent work of
         self.triggers: dict[int, Attempt] = {}  # that wait in it, by number
         self.exit: str | None = None  # how its process ended, once that is known
@@ -139,6 +141,9 @@ class WorkerLink(asyncio.Protocol):
         self._closing = True
         if self.tickets is not None:
             self.tickets.close()
+        if self.sign is not None:
+            self.sign.close()
+            self.sign = None
         if self._transport is not None:
             self._transport.close()
 

@@ -1,12 +1,14 @@
 """The figures of one scheduler as JSON: what its row tells the fleet, and `/metrics` exports.
 
     {"counters": {name: number}, "histograms": {name: {count, sum, bounds, buckets}}, "tasks": {state: number},
-     "finished": {outcome: number}, "executor": {name: {open, open_async}}, "parallelism": n, "in_flight": n,
+     "finished": {outcome: number}, "executor": {name: {open, open_async, blocked, times_blocked}},
+     "parallelism": n, "in_flight": n,
      "oldest_queued_seconds": n or null, "runs": n, "waiting": {pool: n},
      "pools": {pool: {queued: slots, running: slots}},
      "parsing": {files, dags, errors, seconds} or null}
 
-Instants and durations are in seconds. `waiting` are the task instances that are ready and have no slot.
+Instants and durations are in seconds. `blocked` and `times_blocked`: executors/blocked_loops.py, of the local executor
+alone. `waiting` are the task instances that are ready and have no slot.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from aiosched.core.messages import AttemptKey
+from aiosched.core.messages import AttemptKey, Executor
 from aiosched.core.states import TaskState
+from aiosched.executors.blocked_loops import BlockedLoops
 from aiosched.executors.team import members_of
 from aiosched.parsing import ParserStats
 from aiosched.scheduler.metrics import Histogram, Metrics
@@ -58,13 +61,17 @@ def _of_session(session: Session) -> dict[str, Any]:
             "running": len(states) - len(queued),
             "deferred": len(attempts.triggers),
         },
-        "executor": {
-            name: {"open": member.open_slots, "open_async": member.open_async_slots}
-            for name, member in members_of(session.executor).items()
-        },
+        "executor": {name: _of_executor(member) for name, member in members_of(session.executor).items()},
         "oldest_queued_seconds": round(session.clock.monotonic() - min(queued), 3) if queued else None,
         "parallelism": session.parallelism,
         "in_flight": len(attempts.in_flight),
         "runs": len(holdings.boards),
         "waiting": holdings.waiting.by_pool(),
     }
+
+
+def _of_executor(member: Executor) -> dict[str, Any]:
+    found: dict[str, Any] = {"open": member.open_slots, "open_async": member.open_async_slots}
+    if isinstance(loops := getattr(member, "blocked_loops", None), BlockedLoops):
+        found |= {"blocked": loops.figures(), "times_blocked": loops.total}
+    return found

@@ -183,7 +183,7 @@ class Lease:
         self._look_now.clear()
 
     async def _turn(self) -> float:
-        """Connect and register if need be, renew when a third of the lease is over, and look at the fleet.
+        """Connect and register if need be, renew when a third of the lease is over or there is news, look at the fleet.
 
         Returns the seconds until the next turn.
         """
@@ -201,10 +201,9 @@ class Lease:
             self._trust(now)
             self._renewed = now
             self._tell(self._set_started, self._incarnation)
-        elif now - self._renewed >= self._seconds / 3:
-            if not await statements.renew(
-                self._conn, self._incarnation, self._seconds, figures=self._vitals.snapshot if self._vitals else None
-            ):
+        elif now - self._renewed >= self._seconds / 3 or (self._vitals is not None and self._vitals.has_news):
+            figures = None if self._vitals is None else self._vitals.take_snapshot()
+            if not await statements.renew(self._conn, self._incarnation, self._seconds, figures=figures):
                 raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
             self._trust(now)
             self._renewed = now

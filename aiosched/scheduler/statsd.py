@@ -64,6 +64,11 @@ def _of_scheduler(now: Figures, before: Figures) -> Iterator[tuple[str, str]]:
     yield "scheduler_heartbeat", "1|c"
     tasks = now.get("tasks", {})
     yield "executor.open_slots", _gauge(sum(room["open"] for room in now.get("executor", {}).values()))
+    blocked = [room for room in now.get("executor", {}).values() if "times_blocked" in room]
+    yield "executor.blocked_workers", _gauge(sum(len(room["blocked"]) for room in blocked))
+    times = sum(room["times_blocked"] for room in blocked)
+    if (more := times - sum(room.get("times_blocked", 0) for room in before.get("executor", {}).values())) > 0:
+        yield "executor.blocked", f"{more}|c"
     yield "executor.queued_tasks", _gauge(tasks.get("queued", 0))
     yield "executor.running_tasks", _gauge(tasks.get("running", 0))
     yield "triggers.running", _gauge(tasks.get("deferred", 0))

@@ -41,7 +41,14 @@ class Vitals:
         self._sent: float | None = None  # monotonic second of a beat that has not come
         self._told = False
         self._are_missing = False  # the last beat could not take the figures
-        self.snapshot: str | None = None  # JSON of the figures at the last beat
+        self._blocked: list[Any] = []
+        self._snapshot: str | None = None  # JSON of the figures at the last beat
+        self.has_news = False  # they tell of something new that people ask for within seconds
+
+    def take_snapshot(self) -> str | None:
+        """JSON of the figures at the last beat, to be stored now."""
+        self.has_news = False
+        return self._snapshot
 
     def look(self) -> None:
         """Called by another thread, now and then."""
@@ -61,7 +68,10 @@ class Vitals:
         if sent is not None:
             self._lag.observe(time.monotonic() - sent)
         try:
-            self.snapshot = msgspec.json.encode(self._figures()).decode()
+            figures = self._figures()
+            self._snapshot = msgspec.json.encode(figures).decode()
+            blocked = [room.get("blocked", []) for room in figures.get("executor", {}).values()]
+            self.has_news, self._blocked = self.has_news or blocked != self._blocked, blocked
             self._are_missing = False
         except Exception:
             if not self._are_missing:  # once, and not with every beat

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from aiosched.clock import SystemClock
 from aiosched.core.assets import QueuedAsset, alias_names
 from aiosched.core.board import Board, Instance, Run
+from aiosched.core.messages import AttemptKey
 from aiosched.core.next_run import next_scheduled_run
 from aiosched.core.run_creation import DagStatus, active_runs_limit
 from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISHED, HOLDING_SLOT, RunState, TaskState
@@ -23,7 +24,7 @@ from aiosched.core.why import MOST_HOLDERS, Explanation, Holder, Owner, ago, run
 from aiosched.core.why_dag import DagFacts, explain_dag
 from aiosched.core.why_ends import looked_at
 from aiosched.core.why_run import RunFacts, explain_run
-from aiosched.core.why_task import TaskFacts, explain_task
+from aiosched.core.why_task import BlockedLoop, TaskFacts, explain_task
 from aiosched.db import assets, queries, runs
 from aiosched.db import why as statements
 from aiosched.db.backfills import load_backfills
@@ -118,6 +119,7 @@ class _Reader:
     now: datetime
     owner: Owner
     figures: dict[str, Any] | None
+    blocked: list[dict[str, Any]]  # event loops of workers that are blocked, in the whole fleet (figures.py)
     names: dict[int, str]  # of schedulers, by incarnation
     holdings: Holdings = field(default_factory=Holdings)
     dag: OwnedDag | None = None
@@ -136,8 +138,11 @@ class _Reader:
                 name=mine.name or mine.hostname, is_alive=mine.alive, is_draining=mine.draining, others=others
             )
         figures = mine.figures if mine is not None and mine.alive else None
+        told = [each.figures or {} for each in schedulers if each.alive]
+        rooms = [room for each in told for room in each.get("executor", {}).values()]
+        blocked = [loop for room in rooms for loop in room.get("blocked", ())]
         names = {each.incarnation: each.name or each.hostname for each in schedulers}
-        reader = cls(conn, dag_id, now, owner, figures, names)
+        reader = cls(conn, dag_id, now, owner, figures, blocked, names)
         if row is not None:
             await ensure_versions(reader, conn, {row.version_id})
             reader.dag = reader.holdings.put_dag(row, reader.holdings.versions[row.version_id][0])
@@ -291,8 +296,18 @@ class _Reader:
             ahead=rivals.ahead,
             queued_by=None if instance.queued_by is None else self.names.get(instance.queued_by),
             deferred_since=await statements.deferred_since(self.conn, board.run.key, instance.task, instance.map_index),
+            blocked=self._blocked_loop(board.key(instance)) if instance.state in HOLDING_SLOT else None,
             usual=lambda name: usual.of(dag_id, name),
         )
+
+    def _blocked_loop(self, key: AttemptKey) -> BlockedLoop | None:
+        """What stops the worker process of an attempt, if something does."""
+        found = next((loop for loop in self.blocked if list(key) in loop["attempts"]), None)
+        if found is None:
+            return None
+        since = datetime.fromtimestamp(found["since"], UTC)
+        by_itself = found["by"] == list(key)
+        return BlockedLoop(since=since, who=found["who"], where=found["where"], by_itself=by_itself)
 
     async def _count_active(self, dag: OwnedDag) -> None:
         """Fill the DAG's room as a scheduler counts it."""

@@ -62,6 +62,9 @@ def _of_schedulers(rows: Sequence[SchedulerRow]) -> Iterator[Metric]:
     alive = _gauge("scheduler_alive", "1 while it holds its lease", "scheduler")
     partitions = _gauge("scheduler_partitions", "partitions that it owns", "scheduler")
     slots = _gauge("executor_open_slots", "attempts that its executors would take", "scheduler", "executor", "kind")
+    blocked = _gauge("executor_blocked_workers", "workers whose event loop a task blocks", "scheduler", "executor")
+    words = "times that a task blocked the event loop of a worker"
+    times = CounterMetricFamily("aiosched_executor_blocked", words, labels=("scheduler", "executor"))
     tasks = _gauge("tasks", "task instances by state", "scheduler", "state")
     runs = _gauge("dagruns_running", "runs that it holds in memory", "scheduler")
     ended = CounterMetricFamily("aiosched_task_finished", "attempts by outcome", labels=("scheduler", "state"))
@@ -81,6 +84,9 @@ def _of_schedulers(rows: Sequence[SchedulerRow]) -> Iterator[Metric]:
         for executor, room in figures.get("executor", {}).items():
             slots.add_metric([row.name, executor, "plain"], room["open"])
             slots.add_metric([row.name, executor, "async"], room["open_async"])
+            if "times_blocked" in room:
+                blocked.add_metric([row.name, executor], len(room["blocked"]))
+                times.add_metric([row.name, executor], room["times_blocked"])
         for name, count in figures.get("counters", {}).items():
             family = counters.get(name)
             if family is None:
@@ -88,7 +94,7 @@ def _of_schedulers(rows: Sequence[SchedulerRow]) -> Iterator[Metric]:
                 family = counters[name] = CounterMetricFamily(f"aiosched_{name}", words, labels=("scheduler",))
             family.add_metric([row.name], count)
         _add_histograms(histograms, row.name, figures.get("histograms", {}))
-    yield from (heartbeat, alive, partitions, slots, tasks, runs, ended)
+    yield from (heartbeat, alive, partitions, slots, blocked, times, tasks, runs, ended)
     yield from counters.values()
     yield from histograms.values()
 

@@ -53,7 +53,7 @@ def test_a_forkserver_that_ends_in_the_middle_of_a_talk_is_missed(
     async def talk() -> None:
         ears, trust = Ears(), TrustWindow()
         client = ForkserverClient(CONFIG, ears, trust)
-        ours = client.fork(1, is_async=True)
+        ours = client.fork(1, trust.descriptor, is_async=True)
         select.select([client._control], [], [])  # it has answered, and the loop has not looked yet
         (forkserver,) = psutil.Process(client.pid).children()
         forkserver.send_signal(signal.SIGSTOP)

@@ -23,7 +23,7 @@ POOLS = [Pool("default_pool", 8, 3, False, None), Pool("etl jobs", 2, 2, False, 
 def figures(commits: int = 0) -> dict[str, Any]:
     return {
         "tasks": {"queued": 1, "running": 2, "scheduled": 7, "deferred": 4},
-        "executor": {"local": {"open": 5}, "other": {"open": 1}},
+        "executor": {"local": {"open": 5, "blocked": [{}, {}], "times_blocked": commits}, "other": {"open": 1}},
         "runs": 9,
         "waiting": {"etl jobs": 6, "default_pool": 1},
         "pools": {"etl jobs": {"queued": 1, "running": 1}},
@@ -42,6 +42,8 @@ def test_figures_have_airflows_names() -> None:
     assert sent(figures(5), {}, prefix="") == {
         "scheduler_heartbeat:1|c",
         "executor.open_slots:6|g",
+        "executor.blocked_workers:2|g",
+        "executor.blocked:5|c",
         "executor.queued_tasks:1|g",
         "executor.running_tasks:2|g",
         "triggers.running:4|g",
@@ -76,7 +78,8 @@ def test_counters_and_timers_are_what_is_new() -> None:
     again = sent(figures(5), figures(5))
     more = sent(figures(8), figures(5))
 
-    assert not any("ti_successes" in line or "critical" in line or "orphaned" in line for line in again)
+    assert not any(word in line for line in again for word in ("ti_successes", "critical", "orphaned", "blocked:"))
+    assert "aiosched.executor.blocked:3|c" in more
     assert {"aiosched.ti_successes:3|c", "aiosched.scheduler.critical_section_duration:100.000|ms"} <= more
 
 

@@ -29,7 +29,7 @@ async def test_a_look_measures_how_late_the_loop_comes_and_takes_the_figures() -
     await on_thread(vitals)
 
     assert lag.count == 1
-    assert json.loads(vitals.snapshot or "") == {"runs": 3}
+    assert json.loads(vitals.take_snapshot() or "") == {"runs": 3}
 
 
 async def test_figures_that_raise_are_told_of_once_and_freeze_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -52,7 +52,7 @@ async def test_figures_that_raise_are_told_of_once_and_freeze_nothing(caplog: py
     snapshots = []
     for _ in range(4):
         await on_thread(vitals)
-        snapshots.append(json.loads(vitals.snapshot or ""))
+        snapshots.append(json.loads(vitals.take_snapshot() or ""))
 
     assert snapshots == [{"runs": 1}, {"runs": 1}, {"runs": 1}, {"runs": 2}]
     assert lag.count == 4
