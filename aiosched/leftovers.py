@@ -161,13 +161,21 @@ def end_orphans() -> Ended:
 
 
 def end_named(name: str) -> Ended:
-    """End what carries this value of COMMAND."""
+    """End what carries this value of COMMAND. What comes to this process by that is waited for."""
+    seen: set[int] = set()
 
     def find() -> list[int]:
         among = descendants_of([os.getpid()]) if _inherits else None
-        return carrying(COMMAND, lambda value: value == name, among)
+        found = carrying(COMMAND, lambda value: value == name, among)
+        seen.update(found)
+        return found
 
-    return end(find)
+    ended = end(find)
+    if _inherits:
+        for pid in seen:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+    return ended
 
 
 def end(find: Callable[[], Iterable[int]], patience: float = _PATIENCE) -> Ended:

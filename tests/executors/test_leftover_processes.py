@@ -159,6 +159,7 @@ async def test_what_a_coroutine_started_ends_with_it_while_its_neighbours_run(
     report = await reports.of(leave)
     assert not running(int(left.read_text()))
     assert report.pid == (await reports.of(goes_on, outcome=Outcome.STARTED)).pid
+    assert psutil.Process(report.pid).children() == [], "ended, and nobody has waited for it"
     log = log_path(logs_folder, leave).read_text()
     assert "ended what the attempt left behind: " in log
     assert f"(pid {left.read_text().strip()})" in log
