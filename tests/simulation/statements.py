@@ -78,9 +78,7 @@ async def carry_out(backend: Backend, store: Any, text: str, args: Sequence[Any]
             raise asyncpg.InFailedSQLTransactionError("current transaction is aborted")
         said = await _find(plain)(transaction, *args)
     except BaseException:
-        transaction.failed = True
-        if not transaction.explicit:
-            store.roll_back(transaction)
+        store.fail(transaction)
         raise
     if not transaction.explicit:
         store.commit(transaction)

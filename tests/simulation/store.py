@@ -291,8 +291,18 @@ class Store:
     def roll_back(self, transaction: Transaction) -> None:
         self._release(transaction)
 
+    def fail(self, transaction: Transaction) -> None:
+        """A statement of the transaction failed: its locks are free at once, all that it takes now is ROLLBACK."""
+        transaction.failed = True
+        self._unlock_all(transaction)
+        if not transaction.explicit:
+            self.roll_back(transaction)
+
     def _release(self, transaction: Transaction) -> None:
         transaction.backend.transaction = None
+        self._unlock_all(transaction)
+
+    def _unlock_all(self, transaction: Transaction) -> None:
         for place in list(transaction.held):
             self.unlock(transaction, place)
 
