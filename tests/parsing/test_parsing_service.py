@@ -221,6 +221,30 @@ async def test_a_change_of_a_helper_parses_those_who_import_it(bench: Bench) -> 
         assert '"t2"' in spec
 
 
+@pytest.mark.parametrize("name", ["a.py", "helper.py"])
+async def test_what_is_written_while_it_is_imported_is_parsed_again(bench: Bench, tmp_path: Path, name: str) -> None:
+    go, began, settings = tmp_path / "go", tmp_path / "began", bench.settings
+    settings.parsing.processes = 2
+    wait = f"import os, time; open({str(began)!r}, 'w'); go = {str(go)!r}"
+    wait += "\nwhile not os.path.exists(go): time.sleep(0.01)\n"
+    texts = {"a.py": dag_source("a_{}", before=f"import helper\n{wait}"), "helper.py": "WORD = '{}'\n"}
+    texts["a.py"] += "with DAG(f'helper_{{helper.WORD}}'): EmptyOperator(task_id='t')\n"
+    async with bench.running(settings=settings):
+        for file in ("helper.py", "a.py"):
+            bench.write(file, texts[file].format("one"))
+        async with asyncio.timeout(30):
+            while not began.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        bench.write(name, texts[name].format("two"))
+        bench.write("b.py", dag_source("b"))
+        assert await bench.heard.next() == ["b"]  # the folder was listed meanwhile
+        go.touch()
+
+        async with asyncio.timeout(30):
+            while f"{'a' if name == 'a.py' else 'helper'}_two" not in await bench.dags():
+                await bench.heard.next()
+
+
 async def test_a_dag_id_passes_to_the_second_file_when_the_first_is_deleted(bench: Bench) -> None:
     bench.write("a.py", dag_source("x"))
     bench.write("b.py", dag_source("x", "y"))
