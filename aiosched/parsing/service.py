@@ -45,6 +45,8 @@ T = TypeVar("T")
 BATCH_FILES: Final = 200
 GATHER: Final = 0.2  # seconds; a cold start stores many files in a transaction
 BATCH_BYTES: Final = 16_777_216  # of documents in one transaction
+LIST_EVERY: Final = 5.0  # seconds between two listings where no news comes,
+LISTING_SHARE: Final = 0.005  # unless they would take more than this share of the time
 LIST_AGAIN: Final = 0.5  # seconds until a folder is listed again that was not as its files were when they were read
 IDLE: Final = 60.0  # seconds without a file, after which the supervisors go
 RETRY: Final = (0.5, 30.0)  # seconds between attempts to reach the database: first, most
@@ -204,9 +206,11 @@ class Parser:
         while True:
             self._list_news.clear()  # before the listing, so that later news survives
             self._forget_again()
+            began = time.monotonic()
             await self._list_once()
+            pause = max(LIST_EVERY, (time.monotonic() - began) / LISTING_SHARE)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.parsing.refresh_interval):
+                async with asyncio.timeout(min(pause, self._settings.parsing.refresh_interval)):
                     await self._list_news.wait()
 
     def _forget_again(self) -> None:
