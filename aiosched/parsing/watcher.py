@@ -67,7 +67,7 @@ async def _watch_one(root: Path, identity: tuple[int, int], changed: Callable[[]
     ):
         if _identity(root) != identity:
             return
-        if any(Path(path).is_symlink() and Path(path).is_dir() for _, path in changes):
+        if any(_is_link_to_a_folder(path) for _, path in changes):
             return  # what it leads to is not watched yet
         if changes:
             changed()
@@ -79,6 +79,10 @@ def _identity(root: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _is_link_to_a_folder(path: str) -> bool:
+    return Path(path).is_symlink() and Path(path).is_dir()
 
 
 def _matters(_: Change, path: str) -> bool:
