@@ -14,7 +14,7 @@ import threading
 import warnings
 import zipfile
 import zipimport
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec
@@ -50,12 +50,15 @@ class _Loader(Protocol):
     def exec_module(self, module: ModuleType) -> None: ...
 
 
-def load_file(path: Path, *, root: Path, member: str | None = None) -> LoadedFile:
+def load_file(
+    path: Path, *, root: Path, member: str | None = None, told: Callable[[str], object] = lambda _: None
+) -> LoadedFile:
     """Import the DAG file `path` below the DAGs folder `root` and return what it defines.
 
     Of a zip archive all modules at its root that may define DAGs are imported, or `member` alone. Each
     module is imported afresh under a name of its own; `root`, and the archive, stay importable. Errors of
-    the file come through as they are; raises DagError when two of its DAGs have one id. Warnings are collected
+    the file come through as they are; raises DagError when two of its DAGs have one id. `told` gets the content hash
+    of what is about to be imported. Warnings are collected
     in the main thread only (collecting changes the whole process); in others they are shown as usual.
     """
     _make_importable(root)
@@ -66,10 +69,10 @@ def load_file(path: Path, *, root: Path, member: str | None = None) -> LoadedFil
         with _warnings() as caught:
             if zipfile.is_zipfile(path):
                 _make_importable(path)
-                digest, modules = _load_archive(path, member)
+                digest, modules = _load_archive(path, member, told)
             else:
                 linecache.checkcache(str(path))
-                loader = _FreshSource(module_name(path), str(path))
+                loader = _FreshSource(module_name(path), str(path), told)
                 modules = [_execute(module_name(path), path, loader)]
                 digest = loader.digest
             dags = _collect(modules)
@@ -107,11 +110,15 @@ def _warnings() -> Iterator[list[warnings.WarningMessage]]:
 class _FreshSource(SourceFileLoader):
     """Compiles the file as it is now, without byte code that was kept."""
 
-    digest = ""
+    def __init__(self, name: str, path: str, told: Callable[[str], object]) -> None:
+        super().__init__(name, path)
+        self._told = told
+        self.digest = ""
 
     def get_code(self, fullname: str) -> CodeType:
         content, _ = read_whole(self.path)
         self.digest = digest_of(content)
+        self._told(self.digest)
         return compile(content, self.path, "exec", dont_inherit=True)
 
 
@@ -138,15 +145,16 @@ class _Module:
     opened: list[DAG]  # by `with DAG(...)` or a call of a @dag function
 
 
-def _load_archive(path: Path, member: str | None) -> tuple[str, list[_Module]]:
+def _load_archive(path: Path, member: str | None, told: Callable[[str], object]) -> tuple[str, list[_Module]]:
     """The content hash of the archive, and the modules that it was asked for."""
     zipimport.zipimporter(str(path)).invalidate_caches()
     content, _ = read_whole(path)
+    digest = digest_of(content)
+    told(digest)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         at_root = [name for name in archive.namelist() if "/" not in name and name.endswith(".py")]
         names = [member] if member else at_root
         sources = {name: archive.read(name) for name in names}
-    digest = digest_of(content)
     return digest, [
         _execute(module_name(path, name), path / name, _ZipMember(path, name, source, digest))
         for name, source in sources.items()

@@ -167,6 +167,10 @@ class SourceFinder:
         paths = {name: str(root.absolute() / name) for name in names}
         return {name: file.digest if (file := self._files.get(path)) else "" for name, path in paths.items()}
 
+    def knows(self, module: str) -> bool:
+        """Whether the module of this name was imported from a DAGs folder."""
+        return module in self._modules
+
     def has_changed(self) -> bool:
         """Whether any file that modules were imported from has another content now."""
         return any(file.has_changed(path) for path, file in list(self._files.items()))

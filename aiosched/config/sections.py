@@ -168,7 +168,11 @@ class ParsingSettings(_Section):
     reparse_interval: float = Field(
         default=300.0, ge=0, description="seconds before an unchanged file is parsed again; 0: only when it changes"
     )
-    refresh_interval: float = Field(default=300.0, gt=0, description="seconds between two listings of the folder")
+    refresh_interval: float = Field(
+        default=300.0,
+        gt=0,
+        description="seconds between two listings of the folder at most; every 5 while they take 0.5 % of the time",
+    )
     file_parsing_sort_mode: SortMode = Field(
         default="modified_time", description="which of the waiting files goes first: the newest, by name, or by chance"
     )

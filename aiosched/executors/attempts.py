@@ -20,6 +20,7 @@ import msgspec
 from aiosched.authoring.asset_events import OutletEvents
 from aiosched.authoring.context import Context, build_context, build_run_context, current_context
 from aiosched.authoring.services import Services, offering
+from aiosched.authoring.sources import finder
 from aiosched.authoring.task_instance import TaskInstance
 from aiosched.authoring.triggers.encoding import class_of, dump, load
 from aiosched.authoring.triggers.endings import TaskEndEvent
@@ -170,14 +171,18 @@ class TriggerExecution(Execution):
         def find(name: str) -> ModuleType:
             return sys.modules[name] if name.startswith(_DAG_MODULE) else importlib.import_module(name)
 
+        def is_of_a_folder() -> bool:
+            return module_name.startswith(_DAG_MODULE) or finder.knows(module_name)
+
         try:
-            if module_name.startswith(_DAG_MODULE) and dags.cached(run) is None:
+            if not is_of_a_folder():
+                try:
+                    importlib.import_module(module_name)
+                except ImportError:  # a module beside the DAG files becomes importable with its DAG
+                    await dags.load(run)
+            if is_of_a_folder() and dags.cached(run) is None:  # it changes along with its DAG
                 await dags.load(run)
-            try:
-                kind = class_of(deferral.classpath, find)
-            except ModuleNotFoundError:  # a module beside the DAG files becomes importable with its DAG
-                await dags.load(run)
-                kind = class_of(deferral.classpath, find)
+            kind = class_of(deferral.classpath, find)
             return kind(**load(deferral.kwargs))
         except DagUnavailable:
             raise

@@ -161,6 +161,14 @@ class Agenda:
             self._push(entry)
         return True
 
+    def is_as_listed(self, result: ParsedFile) -> bool:
+        """Whether a parse read what the latest listing has; else one of them is older, and only a new listing tells."""
+        entry, modules = self._entries.get(result.name), self._modules or {}
+        if entry is None or not result.digest:
+            return True
+        sources = result.sources or {}
+        return entry.file.digest == result.digest and all(modules.get(p, d) == d for p, d in sources.items())
+
     def seconds_to_routine(self, now: float) -> float | None:
         """How long until a routine parse is due; None when there is none in sight."""
         if not self._routine or self._routine_from == float("inf"):

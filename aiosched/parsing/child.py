@@ -58,19 +58,24 @@ def answer_for(path: str, member: str | None, root: str, limits: Limits, fd: int
 
 def _import(path: str, member: str | None, root: str, limits: Limits) -> Answer:
     code = path if member is None else f"{path}{os.sep}{member}"  # the file that tracebacks name
+    own: dict[str, str] = {}  # the file's own content hash
+
+    def told(digest: str) -> None:
+        own[_relative(path, root)] = digest
+
     try:
         try:
             with _interrupted_after(limits.import_timeout, limits.file_timeout):
-                loaded = load_file(Path(path), root=Path(root), member=member)
+                loaded = load_file(Path(path), root=Path(root), member=member, told=told)
                 documents = tuple(msgspec.Raw(encode_spec(dag.to_spec())) for dag in loaded.dags)
         finally:
             lift_memory_limit()
     except BaseException as error:
         kind, message = _explained(error, limits)
         wrong = file_error(error, path=code, root=root, kind=kind, message=message)
-        return Answer(error=wrong, sources=_sources(root))
+        return Answer(error=wrong, sources=_sources(root) | own)
     warnings = tuple(one_line(str(w).removeprefix(root + os.sep)) for w in loaded.warnings[:MAX_WARNINGS])
-    return Answer(dags=documents, warnings=warnings, sources=_sources(root) | {_relative(path, root): loaded.digest})
+    return Answer(dags=documents, warnings=warnings, sources=_sources(root) | own)
 
 
 def _explained(error: BaseException, limits: Limits) -> tuple[str | None, str | None]:

@@ -45,6 +45,9 @@ T = TypeVar("T")
 BATCH_FILES: Final = 200
 GATHER: Final = 0.2  # seconds; a cold start stores many files in a transaction
 BATCH_BYTES: Final = 16_777_216  # of documents in one transaction
+LIST_EVERY: Final = 5.0  # seconds between two listings where no news comes,
+LISTING_SHARE: Final = 0.005  # unless they would take more than this share of the time
+LIST_AGAIN: Final = 0.5  # seconds until a folder is listed again that was not as its files were when they were read
 IDLE: Final = 60.0  # seconds without a file, after which the supervisors go
 RETRY: Final = (0.5, 30.0)  # seconds between attempts to reach the database: first, most
 
@@ -117,6 +120,7 @@ class Parser:
         self._idle_since = time.monotonic()
         self._stopping = asyncio.Event()
         self._list_news = asyncio.Event()
+        self._again: asyncio.TimerHandle | None = None  # lists again what was written while it was read
         self._work_news = asyncio.Event()
         self._result_news = asyncio.Event()
         self._first: set[str] | None = None  # files of the first listing that are not stored yet
@@ -146,7 +150,7 @@ class Parser:
         file since this parser began: the folders of two machines may differ for a while.
         """
         listing = self._listing
-        if listing is None or self._list_news.is_set() or self._partitions != self._owned():
+        if listing is None or self._list_news.is_set() or self._again is not None or self._partitions != self._owned():
             return "the DAGs folder is being read"
         if unfinished := self._agenda.unfinished:
             return f"the file {min(unfinished)} is being read"
@@ -187,6 +191,7 @@ class Parser:
         except* _Stopped:
             pass
         finally:
+            self._forget_again()
             await self._pool.close()
             if not self._first_pass.done():
                 self._first_pass.set_result(None)
@@ -200,10 +205,18 @@ class Parser:
     async def _list(self) -> None:
         while True:
             self._list_news.clear()  # before the listing, so that later news survives
+            self._forget_again()
+            began = time.monotonic()
             await self._list_once()
+            pause = max(LIST_EVERY, (time.monotonic() - began) / LISTING_SHARE)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.parsing.refresh_interval):
+                async with asyncio.timeout(min(pause, self._settings.parsing.refresh_interval)):
                     await self._list_news.wait()
+
+    def _forget_again(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+        self._again = None
 
     async def _list_once(self) -> None:
         self._listing = None
@@ -294,6 +307,8 @@ class Parser:
                 self._busy -= 1
                 self._idle_since = time.monotonic()
             if self._agenda.finish(result, time.monotonic()):
+                if not self._agenda.is_as_listed(result) and self._again is None:
+                    self._again = asyncio.get_running_loop().call_later(LIST_AGAIN, self.refresh)
                 self._take_result(result, rank)
             else:
                 self._finished_first([file.name])

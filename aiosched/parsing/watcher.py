@@ -2,7 +2,7 @@
 
 News comes once the folder was quiet for a moment, so that a file is rarely met while an
 editor writes it; the end of the writing is news again. Watching only makes parsing quick:
-whatever it misses, the listing every `parsing.refresh_interval` seconds finds.
+whatever it misses, as on a mount that tells of no changes, the next listing finds (service.py).
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ async def watch_folder(root: Path, changed: Callable[[], None], *, look_every: f
             if _identity(root) != identity:
                 continue  # the folder went away under it
             log.warning(
-                "%s cannot be watched (%s): changes are found by listing it every parsing.refresh_interval seconds",
+                "%s cannot be watched (%s): changes are found by listing it again and again, at the latest after "
+                "parsing.refresh_interval seconds",
                 root,
                 error,
             )
@@ -54,7 +55,7 @@ async def watch_folder(root: Path, changed: Callable[[], None], *, look_every: f
 
 
 async def _watch_one(root: Path, identity: tuple[int, int], changed: Callable[[], None], look_every: float) -> None:
-    """Watch until `root` is another folder than `identity`."""
+    """Watch until `root` is another folder than `identity`, or a link in it leads to another one."""
     async for changes in awatch(
         root,
         watch_filter=_matters,
@@ -66,6 +67,8 @@ async def _watch_one(root: Path, identity: tuple[int, int], changed: Callable[[]
     ):
         if _identity(root) != identity:
             return
+        if any(_is_link_to_a_folder(path) for _, path in changes):
+            return  # what it leads to is not watched yet
         if changes:
             changed()
 
@@ -78,7 +81,16 @@ def _identity(root: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def _is_link_to_a_folder(path: str) -> bool:
+    return Path(path).is_symlink() and Path(path).is_dir()
+
+
 def _matters(_: Change, path: str) -> bool:
-    """Whether a change of `path` may change the listing: not byte code, not an editor's hidden files."""
+    """Whether a change of `path` may change the listing: not byte code, not an editor's hidden files.
+
+    Hidden folders, and links to them, may be where visible links lead to: Kubernetes moves `..data` to what is new.
+    """
     name = path.rpartition("/")[2]
-    return name in IGNORE_FILES or not (name.startswith(".") or "__pycache__" in path or name.endswith((".pyc", "~")))
+    if "__pycache__" in path or name.endswith((".pyc", "~")):
+        return False
+    return not name.startswith(".") or name in IGNORE_FILES or Path(path).is_dir()

@@ -133,6 +133,26 @@ def test_a_file_that_is_not_as_the_scheduler_says_is_looked_at_again_now_and_the
     assert word(loaded(dags, a_run("of a folder that is ahead"))) == 2
 
 
+@pytest.mark.parametrize("name", ["a.py", "helper.py"])
+def test_a_file_that_is_written_exactly_while_it_is_imported(tmp_path: Path, name: str) -> None:
+    newer = tmp_path / "newer"
+    late = f"import os\nif os.path.exists({str(newer)!r}): os.rename({str(newer)!r}, {str(tmp_path / name)!r})\n"
+    put(tmp_path, f"{late}from helper import WORD" if name == "a.py" else "from helper import WORD")
+    (tmp_path / "helper.py").write_text(f"{late}WORD = 1\n" if name == "helper.py" else "WORD = 1\n")
+    source, modules = parsed(tmp_path)
+    before = (tmp_path / name).read_text()
+    newer.write_text(before.replace("from helper import WORD", "WORD = 2").replace("WORD = 1", "WORD = 2"))
+    dags = FileDags(tmp_path)
+
+    first = loaded(dags, a_run(source, *modules))
+
+    assert (tmp_path / name).read_text() != before
+    assert (word(first), first._source_hash) == (1, source)  # what was compiled, not what stands there now
+    newest, modules = parsed(tmp_path)
+    second = loaded(dags, a_run(newest, *modules))
+    assert (word(second), second._source_hash) == (2, newest)
+
+
 def test_a_package_that_takes_the_place_of_a_module_is_imported(tmp_path: Path) -> None:
     put(tmp_path, "from thing import WORD")
     (tmp_path / "thing.py").write_text("WORD = 'module'\n")

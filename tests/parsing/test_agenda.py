@@ -216,6 +216,18 @@ def test_a_module_that_changed_after_its_import_is_news_although_two_listings_ar
     assert taken(agenda) == ["a.py"]
 
 
+def test_what_a_parse_read_is_held_against_the_listing() -> None:
+    agenda = Agenda(reparse_every=0)
+    updated(agenda, a_listing("a.py", modules={"helper.py": "h1"}))
+    taken(agenda)
+    same = importing(a_result("a.py"), "helper.py", "ignored/helper.py")
+    own, helper = importing(a_result("a.py", digest="d2")), importing(a_result("a.py"), "helper.py", digest="h2")
+
+    assert [agenda.is_as_listed(result) for result in (same, own, helper)] == [True, False, False]
+    assert agenda.is_as_listed(a_result("a.py", digest="")), "it could not be read: no listing helps"
+    assert agenda.is_as_listed(a_result("gone.py"))
+
+
 def test_imported_files_that_no_listing_has_are_asked_for() -> None:
     agenda = Agenda(reparse_every=0)
     updated(agenda, a_listing("a.py"))

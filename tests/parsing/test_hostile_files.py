@@ -267,7 +267,9 @@ def test_the_time_limits_free_the_place_at_once(outcomes: dict[str, ParsedFile])
 def test_the_imports_of_a_file_are_known(outcomes: dict[str, ParsedFile]) -> None:
     assert (outcomes["nested/deep.py"].sources or {}).keys() == {"nested/deep.py", "helper.py"}
     assert (outcomes["bundle.zip/zipped.py"].sources or {}).keys() == {"bundle.zip"}
-    assert (outcomes["helper_user.py"].sources or {}).keys() == {"broken_helper.py"}  # it never got further
+    assert (outcomes["helper_user.py"].sources or {}).keys() == {"helper_user.py", "broken_helper.py"}
+    for name in ("syntax.py", "helper_user.py"):  # what was read is known of a file with an error, too
+        assert (outcomes[name].sources or {})[name] == outcomes[name].digest
     assert outcomes["os_exit.py"].sources is None
 
 

@@ -221,6 +221,30 @@ async def test_a_change_of_a_helper_parses_those_who_import_it(bench: Bench) -> 
         assert '"t2"' in spec
 
 
+@pytest.mark.parametrize("name", ["a.py", "helper.py"])
+async def test_what_is_written_while_it_is_imported_is_parsed_again(bench: Bench, tmp_path: Path, name: str) -> None:
+    go, began, settings = tmp_path / "go", tmp_path / "began", bench.settings
+    settings.parsing.processes = 2
+    wait = f"import os, time; open({str(began)!r}, 'w'); go = {str(go)!r}"
+    wait += "\nwhile not os.path.exists(go): time.sleep(0.01)\n"
+    texts = {"a.py": dag_source("a_{}", before=f"import helper\n{wait}"), "helper.py": "WORD = '{}'\n"}
+    texts["a.py"] += "with DAG(f'helper_{{helper.WORD}}'): EmptyOperator(task_id='t')\n"
+    async with bench.running(settings=settings):
+        for file in ("helper.py", "a.py"):
+            bench.write(file, texts[file].format("one"))
+        async with asyncio.timeout(30):
+            while not began.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        bench.write(name, texts[name].format("two"))
+        bench.write("b.py", dag_source("b"))
+        assert await bench.heard.next() == ["b"]  # the folder was listed meanwhile
+        go.touch()
+
+        async with asyncio.timeout(30):
+            while f"{'a' if name == 'a.py' else 'helper'}_two" not in await bench.dags():
+                await bench.heard.next()
+
+
 async def test_a_dag_id_passes_to_the_second_file_when_the_first_is_deleted(bench: Bench) -> None:
     bench.write("a.py", dag_source("x"))
     bench.write("b.py", dag_source("x", "y"))
@@ -330,6 +354,51 @@ async def test_a_folder_that_is_replaced_as_a_whole_is_followed(
 
         write(tmp_path, "release2/a.py", dag_source("a", "b", "c"))
         assert await bench.heard.next() == ["a", "b", "c"]
+
+
+def put_link(link: Path, target: str) -> None:
+    """Let a link lead elsewhere at once."""
+    new = link.with_name(f"{link.name}_tmp")
+    new.symlink_to(target)
+    new.rename(link)
+
+
+async def test_links_inside_the_folder_are_followed_when_they_move(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LIST_EVERY", 300.0)
+    for release in ("release1", "release2"):
+        write(tmp_path, f"{release}/a.py", dag_source(release))
+        write(bench.folder, f"..{release}/b.py", dag_source(f"mounted_{release}"))
+    (bench.folder / "team").symlink_to(tmp_path / "release1")
+    (bench.folder / "..data").symlink_to("..release1")
+    (bench.folder / "b.py").symlink_to("..data/b.py")  # as Kubernetes mounts a ConfigMap
+    async with bench.running():
+        assert await bench.heard.next() == ["mounted_release1", "release1"]
+
+        put_link(bench.folder / "..data", "..release2")
+        assert await bench.heard.next() == ["mounted_release1", "mounted_release2"]
+
+        put_link(bench.folder / "team", str(tmp_path / "release2"))
+        assert await bench.heard.next() == ["release1", "release2"]
+        write(tmp_path, "release2/a.py", dag_source("release2", "more"))
+        assert await bench.heard.next() == ["more", "release2"]
+
+
+async def test_where_no_news_of_changes_comes_the_folder_is_listed_every_few_seconds(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hear_nothing(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(service, "watch_folder", hear_nothing)
+    monkeypatch.setattr(service, "LIST_EVERY", 0.05)
+    monkeypatch.setattr(service, "LISTING_SHARE", 1.0)
+    async with bench.running():
+        bench.write("a.py", dag_source("a"))
+        assert await bench.heard.next() == ["a"]
+        bench.write("a.py", dag_source("a", "b"))
+        assert await bench.heard.next() == ["a", "b"]
 
 
 async def test_without_watching_the_listing_finds_changes_and_the_log_says_so(
