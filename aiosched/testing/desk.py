@@ -45,6 +45,7 @@ class MemoryDesk:
     enqueueing: Pulse = field(default_factory=Pulse)
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)
     starting_late: dict[Board, None] = field(default_factory=dict)  # have starts that no commit took along yet
+    judged: dict[Board, None] = field(default_factory=dict)  # have begun, and checks.py has looked at that
     partitions: frozenset[int] = frozenset()  # whose DAGs are this scheduler's
 
     def absorb(self, board: Board) -> None:
