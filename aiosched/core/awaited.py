@@ -75,3 +75,14 @@ def find_awaited(running: Mapping[int, Standing], before: Mapping[int, int | Non
     first = frozenset(run for run in by if (earlier := before[run]) not in running and earlier not in before)
     at_work = {one.group for one in running.values() if not one.stands_still}
     return Awaited(by, first, frozenset({one.group for one in running.values()} - at_work))
+
+
+def who_waits_for(run: int, running: Mapping[int, Standing], before: Mapping[int, int | None]) -> int | None:
+    """A running run that waits for `run`, directly or through others; None for none. Arguments as `find_awaited`."""
+    for waiting, standing in running.items():
+        at = standing.waits_for
+        while at is not None and at != run:
+            at = running[at].waits_for if at in running else before.get(at)
+        if at is not None:
+            return waiting
+    return None

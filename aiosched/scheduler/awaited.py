@@ -11,10 +11,11 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from aiosched.core.awaited import Awaited, Standing, find_awaited
+from aiosched.core.awaited import Awaited, Standing, find_awaited, who_waits_for
 from aiosched.core.board import Run
 from aiosched.core.past import previous_types
 from aiosched.core.states import RunType
+from aiosched.db.engine import Connection
 from aiosched.db.recollections import runs_before
 from aiosched.scheduler.holdings import Holdings, OwnedDag
 
@@ -51,16 +52,26 @@ def questions(holdings: Holdings, due: Iterable[str], known: Mapping[int, int | 
 
 async def ask_before(session: Session, due: Sequence[str]) -> Mapping[int, int | None]:
     """The run before each queued run that running ones wait for, by key. Asks nothing where nobody waits for one."""
-    asked = questions(session.holdings, due, NOT_ASKED)
-    if not asked:
+    if not questions(session.holdings, due, NOT_ASKED):
         return NOT_ASKED
-    known: dict[int, int | None] = {}
     async with session.db.acquire() as conn:
-        while asked:
-            found = await runs_before(conn, [(q.run.key, q.run.dag_id, *q[1:]) for q in asked])
-            known |= {q.run.key: found[q.run.key].key if q.run.key in found else None for q in asked}
-            asked = questions(session.holdings, due, known)
+        return await answers(session.holdings, conn, due)
+
+
+async def answers(holdings: Holdings, conn: Connection, due: Sequence[str]) -> Mapping[int, int | None]:
+    """The answers to all `questions`."""
+    known: dict[int, int | None] = {}
+    while asked := questions(holdings, due, known):
+        found = await runs_before(conn, [(q.run.key, q.run.dag_id, *q[1:]) for q in asked])
+        known |= {q.run.key: found[q.run.key].key if q.run.key in found else None for q in asked}
     return known
+
+
+def awaited_by(holdings: Holdings, dag: OwnedDag, run: int, known: Mapping[int, int | None]) -> str | None:
+    """The id of a running run that waits for `run`, directly or through others; None for none."""
+    running = _standings(holdings, dag)
+    found = who_waits_for(run, running, _before(holdings, dag, running, known)[0])
+    return None if found is None else dag.running[found].run.run_id
 
 
 def _standings(holdings: Holdings, dag: OwnedDag) -> dict[int, Standing]:
