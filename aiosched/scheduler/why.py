@@ -241,11 +241,7 @@ class _Reader:
         queued.sort(key=lambda each: places.get(each.key, len(places)))  # now in the order in which they may start
         turn = next((number for number, each in enumerate(queued, 1) if each.key == run.key), 0)
         active = [each for each in self.unfinished if each.state is RunState.RUNNING and each.backfill_id == group]
-        beyond = None
-        if len(active) > limit:
-            last = max(active, key=lambda each: (each.start_date or self.now, each.key))
-            if (waiting := awaited_by(self.holdings, dag, last.key, known)) is not None:
-                beyond = f"{last.run_id} started beyond the limit because {waiting} waits for it"
+        beyond = self._beyond(dag, active, known) if len(active) > limit else None
         return RunFacts(
             now=self.now,
             owner=self.owner,
@@ -260,6 +256,20 @@ class _Reader:
             waiting=dag.running[awaited.by[run.key]].run.run_id if run.key in awaited.by else None,
             beyond=beyond,
         )
+
+    def _beyond(self, dag: OwnedDag, active: list[Run], known: Mapping[int, int | None]) -> str | None:
+        """Which of these running runs has started although the limit was reached, and why, where that still holds."""
+
+        def begun(run: Run) -> tuple[datetime, bool, int]:
+            return (
+                run.start_date or self.now,
+                run.key not in dag.running or not dag.running[run.key].is_held_back,
+                run.key,
+            )
+
+        last = max(active, key=begun)
+        waiting = awaited_by(self.holdings, dag, last.key, known)
+        return None if waiting is None else f"{last.run_id} started beyond the limit because {waiting} waits for it"
 
     async def _hold_running(self, dag: OwnedDag) -> Mapping[int, int | None]:
         """Hold the running runs whose tasks look back as their scheduler does; the runs before those that are awaited.

@@ -70,12 +70,14 @@ def check_starts(desk: MemoryDesk, still: Mapping[int, Board]) -> None:
     """
     new = [board for board in desk.holdings.begun if board not in desk.judged]
     desk.judged = dict.fromkeys(desk.holdings.begun)
-    for board in new:
+    later: set[int] = set()  # have begun after the one that is looked at
+    for board in reversed(new):
         dag, backfill = desk.holdings.dags[board.run.dag_id], board.run.backfill_id
         limit = active_runs_limit(dag.version.spec)
         if backfill is not None:
             limit = dag.backfills[backfill].max_active_runs if backfill in dag.backfills else limit
-        running = [run for run in dag.under_way() if run.backfill_id == backfill]
+        running = [run for run in dag.under_way() if run.backfill_id == backfill and run.key not in later]
+        later.add(board.run.key)
         if len(running) > limit:
             names = f"{[run.run_id for run in running]} run at one time, the limit is {limit}"
             busy = [run.run_id for run in running if run.key not in still and run is not board.run]
