@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Final
 
 from aiosched.core.board import Board, Run
@@ -21,6 +22,7 @@ from aiosched.scheduler.holdings import OwnedDag
 from aiosched.testing.desk import MemoryDesk
 
 _COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")
+NOTHING: Final[Mapping[int, Board]] = MappingProxyType({})
 _copied: Final = attrgetter(*_COPIED)
 
 
@@ -62,7 +64,7 @@ def standing(desk: MemoryDesk) -> dict[int, Board]:
     return {key: board for dag in held if dag.looks_back for key, board in dag.running.items() if board.stands_still}
 
 
-def check_starts(desk: MemoryDesk, still: Mapping[int, Board]) -> None:
+def check_starts(desk: MemoryDesk, still: Mapping[int, Board] = NOTHING) -> None:
     """Raise InvariantBroken unless there was room for every run that has just begun. Source: invariant 3.
 
     Beyond a limit a run may begin when all others under it are `still`, and one of the DAG waits for it. That is

@@ -33,9 +33,9 @@ class RunLimits:
         """Call it when the rows are as they are now."""
         starts: defaultdict[Group, list[Row]] = defaultdict(list)
         for change in commit.changes:
-            if change.table == "dag_run" and change.new is not None and change.new["state"] == "running":
-                if change.old is None or change.old["state"] != "running":
-                    starts[change.new["dag_id"], change.new["backfill_id"]].append(change.new)
+            old, new = change.old or {}, change.new or {}
+            if change.table == "dag_run" and new.get("state") == "running" != old.get("state"):
+                starts[new["dag_id"], new["backfill_id"]].append(new)
         for group, started in starts.items():
             self._started(group, started)
 
