@@ -22,6 +22,7 @@ from aiosched.core.states import (
     FINISHED,
     HOLDING_SLOT,
     RUN_FINISHED,
+    SCHEDULABLE,
     SUCCEEDED,
     RunState,
     TaskEvent,
@@ -153,6 +154,25 @@ class Ledger:
             catchup = self.graph.spec.catchup
             self._held_back[task] = waits_for_past(spec, downstream, self._past, catchup=catchup)
         return self._held_back[task]
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the runs before this one keep a task waiting that could start otherwise."""
+        return any(reason and self._tally.open[task] for task, reason in self._held_back.items())
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether nothing of the run is under way, nor will be before something happens outside of it.
+
+        For a run with tasks that look at the run before, as of its last evaluation.
+        """
+        if not self._tally.unfinished or self._past is None:
+            return False
+        held = self._held_back
+        return not self._tally.alive or all(
+            i.state in FINISHED or i.state is TaskState.NONE or (i.state in SCHEDULABLE and held.get(i.task))
+            for i in self
+        )
 
     # -- changing --------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from aiosched.core.awaited import NOBODY, Awaited
 from aiosched.core.ids import ALLOWED_RUN_ID, make_run_id
 from aiosched.core.spec import DagSpec, TaskSpec
 from aiosched.core.states import RunType
@@ -293,6 +294,7 @@ def runs_to_start(
     blocked: str | None = None,
     paused_backfills: Iterable[int] = (),
     backfill_order: Mapping[int, int] = _NOTHING,
+    awaited: Awaited = NOBODY,
 ) -> StartDecision[R]:
     """Which queued runs of one DAG become running now.
 
@@ -302,9 +304,12 @@ def runs_to_start(
     Normal runs go first, by run_after; then backfill runs by `backfill_order` (run key to
     order number). A limit of 0 starts nothing. Runs whose backfill has no limit given wait.
 
+    Under each limit the `awaited` runs go before all others. One of them starts although the limit is reached, where
+    all runs under it stand still: they would wait for it for ever.
+
     Source: the semantics reference, sections 14.1 to 14.3.
     """
-    count = dict(running)
+    count, still = dict(running), set(awaited.still)
     closed: dict[int | None, str] = {backfill: f"backfill {backfill} is paused" for backfill in paused_backfills}
     started: list[R] = []
     waiting: dict[int, str] = {}
@@ -312,7 +317,11 @@ def runs_to_start(
     def turn(run: R) -> tuple[bool, int, datetime, int]:
         return (run.backfill_id is not None, backfill_order.get(run.key, 0), run.run_after, run.key)
 
-    for run in sorted(queued, key=turn):
+    ordered = sorted(queued, key=turn)
+    if awaited.by:
+        places = {key: place for place, key in enumerate(awaited.by)}
+        ordered.sort(key=lambda run: (run.backfill_id is not None, places.get(run.key, len(places))))
+    for run in ordered:
         group = run.backfill_id
         if blocked is not None:
             waiting[run.key] = blocked
@@ -320,11 +329,16 @@ def runs_to_start(
             waiting[run.key] = f"may start at {_stamp(run.run_after)}"
         elif group in closed:
             waiting[run.key] = closed[group]
-        elif (runs := count.get(group, 0)) >= (limit := limits.get(group, 0)):
+        elif (runs := count.get(group, 0)) >= (limit := limits.get(group, 0)) and not (
+            group in still and limit > 0 and run.key in awaited.first
+        ):
             owner = "the DAG" if group is None else f"backfill {group}"
-            waiting[run.key] = closed[group] = f"max_active_runs={limit} of {owner} reached: {runs} running"
+            waiting[run.key] = f"max_active_runs={limit} of {owner} reached: {runs} running"
+            if group not in still:
+                closed[group] = waiting[run.key]
         else:
             count[group] = runs + 1
+            still.discard(group)
             started.append(run)
     return StartDecision(tuple(started), waiting)
 

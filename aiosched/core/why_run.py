@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from aiosched.core.awaited import NOBODY, Awaited
 from aiosched.core.board import Board, Instance, Run
 from aiosched.core.run_creation import runs_to_start
 from aiosched.core.spans import duration
@@ -52,6 +53,8 @@ class RunFacts:
 
     `limit` and `running` are those of its group: the DAG's runs, or the runs of its backfill. `queued` are the queued
     runs of the group, itself among them, that may go before it. `active` are the running ones, as far as known.
+    `awaited` are the queued runs that running ones wait for, `waiting` is one of these that waits for this run.
+    `beyond` says which run has started although the limit was reached, and why.
     """
 
     now: datetime
@@ -63,6 +66,9 @@ class RunFacts:
     queued: tuple[Run, ...] = ()
     active: tuple[Holder, ...] = ()
     backfill_is_paused: bool = False
+    awaited: Awaited = NOBODY
+    waiting: str | None = None
+    beyond: str | None = None
 
 
 def run_gates(facts: RunFacts) -> list[Gate]:
@@ -75,6 +81,8 @@ def run_gates(facts: RunFacts) -> list[Gate]:
         return [Gate(name="run is running", verdict=Verdict.NEVER, detail=detail, commands=(command,))]
     if run.state is RunState.RUNNING:
         detail = f"{facts.running} of {facts.limit} active runs"
+        if facts.beyond is not None:
+            detail += f": {facts.beyond}"
         if run.reason is not None:
             detail += f"; it goes on for its teardowns only: {_REASONS.get(run.reason, run.reason)}"
         return [Gate(name="run is running", verdict=Verdict.OK, detail=detail)]
@@ -87,7 +95,11 @@ def run_gates(facts: RunFacts) -> list[Gate]:
         command = f"aiosched backfill resume {run.backfill_id}"
         return [Gate(name="backfill", verdict=Verdict.WAIT, detail=reason, commands=(command,))]
     before = sum(other.key != run.key and other.run_after <= facts.now for other in facts.queued)
-    detail = f"{reason}, {counted(before, 'run')} queued before it" if before else reason
+    detail = reason if facts.beyond is None else f"{reason} ({facts.beyond})"
+    if before:
+        detail += f", {counted(before, 'run')} queued before it"
+    if facts.waiting is not None:
+        detail += f"; {facts.waiting} waits for it, so it starts before others"
     verdict = Verdict.WAIT if facts.limit > 0 else Verdict.NEVER
     holders = facts.active[:MOST_HOLDERS]
     return [Gate(name="max_active_runs", verdict=verdict, detail=detail, holders=holders)]
@@ -103,6 +115,7 @@ def why_queued(facts: RunFacts) -> str | None:
         running={group: facts.running},
         paused_backfills=[group] if group is not None and facts.backfill_is_paused else (),
         backfill_order={each.key: each.backfill_order or 0 for each in facts.queued} if group is not None else {},
+        awaited=facts.awaited,
     )
     return decision.waiting.get(run.key)
 

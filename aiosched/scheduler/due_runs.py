@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from aiosched.core.awaited import NOBODY
 from aiosched.core.board import Board, Instance, Run
 from aiosched.core.ids import ALLOWED_RUN_ID
 from aiosched.core.next_run import SchedulePosition, next_scheduled_run
@@ -29,6 +30,7 @@ from aiosched.core.run_creation import (
 )
 from aiosched.core.states import RunType
 from aiosched.errors import DagError
+from aiosched.scheduler.awaited import NOT_ASKED, awaited_in
 from aiosched.scheduler.holdings import Holdings, OwnedDag, make_board
 from aiosched.scheduler.new_runs import Creation
 from aiosched.scheduler.recollections import NOTHING, Recollection
@@ -64,8 +66,13 @@ def asked_for(
     return Creation(dag, planned, tasks_of_run(spec, planned), triggered_by, conf, starts)
 
 
-def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> list[Run]:
-    """The queued runs that may start now; they are `starting` until `begin`. `due` are DAG ids from the calendar."""
+def choose_starting(
+    holdings: Holdings, due: Iterable[str], now: datetime, before: Mapping[int, int | None] = NOT_ASKED
+) -> list[Run]:
+    """The queued runs that may start now; they are `starting` until `begin`.
+
+    `due` are DAG ids from the calendar, `before` has the run before each queued run that is waited for (awaited.py).
+    """
     candidates, holdings.to_start = dict.fromkeys(due) | holdings.to_start, {}
     starting: list[Run] = []
     for dag_id in candidates:
@@ -78,6 +85,9 @@ def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> li
             for group in dag.queued.groups()
             for run in dag.queued.first(group, max(limits[group] - running[group], 0), now)
         ]
+        awaited = awaited_in(holdings, dag, before) if dag.looks_back else NOBODY
+        if awaited.by:
+            first = list({run.key: run for run in (*first, *filter(None, map(dag.queued.find, awaited.by)))}.values())
         decision = runs_to_start(
             first,
             now=now,
@@ -86,6 +96,7 @@ def choose_starting(holdings: Holdings, due: Iterable[str], now: datetime) -> li
             blocked="the DAG is paused" if dag.row.is_paused else None,
             paused_backfills=[backfill.id for backfill in dag.backfills.values() if backfill.is_paused],
             backfill_order={run.key: run.backfill_order or 0 for run in first if run.backfill_id is not None},
+            awaited=awaited,
         )
         for run in decision.started:
             dag.queued.remove(run)

@@ -30,6 +30,10 @@ class Followers:
             self._before[board] = before
             self._of.setdefault(before, {})[board] = None
 
+    def before(self, board: Board) -> int | None:
+        """The key of the run before that of `board`; None for none, or when it is not known (yet)."""
+        return self._before.get(board)
+
     def forget(self, board: Board) -> None:
         """The board is not held any more; it lets go of the run before it."""
         board.look_back(None)

@@ -63,6 +63,7 @@ class OwnedDag:
     ending: dict[int, Board] = field(default_factory=dict)  # over in memory, and not yet in the database
     held_back: dict[Instance, Board] = field(default_factory=dict)  # ready, but the DAG is paused
     backfills: dict[int, Backfill] = field(default_factory=dict)  # those that are not completed
+    looks_back: bool = False  # it had runs with tasks that look at the run before
     unread: list[Run] = field(default_factory=list)  # unfinished, of versions that cannot be read: left alone
 
     @property
@@ -145,6 +146,7 @@ class Holdings:
         if board.run.version_id != dag.version.id:
             renew_code(board, dag.version)
         if board.graph.lookback is not None:
+            dag.looks_back = True
             self.to_look_back[board.run.dag_id] = None
             self.to_evaluate.update(dict.fromkeys(self.followers.tell(board)))
         timeout = board.graph.spec.dagrun_timeout
@@ -198,6 +200,8 @@ class Holdings:
             del self.boards[key], dag.running[key]
             dag.ending[key] = board
             self.ended.append(board)
+        elif board.graph.lookback is not None and dag.queued and board.stands_still:
+            self.to_start[dag.row.dag_id] = None  # the run that it waits for may be a queued one
 
     def let_go(self, board: Board) -> None:
         """The end of a run is stored: from now on its place is free for another."""

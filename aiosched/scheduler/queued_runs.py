@@ -30,6 +30,14 @@ class QueuedRuns:
     def __iter__(self) -> Iterator[Run]:
         return (run for group in self._groups.values() for _, run in group)
 
+    def find(self, key: int) -> Run | None:
+        """The run with this key; None when it does not wait."""
+        if (place := self._places.get(key)) is None:
+            return None
+        group, turn = place
+        runs = self._groups[group]
+        return runs[bisect.bisect_left(runs, (turn,))][1]
+
     def groups(self) -> KeysView[int | None]:
         """The groups that have a run."""
         return self._groups.keys()

@@ -17,6 +17,7 @@ from aiosched.core.board import Run
 from aiosched.db import runs as statements
 from aiosched.db.schedules import schedule_positions
 from aiosched.scheduler.assets import create_asset_runs
+from aiosched.scheduler.awaited import ask_before
 from aiosched.scheduler.backfills import complete_backfills
 from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, due_now, plan_again
 from aiosched.scheduler.new_runs import chunks, create
@@ -48,8 +49,9 @@ async def create_runs(session: Session) -> float | None:
 # -- queued runs ------------------------------------------------------------------------------
 
 
-async def _start_queued(session: Session, due: Iterable[str], now: datetime) -> None:
-    starting = choose_starting(session.holdings, due, now)
+async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> None:
+    before = await ask_before(session, due)
+    starting = choose_starting(session.holdings, due, now, before)
     for first in range(0, len(starting), _RUNS_PER_LOAD):
         await _start(session, starting[first : first + _RUNS_PER_LOAD], now)
 

@@ -8,9 +8,10 @@ who competes for slots (why_slots.py). Source: the user journey, section 5.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from aiosched.clock import SystemClock
 from aiosched.core.assets import QueuedAsset, alias_names
@@ -33,11 +34,14 @@ from aiosched.db.queries import RunRow
 from aiosched.db.schedules import schedule_positions
 from aiosched.db.status import SchedulerRow, list_schedulers
 from aiosched.errors import DagError, NotFound, did_you_mean
+from aiosched.scheduler.awaited import NOT_ASKED, answers, awaited_by, awaited_in
 from aiosched.scheduler.holdings import Holdings, OwnedDag, candidate_of, make_board
 from aiosched.scheduler.past import read_past
 from aiosched.scheduler.recollections import NOTHING, recollect
 from aiosched.scheduler.versions import ensure_versions, readable_versions
 from aiosched.scheduler.why_slots import Durations, competition, room_for
+
+_MOST_LOOKED_BACK: Final = 200  # running runs of which is read whether they wait for a run before them
 
 
 async def why(
@@ -233,25 +237,73 @@ class _Reader:
         group = run.backfill_id
         limits = dag.run_limits()
         running = Counter(each.backfill_id for each in self.unfinished if each.state is RunState.RUNNING)
-        queued: list[Run] = []
-        for each in self.unfinished:  # in the order in which they may start
-            if each.state is RunState.QUEUED and each.backfill_id == group:
-                queued.append(each)
-                if each.key == run.key:
-                    break
+        limit = limits.get(group, active_runs_limit(dag.version.spec))
         waits = run.state is RunState.QUEUED
+        known = await self._hold_running(dag) if running[group] + waits > limit else NOT_ASKED
+        awaited = awaited_in(self.holdings, dag, known)
+        places = {key: place for place, key in enumerate(awaited.by)}
+        queued = [each for each in self.unfinished if each.state is RunState.QUEUED and each.backfill_id == group]
+        queued.sort(key=lambda each: places.get(each.key, len(places)))  # now in the order in which they may start
+        turn = next((number for number, each in enumerate(queued, 1) if each.key == run.key), 0)
         active = [each for each in self.unfinished if each.state is RunState.RUNNING and each.backfill_id == group]
+        beyond = self._beyond(dag, active, known) if len(active) > limit else None
         return RunFacts(
             now=self.now,
             owner=self.owner,
             run=run,
             is_paused=dag.row.is_paused,
-            limit=limits.get(group, active_runs_limit(dag.version.spec)),
+            limit=limit,
             running=running[group],
-            queued=tuple(queued) if waits else (),
+            queued=tuple(queued[:turn]) if waits else (),
             active=await self._holders(active) if waits else (),
             backfill_is_paused=group in dag.backfills and dag.backfills[group].is_paused,
+            awaited=awaited,
+            waiting=dag.running[awaited.by[run.key]].run.run_id if run.key in awaited.by else None,
+            beyond=beyond,
         )
+
+    def _beyond(self, dag: OwnedDag, active: list[Run], known: Mapping[int, int | None]) -> str | None:
+        """Which of these running runs has started although the limit was reached, and why, where that still holds."""
+
+        def begun(run: Run) -> tuple[datetime, bool, int]:
+            return (
+                run.start_date or self.now,
+                run.key not in dag.running or not dag.running[run.key].is_held_back,
+                run.key,
+            )
+
+        last = max(active, key=begun)
+        waiting = awaited_by(self.holdings, dag, last.key, known)
+        return None if waiting is None else f"{last.run_id} started beyond the limit because {waiting} waits for it"
+
+    async def _hold_running(self, dag: OwnedDag) -> Mapping[int, int | None]:
+        """Hold the running runs whose tasks look back as their scheduler does; the runs before those that are awaited.
+
+        Nothing where there are too many of them.
+        """
+        running = [each for each in self.unfinished if each.state is RunState.RUNNING]
+        await ensure_versions(self, self.conn, {each.version_id for each in self.unfinished})
+        versions = self.holdings.versions
+        looking = [each for each in running if versions[each.version_id][1].lookback is not None]
+        if not looking:
+            return NOT_ASKED
+        if len(looking) > _MOST_LOOKED_BACK:
+            self.notes.append(f"more than {_MOST_LOOKED_BACK} runs of {self.dag_id} may wait for others: not looked at")
+            return NOT_ASKED
+        instances = await runs.load_instances(self.conn, [each.key for each in looking])
+        recollections = await recollect(self.conn, looking, self.holdings)
+        for each in looking:
+            board = dag.running[each.key] = make_board(each, *versions[each.version_id], instances[each.key])
+            board.is_paused = dag.row.is_paused
+            recollections.get(each.key, NOTHING).tell(board)
+        boards = list(dag.running.values())
+        for board, past, before in await read_past(self, self.conn, boards, dag.running):
+            self.holdings.followers.add(board, past, before)
+        for board in boards:
+            board.resume()
+            board.evaluate(self.now)  # of what that decides nothing is stored
+        dag.looks_back = True
+        return await answers(self.holdings, self.conn, [dag.row.dag_id])
 
     async def board_of(self, run: Run) -> Board:
         """The run as it would be held: with what its rows say, and what they do not (loading.py)."""

@@ -6,20 +6,23 @@ Source: the semantics reference, section 35.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Final
 
+from aiosched.core.board import Board, Run
 from aiosched.core.instances import Instance
 from aiosched.core.run_creation import active_runs_limit
-from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, FINISHED, HOLDING_SLOT, RunState, TaskState
+from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, FINISHED, HOLDING_SLOT, RUN_FINISHED, RunState, TaskState
 from aiosched.db.journal import InstanceChange
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.testing.desk import MemoryDesk
 
 _COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")
+NOTHING: Final[Mapping[int, Board]] = MappingProxyType({})
 _copied: Final = attrgetter(*_COPIED)
 
 
@@ -55,15 +58,44 @@ def check_commit(
     _check_claims(desk, batch, parallelism)
 
 
-def check_starts(desk: MemoryDesk) -> None:
-    """Raise InvariantBroken unless there was room for every run that has just begun. Source: invariant 3."""
-    for board in desk.holdings.begun:
+def standing(desk: MemoryDesk) -> dict[int, Board]:
+    """The runs that stand still, by key: what `check_starts` has to know of the instant before runs begin."""
+    held = desk.holdings.dags.values()
+    return {key: board for dag in held if dag.looks_back for key, board in dag.running.items() if board.stands_still}
+
+
+def check_starts(desk: MemoryDesk, still: Mapping[int, Board] = NOTHING) -> None:
+    """Raise InvariantBroken unless there was room for every run that has just begun. Source: invariant 3.
+
+    Beyond a limit a run may begin when all others under it are `still`, and one of the DAG waits for it. That is
+    judged once, by what was before it began: later its followers go on while it runs.
+    """
+    new = [board for board in desk.holdings.begun if board not in desk.judged]
+    desk.judged = dict.fromkeys(desk.holdings.begun)
+    later: set[int] = set()  # have begun after the one that is looked at
+    for board in reversed(new):
         dag, backfill = desk.holdings.dags[board.run.dag_id], board.run.backfill_id
         limit = active_runs_limit(dag.version.spec)
         if backfill is not None:
             limit = dag.backfills[backfill].max_active_runs if backfill in dag.backfills else limit
-        running = [run.run_id for run in dag.under_way() if run.backfill_id == backfill]
-        _demand(len(running) <= limit, f"{running} run at one time, the limit is {limit}")
+        running = [run for run in dag.under_way() if run.backfill_id == backfill and run.key not in later]
+        later.add(board.run.key)
+        if len(running) > limit:
+            names = f"{[run.run_id for run in running]} run at one time, the limit is {limit}"
+            busy = [run.run_id for run in running if run.key not in still and run is not board.run]
+            _demand(not busy, f"{names}, and {busy} did not stand still")
+            waits = any(_waits_for(desk, dag.running[key].run, board.run) for key in still if key in dag.running)
+            _demand(waits, f"{names}, and none waited for {board.run.run_id}")
+
+
+def _waits_for(desk: MemoryDesk, run: Run, other: Run) -> bool:
+    """Whether a run that stands still does so for the `other` one, directly or through runs that are not over."""
+    while run.key != other.key:
+        before = desk.rows.run_before(run, catchup=desk.rows.versions[run.version_id].spec.catchup)
+        if before is None or desk.rows.runs[before].state in RUN_FINISHED:
+            return False
+        run = desk.rows.runs[before]
+    return True
 
 
 def _check_copies(desk: MemoryDesk) -> None:

@@ -13,6 +13,7 @@ from aiosched.core.deadlines import least_runs
 from aiosched.core.instances import new_places
 from aiosched.db.deadlines import DeadlineRow
 from aiosched.db.triggers import deferral_of
+from aiosched.scheduler.awaited import questions
 from aiosched.scheduler.backfills import over_now
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.deadlines import deadlines_of, missed_callback
@@ -44,6 +45,7 @@ class MemoryDesk:
     enqueueing: Pulse = field(default_factory=Pulse)
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)
     starting_late: dict[Board, None] = field(default_factory=dict)  # have starts that no commit took along yet
+    judged: dict[Board, None] = field(default_factory=dict)  # have begun, and checks.py has looked at that
     partitions: frozenset[int] = frozenset()  # whose DAGs are this scheduler's
 
     def absorb(self, board: Board) -> None:
@@ -79,7 +81,10 @@ class MemoryDesk:
         """One pass of run creation; returns the new runs."""
         now, holdings = self.clock.now(), self.holdings
         due = holdings.due_runs.due(now)
-        for run in choose_starting(holdings, due, now):
+        before: dict[int, int | None] = {}
+        while asked := questions(holdings, due, before):
+            before |= {q.run.key: self.rows.run_before(q.run, catchup=q.without_manual) for q in asked}
+        for run in choose_starting(holdings, due, now, before):
             begin(holdings, run, self.rows.load_instances(run.key), now, self.rows.recollection(run))
         dags = due_now(holdings, due, now)
         positions = {dag.row.dag_id: self.rows.schedule_position(dag.version.spec) for dag in dags}

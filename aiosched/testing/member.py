@@ -24,7 +24,7 @@ from aiosched.scheduler.evaluation import decide
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.session import Attempts
 from aiosched.scheduler.triggers import triggers_to_run
-from aiosched.testing.checks import check_commit, check_starts
+from aiosched.testing.checks import check_commit, check_starts, standing
 from aiosched.testing.decisions import DecisionLog
 from aiosched.testing.desk import MemoryDesk, WorldClock
 from aiosched.testing.endings import dies
@@ -128,9 +128,10 @@ class Member:
 
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
+        still = standing(self.desk) if self.fleet.checked else {}
         created = self.desk.create_runs()
         if self.fleet.checked:
-            check_starts(self.desk)
+            check_starts(self.desk, still)
         self.fleet.decisions.created(created, self.fleet.clock.at)
         return created
 

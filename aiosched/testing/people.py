@@ -47,6 +47,7 @@ from aiosched.scheduler.selection import (
 )
 from aiosched.testing.acting import Authored
 from aiosched.testing.assets import is_mentioned
+from aiosched.testing.checks import check_starts
 from aiosched.testing.decisions import Scripts
 from aiosched.testing.endings import Ending, Play
 from aiosched.testing.view import View
@@ -331,7 +332,10 @@ class People(View):
             plan_next(desk, dag, self.rows.schedule_position(dag.version.spec))
 
     def _create(self, dag_id: str, creations: Sequence[Creation]) -> list[Run | None]:
-        created = self._desk_of(dag_id).create(creations)
+        desk = self._desk_of(dag_id)
+        created = desk.create(creations)
+        if self._fleet.checked:
+            check_starts(desk)
         self._decisions.created([run for run in created if run is not None], self.now)
         return created
 

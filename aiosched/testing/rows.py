@@ -192,15 +192,23 @@ class Rows:
     def past(self, run: Run, held: Mapping[int, Board], *, catchup: bool) -> tuple[Past, int | None]:
         """What a run knows of the runs before it, and the key of the one before, as scheduler/past.py finds it."""
         opens = run.backfill_id is not None and run.backfill_order == 1
-        types, date = previous_types(catchup), run.logical_date
-        dated = [(r.logical_date, r.key) for r in self.runs.values() if r.dag_id == run.dag_id and r.logical_date]
-        earlier = sorted(pair for pair in dated if date is not None and pair[0] < date)
-        before = next((pair for pair in reversed(earlier) if RunType(self.runs[pair[1]].run_type) in types), None)
-        if before is None:
+        key = self.run_before(run, catchup=catchup)
+        if key is None:
             return Past(opens=opens), None
-        at, key = before
-        seen = frozenset(task_id for _, other in earlier for task_id, _ in self._states(other))
-        return Past(held.get(key) or StoredRun(self._states(key)), at, seen, opens), key
+        seen = frozenset(task_id for other in self._earlier(run) for task_id, _ in self._states(other))
+        return Past(held.get(key) or StoredRun(self._states(key)), self.runs[key].logical_date, seen, opens), key
+
+    def run_before(self, run: Run, *, catchup: bool) -> int | None:
+        """The key of the run before, None for none, as db/recollections.py finds it."""
+        types = previous_types(catchup)
+        return next((key for key in self._earlier(run) if RunType(self.runs[key].run_type) in types), None)
+
+    def _earlier(self, run: Run) -> list[int]:
+        """The runs of its DAG with an earlier logical date, the latest first."""
+        date = run.logical_date
+        rows = (self.runs[key] for key in self.of_dag[run.dag_id])
+        dated = [(r.logical_date, r.key) for r in rows if r.logical_date and date is not None and r.logical_date < date]
+        return [key for _, key in sorted(dated, reverse=True)]
 
     def _states(self, key: int) -> list[tuple[str, TaskState]]:
         """The (task id, state) of a run's instances; where they are forgotten, its result stands for them."""

@@ -405,7 +405,10 @@ def _peak(intervals: Iterable[tuple[float, float, int]]) -> int:
 
 
 def limits_hold_in_every_commit(history: History) -> Iterator[str]:
-    """By rows: what holds slots after each transaction, for each run, task and DAG."""
+    """By rows: what holds slots after each transaction, for each run, task and DAG.
+
+    Limits of runs without an exception: no task here looks at the run before, so no run waits for another one.
+    """
     run_of = {(run.dag_id, run.run_id) for run in history.runs}
     active, by_task = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     in_order = sorted(history.changes, key=lambda change: (change.task.dag_id, change.order))  # a DAG has one writer

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.simulation.checker_backfills import Backfills
+from tests.simulation.checker_limits import RunLimits
 from tests.simulation.checker_outcomes import Outcomes
 from tests.simulation.checker_pasts import Pasts
 from tests.simulation.checker_waits import Waits
@@ -73,7 +74,7 @@ class Checker:
     def __post_init__(self) -> None:
         self.specs = {spec.dag_id: spec for spec in self.plan.specs}
         self.pasts, self.waits = Pasts(self), Waits(self)
-        self.backfills, self.outcomes = Backfills(self), Outcomes(self)
+        self.backfills, self.outcomes, self.run_limits = Backfills(self), Outcomes(self), RunLimits(self)
 
     def say(self, rule: str, what: str) -> None:
         self.found.append(f"[{rule}] at {self.at:.6f}: {what}")
@@ -141,6 +142,7 @@ class Checker:
         self.pasts.commit(commit)
         self.waits.commit(commit)
         self.backfills.commit(commit)
+        self.run_limits.commit(commit)
         for change in commit.changes:
             self._only_the_owner_writes(commit, change, owners, living)
             match change.table:
@@ -296,17 +298,14 @@ class Checker:
                 self.say("inbox", f"request {change.key} was answered with run {result['id']}, which is not there")
 
     def _limits(self) -> None:
-        """Pools, running tasks and running runs."""
+        """Pools and running tasks."""
         used: Counter[str] = Counter()
         tasks: Counter[str] = Counter()
-        runs: Counter[str] = Counter()
         for key, row in self.rows["task_instance"].items():
             if row["state"] in HOLDING:
                 task = self.task(key)
                 used[task.pool] += task.pool_slots
                 tasks[self.rows["dag_run"][key[0]]["dag_id"]] += 1
-        for row in self.rows["dag_run"].values():
-            runs[row["dag_id"]] += row["state"] == "running" and row["backfill_id"] is None
         for name, pool in self.rows["pool"].items():
             if pool["used"] != used[name]:
                 self.say("pool", f"{name} says {pool['used']}, its tasks use {used[name]}")
@@ -317,8 +316,6 @@ class Checker:
                 self.say(
                     "limit", f"{tasks[spec.dag_id]} tasks of {spec.dag_id} are active, {spec.max_active_tasks} may"
                 )
-            if runs[spec.dag_id] > spec.max_active_runs:
-                self.say("limit", f"{runs[spec.dag_id]} runs of {spec.dag_id} are running, {spec.max_active_runs} may")
 
     # -- processes
 

@@ -1,4 +1,4 @@
-"""The rules of backfills: all of their dates have a run, they keep to their limit, and end when their runs have.
+"""The rules of backfills: all of their dates have a run, and they end when their runs have.
 
 Part of the checker (checker.py): it knows the rows and the answers that people got, and nothing of how schedulers
 work. Source: the semantics reference, section 29.1.
@@ -7,7 +7,6 @@ work. Source: the semantics reference, section 29.1.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -27,14 +26,9 @@ class Backfills:
 
     def commit(self, commit: Commit) -> None:
         """Call it when the rows are as they are now."""
-        touched = False
         for change in commit.changes:
             if change.table == "backfill":
                 self._backfill(change)
-            elif change.table == "dag_run" and change.new is not None and change.new["backfill_id"] is not None:
-                touched = True
-        if touched:
-            self._limits()
 
     def _backfill(self, change: RowChange) -> None:
         assert change.new is not None
@@ -49,16 +43,6 @@ class Backfills:
             left = [row["run_id"] for row in rows if row["backfill_id"] == change.key and row["state"] not in _OVER]
             if left:
                 self._say(f"{self._name(change.key)} has ended before its runs {left}")
-
-    def _limits(self) -> None:
-        running = Counter(
-            row["backfill_id"] for row in self._checker.rows["dag_run"].values() if row["state"] == "running"
-        )
-        for number, backfill in self._checker.rows["backfill"].items():
-            if backfill["completed_at"] is None and running[number] > backfill["max_active_runs"]:
-                self._say(
-                    f"{running[number]} runs of {self._name(number)} are running, {backfill['max_active_runs']} may"
-                )
 
     def end(self) -> None:
         """Everything is over."""

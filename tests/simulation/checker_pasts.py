@@ -23,7 +23,7 @@ class Pasts:
 
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
-        self._created: dict[int, float] = {}
+        self.created: dict[int, float] = {}
         self._running: dict[int, float] = {}  # since when a run is
         self._since: dict[Instance, float] = {}  # since when a task has its state
         self._left: dict[Instance, float] = {}  # when one that had succeeded was to begin anew
@@ -34,7 +34,7 @@ class Pasts:
         for change in commit.changes:
             old, new, at = change.old or {}, change.new or {}, commit.at
             if change.table == "dag_run":
-                self._created.setdefault(change.key, at)
+                self.created.setdefault(change.key, at)
                 if new.get("state") == "running" and old.get("state") != "running":
                     self._running[change.key] = at
             elif change.table == "task_instance" and old.get("state") != new.get("state"):
@@ -61,18 +61,18 @@ class Pasts:
             for index, other in enumerate(spec.tasks)
             if other.task_id == task.task_id or (task.wait_for_downstream and task.task_id in other.upstream)
         ]
-        for before in self._runs_before(run, manual=not spec.catchup):
+        for before in self.runs_before(run, manual=not spec.catchup):
             places = [(before["id"], index, map_index) for index in looked_at]
             missing = [place for place in places if not self._has_succeeded(place)]
             if not missing:
                 self._count(change, task, places)
                 return
-            if self._checker.at - self._created[before["id"]] > OVERTAKEN:
+            if self._checker.at - self.created[before["id"]] > OVERTAKEN:
                 states = {self._checker.name(p): self._checker.rows["task_instance"][p]["state"] for p in missing}
                 self._checker.say("past", f"{self._checker.name(change.key)} begins while {states}")
                 return
 
-    def _runs_before(self, run: int, *, manual: bool) -> Iterator[Row]:
+    def runs_before(self, run: int, *, manual: bool) -> Iterator[Row]:
         """The earlier runs that count, latest first; those of which the first one is so new that it may be unknown."""
         rows = self._checker.rows["dag_run"]
         own = rows[run]

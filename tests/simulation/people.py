@@ -1,7 +1,6 @@
 """Somebody who has an eye on DAGs whose runs wait for each other, and does what people do then.
 
-Runs with a failed task are cleared, since others may wait for ever for it. Where runs that wait have taken all places
-of `max_active_runs`, and the one that they wait for has none, one of them is cancelled.
+Runs with a failed task are cleared, since others may wait for ever for it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from tests.simulation.store import Row
 from tests.simulation.workload import Plan, Request
 
 EVERY: Final = 7.0  # seconds between two looks
-_MOVES: Final = frozenset({"scheduled", "queued", "running", "deferred"})  # a retry that does not come waits for a run
 
 
 class Caretaker:
@@ -23,7 +21,6 @@ class Caretaker:
     def __init__(self, plan: Plan, tables: Mapping[str, Mapping[Any, Row]], ask: Callable[[Request], None]) -> None:
         self._dags = [spec.dag_id for spec in plan.specs if looks_back(spec.tasks)]
         self._tables, self._ask = tables, ask
-        self._seen: dict[str, object] = {}
 
     def look(self, now: float) -> None:
         """Call it from time to time."""
@@ -31,8 +28,6 @@ class Caretaker:
             runs = {key: run for key, run in self._tables["dag_run"].items() if run["dag_id"] == dag_id}
             for run in self._failed(runs):
                 self._ask(Request(now, "clear", dag_id, {"run_ids": [run["run_id"]]}))
-            if (stuck := self._stuck(dag_id, runs)) is not None:
-                self._ask(Request(now, "cancel_run", dag_id, {"run_id": stuck["run_id"]}))
 
     def _states(self, runs: Mapping[int, Row]) -> Iterator[tuple[Any, str | None]]:
         return ((key, row["state"]) for key, row in self._tables["task_instance"].items() if key[0] in runs)
@@ -40,13 +35,3 @@ class Caretaker:
     def _failed(self, runs: Mapping[int, Row]) -> list[Row]:
         failed = {key[0] for key, state in self._states(runs) if state in ("failed", "upstream_failed")}
         return [runs[key] for key in sorted(failed) if runs[key]["state"] == "failed"]
-
-    def _stuck(self, dag_id: str, runs: Mapping[int, Row]) -> Row | None:
-        """The latest running run, where nothing has moved since the last look though a run waits for its turn."""
-        states = sorted(self._states(runs), key=repr)
-        seen, self._seen[dag_id] = self._seen.get(dag_id), states
-        waits = any(run["state"] == "queued" for run in runs.values()) and not self._tables["dag"][dag_id]["is_paused"]
-        if not waits or seen != states or any(state in _MOVES for _, state in states):
-            return None
-        running = [run for run in runs.values() if run["state"] == "running"]
-        return max(running, key=lambda run: run["logical_date"] or run["run_after"], default=None)

@@ -1,0 +1,88 @@
+"""Which queued runs of a DAG its running ones wait for. They start first, and if need be beyond a limit.
+
+A running run that waits for the run before it (past.py) keeps its place under `max_active_runs`. Where that run
+before is queued behind the same limit, since somebody has cleared it, neither would ever go on. So it goes before all
+other queued runs; and when all runs under the limit stand still, it starts although the limit is reached.
+
+Pure. Who waits, the scheduler finds out (scheduler/awaited.py); what follows from it, `runs_to_start` decides
+(run_creation.py). Source: the semantics reference, sections 6 and 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+_NONE: Final[Mapping[int, int]] = MappingProxyType({})
+
+
+class Standing(NamedTuple):
+    """A running run as far as the runs before it matter.
+
+    group         the id of its backfill, None for none: it counts for that limit
+    waits_for     the key of the run before, where one of its tasks waits for that run
+    stands_still  nothing of it is under way, or will be before a run before it goes on
+    """
+
+    group: int | None
+    waits_for: int | None = None
+    stands_still: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What the start decision has to know of runs that wait for each other.
+
+    by     the queued runs that are waited for, in the order in which they start -> a running run that waits for it,
+           or for one that comes after it
+    first  those of them that follow no unfinished run: they can go on at once
+    still  the limits (by backfill id) all of whose running runs stand still
+    """
+
+    by: Mapping[int, int] = field(default_factory=lambda: _NONE)
+    first: frozenset[int] = frozenset()
+    still: frozenset[int | None] = frozenset()
+
+
+NOBODY: Final = Awaited()
+
+
+def find_awaited(running: Mapping[int, Standing], before: Mapping[int, int | None]) -> Awaited:
+    """Who is awaited among the queued runs of one DAG.
+
+    `running` has all of its running runs by key, `before` the run before each queued run that some run may wait
+    for, None where nothing before it matters.
+    """
+    by: dict[int, int] = {}
+    seen: set[int] = set()
+    for waiting in running:
+        met: list[tuple[int, int]] = []
+        waiter, at = waiting, running[waiting].waits_for
+        while at is not None and at not in seen:
+            if at in running:
+                waiter, at = at, running[at].waits_for
+                continue
+            if at not in before:
+                break
+            seen.add(at)
+            met.append((at, waiter))
+            at = before[at]
+        by.update(reversed(met))
+    if not by:
+        return NOBODY
+    first = frozenset(run for run in by if (earlier := before[run]) not in running and earlier not in before)
+    at_work = {one.group for one in running.values() if not one.stands_still}
+    return Awaited(by, first, frozenset({one.group for one in running.values()} - at_work))
+
+
+def who_waits_for(run: int, running: Mapping[int, Standing], before: Mapping[int, int | None]) -> int | None:
+    """A running run that waits for `run`, directly or through others; None for none. Arguments as `find_awaited`."""
+    for waiting, standing in running.items():
+        at = standing.waits_for
+        while at is not None and at != run:
+            at = running[at].waits_for if at in running else before.get(at)
+        if at is not None:
+            return waiting
+    return None

@@ -1,0 +1,87 @@
+"""Queued runs that running ones wait for: who they are, and that they start first. Source: sections 6 and 14."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from aiosched.core.awaited import NOBODY, Awaited, Standing, find_awaited, who_waits_for
+from aiosched.core.run_creation import runs_to_start
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    key: int
+    backfill_id: int | None = None
+    run_after: datetime = NOW
+
+
+def still(waits_for: int | None, group: int | None = None) -> Standing:
+    return Standing(group, waits_for, stands_still=True)
+
+
+def test_a_queued_run_is_awaited_directly_or_through_running_and_queued_ones() -> None:
+    running = {5: still(4), 4: still(3), 9: Standing(None)}
+
+    assert find_awaited(running, {3: 2, 2: 1}) == Awaited({2: 4, 3: 4}, frozenset({2}), frozenset())
+    assert who_waits_for(2, running, {3: 2, 2: 1}) == 5
+    assert who_waits_for(1, {9: Standing(None)}, {}) is None
+
+
+def test_nobody_waits_for_a_run_behind_one_that_is_at_work() -> None:
+    assert find_awaited({5: still(4), 4: Standing(None)}, {3: None}) is NOBODY
+    assert find_awaited({5: still(4)}, {}) is NOBODY  # the run before is over
+
+
+def test_one_that_follows_a_run_which_is_not_over_is_none_of_the_first() -> None:
+    found = find_awaited({5: still(4), 3: Standing(None)}, {4: 3})
+
+    assert (found.by, found.first) == ({4: 5}, frozenset())
+
+
+def test_a_limit_stands_still_when_all_its_running_runs_do() -> None:
+    running = {5: still(4), 6: still(5), 7: still(6, group=1), 8: Standing(1)}
+
+    assert find_awaited(running, {4: None}).still == {None}
+
+
+def started(*queued: Waiting, running: int, limit: int = 2, awaited: Awaited) -> list[int]:
+    decision = runs_to_start(queued, now=NOW, limits={None: limit}, running={None: running}, awaited=awaited)
+    assert {run.key for run in queued} == {run.key for run in decision.started} | decision.waiting.keys()
+    return [run.key for run in decision.started]
+
+
+ONE, TWO, THREE = Waiting(1), Waiting(2), Waiting(3)
+FOR_THREE = Awaited({3: 9}, frozenset({3}), frozenset({None}))
+
+
+@pytest.mark.parametrize(
+    ("running", "limit", "awaited", "who"),
+    [
+        (2, 2, NOBODY, []),
+        (1, 2, NOBODY, [1]),
+        (1, 2, FOR_THREE, [3]),
+        (2, 2, FOR_THREE, [3]),
+        (4, 2, FOR_THREE, [3]),
+        (1, 3, FOR_THREE, [3, 1]),
+        (2, 0, FOR_THREE, []),
+        (2, 2, Awaited({3: 9}, frozenset({3})), []),
+        (2, 2, Awaited({3: 9}, frozenset(), frozenset({None})), []),
+        (2, 2, Awaited({2: 9, 3: 9}, frozenset({2, 3}), frozenset({None})), [2]),
+        (1, 2, Awaited({2: 9, 3: 9}, frozenset({2, 3}), frozenset({None})), [2]),
+    ],
+)
+def test_awaited_runs_go_first_and_one_of_them_beyond_a_limit_that_stands_still(
+    running: int, limit: int, awaited: Awaited, who: list[int]
+) -> None:
+    assert started(ONE, TWO, THREE, running=running, limit=limit, awaited=awaited) == who
+
+
+def test_it_waits_for_its_time_as_any_other() -> None:
+    later = Waiting(3, run_after=NOW + timedelta(hours=1))
+
+    assert started(ONE, later, running=2, awaited=FOR_THREE) == []
