@@ -121,6 +121,7 @@ class Parser:
         self._stopping = asyncio.Event()
         self._list_news = asyncio.Event()
         self._again: asyncio.TimerHandle | None = None  # lists again what was written while it was read
+        self._unreadable: str | None = None  # why the folder cannot be read
         self._work_news = asyncio.Event()
         self._result_news = asyncio.Event()
         self._first: set[str] | None = None  # files of the first listing that are not stored yet
@@ -226,9 +227,15 @@ class Parser:
                 self._discovery.list, now_ns=time.time_ns(), imported=self._agenda.unlisted
             )
         except OSError as error:
-            log.warning("the DAGs folder %s cannot be read (%s): its DAGs stay as they are", self._root, error.strerror)
+            reason = error.strerror
+            if reason != self._unreadable:
+                log.warning("the DAGs folder %s cannot be read (%s): its DAGs stay as they are", self._root, reason)
+            self._unreadable = reason
             self._begin_first_pass(frozenset())
             return
+        if self._unreadable is not None:
+            log.info("the DAGs folder %s can be read again", self._root)
+            self._unreadable = None
         partitions = self._owned()
         gained, self._partitions = partitions - self._partitions, partitions
         known = await self._in_database(lambda conn: rows.files_of(conn, gained)) if gained else {}

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -22,6 +24,7 @@ from aiosched.core.ids import partition_of
 from aiosched.db.engine import Database
 from aiosched.db.inbox import NEWS_CHANNEL, read_news
 from aiosched.parsing import service, watcher
+from aiosched.parsing.discovery import Discovery
 from aiosched.parsing.service import Parser
 from tests.parsing.builders import dag_source, settings_for, write, write_zip
 
@@ -399,6 +402,28 @@ async def test_where_no_news_of_changes_comes_the_folder_is_listed_every_few_sec
         assert await bench.heard.next() == ["a"]
         bench.write("a.py", dag_source("a", "b"))
         assert await bench.heard.next() == ["a", "b"]
+
+
+async def test_a_folder_that_cannot_be_read_is_told_of_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(service, "LIST_EVERY", 0.01)
+    monkeypatch.setattr(service, "LISTING_SHARE", 1.0)
+    tries, look = itertools.count(1), Discovery.list
+
+    def missing(self: Discovery, **options: Any) -> Any:
+        if next(tries) <= 3:
+            raise FileNotFoundError(2, "No such file or directory")
+        return look(self, **options)
+
+    monkeypatch.setattr(Discovery, "list", missing)
+    bench.write("a.py", dag_source("a"))
+    with caplog.at_level(logging.INFO, "aiosched.parsing"):
+        async with bench.running():
+            assert await bench.heard.next() == ["a"]
+
+    assert caplog.text.count("cannot be read (No such file or directory)") == 1
+    assert caplog.text.count("can be read again") == 1
 
 
 async def test_without_watching_the_listing_finds_changes_and_the_log_says_so(
