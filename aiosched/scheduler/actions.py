@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aiosched.clock import Clock
 from aiosched.core.backfills import Rerun
 from aiosched.core.ids import partition_of
 from aiosched.core.states import RunState, TaskState
 from aiosched.core.why import Explanation
+from aiosched.db import inbox
 from aiosched.db.engine import Database
+from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.run_handle import RunHandle, Runs
+
+_ANSWER_SECONDS: Final = 30.0
 
 
 class _Asking(Runs, Protocol):
@@ -29,9 +33,31 @@ class _Asking(Runs, Protocol):
         self, verb: str, dag_id: str | None, args: Mapping[str, Any], *, partition: int | None = None
     ) -> dict[str, Any]: ...
 
+    async def read_folder(self) -> bool: ...
+
 
 class Actions:
     """Mixed into `Scheduler`. Instants are aware."""
+
+    async def request(
+        self: _Asking, verb: str, dag_id: str | None, args: Mapping[str, Any], *, partition: int | None = None
+    ) -> dict[str, Any]:
+        """Send a request to the owner of a DAG (or partition) and wait for its answer (see scheduler/commands.py).
+
+        What is not found is asked for again once the DAGs folder has been read for the first time.
+        """
+        while True:
+            async with self.db.acquire() as conn:
+                command = await inbox.add_command(
+                    conn, verb=verb, dag_id=dag_id, args=args, requested_by="embedded", partition=partition
+                )
+            answer = await inbox.wait_applied(self.db, command, timeout=_ANSWER_SECONDS)
+            if answer is None:
+                raise Refused(f"Nobody has answered the request {verb!r} yet; it waits as number {command}.")
+            if answer.error is None:
+                return answer.result
+            if not isinstance(answer.error, NotFound) or not await self.read_folder():
+                raise answer.error
 
     async def trigger(
         self: _Asking,

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ANSWER_SECONDS: Final = 30.0
 _LIST_AGAIN: Final = 600.0  # seconds; a list of runs reaches at least two hours ahead
 
 
@@ -378,6 +377,15 @@ class Scheduler(Actions):
         )
         await self.parser.run()
 
+    async def read_folder(self) -> bool:
+        """Return when each file of the DAGs folder was read once; whether that was still to come."""
+        while self._parse and self.parser is None:
+            await self._progress()
+        if self.parser is None or self.parser.first_pass.done():
+            return False
+        await self.parser.first_pass
+        return True
+
     def _partitions_moved(self) -> None:
         if self.parser is not None:
             self.parser.refresh()
@@ -391,21 +399,6 @@ class Scheduler(Actions):
             self._session.news.wake()
 
     # -- asking -----------------------------------------------------------------------------
-
-    async def request(
-        self, verb: str, dag_id: str | None, args: Mapping[str, Any], *, partition: int | None = None
-    ) -> dict[str, Any]:
-        """Send a request to the owner of a DAG (or partition) and wait for its answer (see scheduler/commands.py)."""
-        async with self.db.acquire() as conn:
-            command = await inbox.add_command(
-                conn, verb=verb, dag_id=dag_id, args=args, requested_by="embedded", partition=partition
-            )
-        answer = await inbox.wait_applied(self.db, command, timeout=_ANSWER_SECONDS)
-        if answer is None:
-            raise Refused(f"Nobody has answered the request {verb!r} yet; it waits as number {command}.")
-        if answer.error is not None:
-            raise answer.error
-        return answer.result
 
     async def run_state(self, dag_id: str, run_id: str) -> RunState:
         """The state of a run, from the database."""

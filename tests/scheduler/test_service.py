@@ -7,18 +7,22 @@ import subprocess
 import sys
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from aiosched.clock import FakeClock
+from aiosched.config import Settings
+from aiosched.core.states import RunState
 from aiosched.db import inbox
 from aiosched.db.engine import Database
-from aiosched.errors import DatabaseUnreachable, Refused
+from aiosched.errors import DatabaseUnreachable, NotFound, Refused
 from aiosched.scheduler import incarnation, service
 from aiosched.scheduler.events import SchedulerEvent
 from aiosched.scheduler.service import Scheduler
 from tests.db.waiting import until_true
-from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, dag_in, register, running, task
+from tests.parsing.builders import dag_source
+from tests.scheduler.harness import GUARD, NEW_YEAR, ScriptedExecutor, chain, dag, dag_in, register, running, task
 
 HOUR = timedelta(hours=1)
 
@@ -192,3 +196,17 @@ async def test_a_scheduler_lives_without_sqlalchemy(dsn: str) -> None:
     answer = await asyncio.to_thread(subprocess.check_output, command, text=True)
 
     assert answer.split() == ["success", "set()"]
+
+
+async def test_what_is_asked_of_a_dag_file_at_the_start_waits_until_the_folder_is_read(
+    dsn: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").write_text(dag_source("a"))
+    settings = Settings()
+    settings.core.home = tmp_path / "home"
+    async with Scheduler(dsn=dsn, dags_folder=tmp_path, settings=settings) as scheduler:
+        run = await scheduler.trigger("a")
+        assert await run.wait(timeout=GUARD) is RunState.SUCCESS
+
+        with pytest.raises(NotFound, match="no DAG 'b'"):
+            await scheduler.trigger("b")
