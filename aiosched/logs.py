@@ -4,7 +4,7 @@ A record may carry what it is about as `extra`: `dag_id`, `run_id`, `task_id`, `
 and `try`. Only the command line calls `configure_logging`; a scheduler inside another
 application logs to the loggers below `aiosched` and leaves the rest to its host.
 
-Source: the user journey, section 6.
+Source: docs/operations.md, "The command line".
 """
 
 from __future__ import annotations

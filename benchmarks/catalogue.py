@@ -73,7 +73,7 @@ SCENARIOS: Final = MappingProxyType(
     }
 )
 
-# What `--all` runs, as arguments: first the rows of the design's section 11, then the rest.
+# What `--all` runs, as arguments: first the rows with a budget (docs/benchmarks.md), then the rest.
 EVERYTHING: Final = (
     ("chain-200",),
     ("parallel-500x10",),

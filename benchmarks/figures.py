@@ -1,6 +1,6 @@
 """What a benchmark says in the end: figures, their budgets, and whether they are reached. Pure.
 
-The budgets are those of the design, section 11; a figure without one is there to be compared.
+The budgets are those of docs/benchmarks.md, "Budgets"; a figure without one is there to be compared.
 """
 
 from __future__ import annotations

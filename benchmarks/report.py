@@ -108,7 +108,7 @@ def as_table(result: Result) -> str:
 
 
 def figures_of(result: Result) -> list[Figure]:
-    """What is compared and judged. The budgets are those of the design, section 11, for the shapes that it names."""
+    """What is compared and judged. The budgets (docs/benchmarks.md, "Budgets") are for the shapes that it names."""
     how = result.executor, result.callable
     chain = result.shape.startswith("chain-") and how == ("inline", "async")
     load = result.shape.startswith("parallel-")

@@ -247,7 +247,10 @@ def wrong_arguments(mapped: Mapping[str, Any], taken: Mapping[str, Any], refused
 
 
 def check_rule(task: BaseOperator) -> None:
-    """Refuse the rule `always` for a mapping that waits for tasks. Source: the semantics reference, 5.2 and 26.8."""
+    """Refuse the rule `always` for a mapping that waits for tasks.
+
+    Source: the semantics reference, sections 5.2 and 26.8.
+    """
     if task.trigger_rule != TriggerRule.ALWAYS:
         return
     groups = mapped_groups(task)

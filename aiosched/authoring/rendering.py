@@ -55,7 +55,10 @@ def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = ()
 
 
 def render_label(task: BaseOperator, context: Context) -> str:
-    """The task's `map_index_template` rendered, at most 250 characters. Source: the semantics reference, 26.9."""
+    """The task's `map_index_template` rendered, at most 250 characters.
+
+    Source: the semantics reference, section 26.9.
+    """
     text = str(_rendered(task.map_index_template, task, context, ()))
     return text[:LONGEST_LABEL]
 

@@ -11,7 +11,7 @@
 `aiosched --help` must stay fast: nothing here imports SQLAlchemy, asyncpg or pydantic at module
 level, but inside the commands that need them.
 
-Source: the user journey, section 2.
+Source: docs/operations.md, "The command line".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How `serve` ends: asked once it drains, asked twice it ends what runs, asked three times it exits.
 
-Source: the user journey, section 1. TERM counts like Ctrl-C.
+Source: docs/operations.md, "The command line". TERM counts like Ctrl-C.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The file is `aiosched.toml` in the working directory, or `[tool.aiosched]` of its
 `pyproject.toml`; folders above are not searched, so that relative paths always mean the
-directory where the command is typed. Source: the user journey, section 3.
+directory where the command is typed. Source: README.md, "Settings".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Identities: partitions and run ids.
 
-Source: the design, section 4 (partitions); the semantics reference, section 34 decision 5 (run ids).
+Source: docs/architecture.md, "Who writes what" (partitions); the semantics reference, section 34 decision 5 (run ids).
 """
 
 from __future__ import annotations

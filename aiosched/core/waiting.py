@@ -12,7 +12,7 @@ Nobody starves: a lane that the limits of its DAG let start, and that got no slo
 It goes before all that is not, whatever its weight, and when it does not fit, the open slots of its pool are kept
 until it does. Being served makes it begin anew, so a long lane overtakes once every `limit` seconds.
 
-Source: the semantics reference, section 17.3; the design, section 12 (no query window, no starvation).
+Source: the semantics reference, section 17.3; docs/architecture.md, "The loop" (no query window, no starvation).
 """
 
 from __future__ import annotations

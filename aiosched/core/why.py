@@ -8,7 +8,7 @@ and who holds what is missing. Pure: the facts are handed over (scheduler/why.py
     why_dag.py    a DAG              why_run.py    a run
     why_task.py   a task instance    why_ends.py   how task instances ended, and the roots of failures
 
-Source: the user journey, section 5.
+Source: docs/why.md.
 """
 
 from __future__ import annotations

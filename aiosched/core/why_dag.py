@@ -1,4 +1,4 @@
-"""Why a DAG has no run, or gets no further one. Source: the user journey, section 5."""
+"""Why a DAG has no run, or gets no further one. Source: docs/why.md."""
 
 from __future__ import annotations
 

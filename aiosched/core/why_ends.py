@@ -1,4 +1,4 @@
-"""How task instances ended, and where failures began. Source: the user journey, section 5."""
+"""How task instances ended, and where failures began. Source: docs/why.md."""
 
 from __future__ import annotations
 

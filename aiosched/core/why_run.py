@@ -1,4 +1,4 @@
-"""Why a run has not started, or does not get on. Source: the user journey, section 5."""
+"""Why a run has not started, or does not get on. Source: docs/why.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a task instance does not run, or what it does. Source: the user journey, section 5.
+"""Why a task instance does not run, or what it does. Source: docs/why.md.
 
 The gates stand in stages, as the decisions do: the fleet, the DAG and the run; what the task depends on; the limits
 under which it gets a slot; the executor; the worker. A stage is asked when all before it are open.

@@ -90,7 +90,7 @@ async def begin(conn: Connection, incarnation: int) -> None:
     """Open the transaction and take the fence: our own scheduler row, FOR KEY SHARE.
 
     Take-over locks that row FOR UPDATE and deletes it, so from then on this raises
-    FencedOut. Source: the design, section 7.
+    FencedOut. Source: docs/architecture.md, "Ownership and fencing".
     """
     fence = f"BEGIN; SELECT 1 FROM scheduler WHERE incarnation = {incarnation:d} FOR KEY SHARE"
     if await conn.execute(fence) != "SELECT 1":

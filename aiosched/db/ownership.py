@@ -1,4 +1,6 @@
-"""Statements on schedulers and partition leases. Source: the design, sections 4 and 7.
+"""Statements on schedulers and partition leases.
+
+Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
 
 A scheduler's life here: `register` issues its incarnation; its lease thread holds a session
 advisory lock on that number, renews the lease and looks at its peers; `take_over` fences a

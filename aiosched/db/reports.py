@@ -2,7 +2,7 @@
 
 The scheduler that runs an attempt appends rows, behind its fence; the owner of the partition reads them,
 and deletes them in the transaction that stores what follows. No decisions live here.
-Source: the design, sections 4 and 7.
+Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
 """
 
 from __future__ import annotations

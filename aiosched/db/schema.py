@@ -1,6 +1,6 @@
 """The tables, as SQLAlchemy metadata; Alembic migrates to exactly this.
 
-Source: the design, section 5. Two rules shape it. `task_instance` is narrow, has no
+Source: docs/architecture.md, "The tables". Two rules shape it. `task_instance` is narrow, has no
 index but its key and room in each page, so that every update is heap-only. Who may
 write what: only the owner of a partition writes `dag_run` and `task_instance`; parsing
 writes `dag_file`, `dag_version` and the definition columns of `dag`; everyone else

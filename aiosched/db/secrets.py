@@ -7,7 +7,7 @@ each connection; names, types and descriptions are readable. Changes by people l
 Does not live here: the keys (keyring.py), who may see a value (cli), the environment as
 another source (authoring/variables.py, authoring/connections.py).
 
-Source: the design, section 5; the semantics reference, section 27.
+Source: docs/architecture.md, "The tables"; the semantics reference, section 27.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A scheduler that hangs cannot end its attempts, and after its lease others run them again. So its
 lease thread writes down how long it is trusted, in memory that the forkserver reads: when that
-instant has passed the forkserver ends itself and all workers. Source: the design, section 7.
+instant has passed the forkserver ends itself and all workers. Source: docs/architecture.md, "Ownership and fencing".
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ unchanged one is parsed again now and then. Routine takes at most one per cent o
 Within a rank the newest file goes first, or as `order` says. Nothing is parsed twice at a time.
 
 Instants are readings of the monotonic clock, in seconds.
-Source: the design, section 8; the semantics reference, section 30.2.
+Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.2.
 """
 
 from __future__ import annotations

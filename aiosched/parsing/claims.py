@@ -3,7 +3,7 @@
 One DAG id in two files: the file that has it keeps it for as long as it is there and
 yields it; the other file gets an error that names the first. Its other DAGs are fine.
 
-Source: the design, section 8; the semantics reference, section 30.4.
+Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The pool of supervisors: parses files off the event loop and survives whatever happens to its processes.
 
-Source: the design, section 8.
+Source: docs/architecture.md, "From a file to a version".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The child answers its supervisor with the JSON of an `Answer`; user code ran in 
 process, so nothing in it is trusted or unpickled. The supervisor, which never runs user
 code, checks the answer and makes a `ParsedFile` of it.
 
-Source: the design, section 8; the semantics reference, section 30.4.
+Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.4.
 """
 
 from __future__ import annotations

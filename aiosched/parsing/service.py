@@ -6,7 +6,7 @@ parsing (agenda.py), processes (pool.py), the transaction (store.py). The story:
     watch ──► list ──► agenda ──► parse (a few at a time) ──► store, commit ──► on_change, NOTIFY
 
 Nothing that a file does, and no trouble with the database, ends these coroutines.
-Source: the design, section 8; the semantics reference, section 30.
+Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Works in the child, right after the import: keeps the frames of user code, finds the
 line of the DAG file and draws the code frame. Never raises, whatever the exception does.
 
-Source: the design, section 8.
+Source: docs/architecture.md, "From a file to a version".
 """
 
 from __future__ import annotations

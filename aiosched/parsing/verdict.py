@@ -1,6 +1,6 @@
 """How a child ended, in words for the author of the DAG file. Pure.
 
-Source: the design, section 8.
+Source: docs/architecture.md, "From a file to a version".
 """
 
 from __future__ import annotations

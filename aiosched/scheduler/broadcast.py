@@ -1,6 +1,6 @@
 """Telling web servers which runs have changed, while somebody looks at them.
 
-Costs nothing while nobody does: one comparison a commit. Source: the design, section 6 (metrics and
+Costs nothing while nobody does: one comparison a commit. Source: docs/architecture.md, "The loop" (metrics and
 helpers stay outside of the hot transaction).
 """
 

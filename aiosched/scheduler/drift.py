@@ -1,6 +1,6 @@
 """Memory is a cache of rows: a slow sweep compares the two and counts what differs, which must stay nothing.
 
-Source: the design, section 4. Every few seconds some of the runs that are held are read again
+Source: docs/architecture.md, "Who writes what". Every few seconds some of the runs that are held are read again
 by key. A difference is a bug of ours; it is logged and counted, and everything is read anew.
 """
 

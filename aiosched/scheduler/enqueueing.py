@@ -2,7 +2,7 @@
 
 One pass is one transaction of the journal: lock the pools, read the open slots, let the
 pure allocation choose (claiming.py), store the claims beside all other news, commit. Only then are the
-claims handed to the executor. Source: the design, section 6; the semantics reference, section 17.
+claims handed to the executor. Source: docs/architecture.md, "The loop"; the semantics reference, section 17.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ is in. So there are two ends, and a scheduler may be both.
   follows. When the other scheduler's row is gone, no report of it can come any more: those that it had sent are
   read first, then the rest of its attempts is lost.
 
-Either way the owner alone writes the instances. Source: the design, sections 4 and 7.
+Either way the owner alone writes the instances.
+
+Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
 """
 
 from __future__ import annotations

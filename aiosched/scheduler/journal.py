@@ -185,7 +185,7 @@ class Journal:
     async def settle(self) -> None:
         """Make sure that nothing sent on a lost connection is still under way.
 
-        What became of it is read from the rows afterwards. Source: the design, section 6.
+        What became of it is read from the rows afterwards. Source: docs/architecture.md, "The journal".
         """
         while self._unsettled:
             if await statements.end_backend(await self._connection(), self._unsettled[-1]):

@@ -6,7 +6,7 @@ lock by which peers notice within a second that the process died. Once a second 
 looks at the fleet and hands what it sees to the main loop.
 
 The trust window is anchored at the *start* of each renewal attempt, and once it has
-passed it is never armed again: this incarnation is over. Source: the design, section 7.
+passed it is never armed again: this incarnation is over. Source: docs/architecture.md, "Ownership and fencing".
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Attempts that were queued or running are told apart: those this process still runs go on, as do
 those that ended here and are not stored yet; those of living schedulers, which gave the partition
 away while they ran (handover.py); those it had claimed but never handed out are handed out now; all
-others died with their scheduler and are lost (they do not spend retries). Source: the design,
-section 7.
+others died with their scheduler and are lost (they do not spend retries). Source:
+docs/architecture.md, "Ownership and fencing".
 """
 
 from __future__ import annotations

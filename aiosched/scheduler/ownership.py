@@ -3,7 +3,7 @@
 There is no leader. Every scheduler looks at the same rows and makes the same plan: dead
 peers are fenced and their partitions freed, free partitions are taken up to one's share,
 what is above it is given away, whatever runs there (handover.py). Who drains gives everything away while there is
-somebody to take it. Source: the design, section 7.
+somebody to take it. Source: docs/architecture.md, "Ownership and fencing".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Lives here: the names, and sending: UDP, so nothing ever waits for whoever listens. Which figures there are says
 figures.py. Counters are sent as what came since the last time; timers as what is below half and 99 % of all.
 Pools are told as the whole fleet sees them, the rest by each scheduler for itself. What Airflow has no name for:
-`pool.used_slots`, `task.lag`, `scheduler.commit_duration`, `scheduler.loop_lag`. Source: the user journey, section 6.
+`pool.used_slots`, `task.lag`, `scheduler.commit_duration`, `scheduler.loop_lag`. Source: docs/operations.md, "StatsD".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The lease thread calls `look` about once a second. Each look sends a beat to the main loop; the beat
 measures how late it comes and takes a snapshot of the figures, which goes into the scheduler's row with the
 next renewal of its lease. A beat that does not come tells that something blocks the loop: then the line at
-which the main thread stands is logged, once. Source: the design, section 7 (stall detector).
+which the main thread stands is logged, once. Source: docs/architecture.md, "Ownership and fencing" (stall detector).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A scheduler's own figures come with each renewal of its lease (a third of `scheduler.lease`), so whichever web
 server is asked, it answers for the whole fleet; the label `scheduler` tells them apart. Base units, prefix
-`aiosched_`. Source: the user journey, section 6.
+`aiosched_`. Source: docs/operations.md, "Metrics".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the API works with: the database, the settings, and the way to ask the owner of a DAG for something.
 
 A request of a person becomes a row of the command inbox, so it is done by whichever scheduler
-owns the DAG, survives a crash, and stands in the audit log. Source: the design, section 4.
+owns the DAG, survives a crash, and stands in the audit log. Source: docs/architecture.md, "Who writes what".
 """
 
 from __future__ import annotations

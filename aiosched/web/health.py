@@ -1,6 +1,6 @@
 """How the parts stand, honestly: what is read decides, and a part that cannot be read is not healthy.
 
-Source: the user journey, section 6.
+Source: docs/operations.md, "Health".
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`sla`, `email` and `sla_miss_callback`: what authors write, and what is told. The semantics reference, 23.3."""
+"""`sla`, `email` and `sla_miss_callback`: what authors write, and what is told.
+
+Source: the semantics reference, section 23.3.
+"""
 
 from __future__ import annotations
 

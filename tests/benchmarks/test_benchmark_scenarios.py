@@ -1,4 +1,4 @@
-"""Each scenario in a tiny size: it measures what it says, its checks pass, its figures have the design's budgets."""
+"""Each scenario in a tiny size: it measures what it says, its checks pass, its figures have their budgets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What may not get worse unnoticed: the figures that do not depend on the machine.
 
-A limit is what was measured when it was written, and little more. Raise one only with a reason; the budgets of
-the design are in the benchmarks. Imports and modules of `--help` have their test in tests/cli/test_root.py.
+A limit is what was measured when it was written, and little more. Raise one only with a reason; budgets are in
+docs/benchmarks.md. Imports and modules of `--help` have their test in tests/cli/test_root.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Waiting for the run before.
 
 Source: the semantics reference, sections 6.2 to 6.5, and section 34 decisions 9 and 12. Which run is the one
-before (6.1): tests/semantics/test_section_6_1.py.
+before (6.1): tests/semantics/test_which_run_is_previous.py.
 """
 
 from __future__ import annotations

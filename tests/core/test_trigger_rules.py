@@ -1,7 +1,7 @@
 """The truth table of trigger rules: its worked examples, an oracle, and its finer points.
 
 Source: the semantics reference, sections 5.2 (rules, aliases) and 5.3 (worked examples), 8.3 and 8.4 for setups.
-Their counts: tests/semantics/test_section_5_1.py.
+Their counts: tests/semantics/test_trigger_rule_counts.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Statements on schedulers and partition leases: the design, section 7."""
+"""Statements on schedulers and partition leases: docs/architecture.md, "Ownership and fencing"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dag.test()` and what waits: deferred tasks, callbacks, other DAGs. Source: the semantics reference, 33.3."""
+"""`dag.test()` and what waits: deferred tasks, callbacks, other DAGs. Source: the semantics reference, section 33.3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is parsed next. Source: the design, section 8; the semantics reference, section 30.2."""
+"""What is parsed next.
+
+Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a DAG is. Source: the design, section 8."""
+"""Whose a DAG is. Source: docs/architecture.md, "From a file to a version"."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Files that do their worst at import. Each concerns itself alone. Source: the design, section 8.
+"""Files that do their worst at import. Each concerns itself alone.
+
+Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.4.
 
 All of them are parsed once, together, by the real processes; the tests look at the outcomes. Only files that hang have
 short limits: on a busy machine any other file may take a while.
-Source: the semantics reference, section 30.4.
 """
 
 from __future__ import annotations

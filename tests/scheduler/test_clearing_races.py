@@ -1,4 +1,7 @@
-"""Clearing what is under way, and requests that meet changes and crashes: the semantics reference, 28.2 and 2.3."""
+"""Clearing what is under way, and requests that meet changes and crashes.
+
+Source: the semantics reference, sections 28.2 and 2.3.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Several schedulers on one database: sharing out, handing over, taking over. The design, section 7.
+"""Several schedulers on one database: sharing out, handing over, taking over.
+
+Source: docs/architecture.md, "Ownership and fencing".
 
 In place of the semantics reference, section 20.1; guarantees 3 and 7 of section 16.2.
 """

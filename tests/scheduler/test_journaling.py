@@ -1,4 +1,6 @@
-"""Commit, then act; and what happens when a commit cannot be had: the design, sections 6 and 7.
+"""Commit, then act; and what happens when a commit cannot be had.
+
+Source: docs/architecture.md, "The journal" and "Ownership and fencing".
 
 Guarantees 1, 2, 4 and 5 of the semantics reference, section 16.2.
 """

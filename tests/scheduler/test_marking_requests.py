@@ -1,4 +1,7 @@
-"""Marking task instances and runs, as requests to a living scheduler: the semantics reference, 28.4 and 28.5."""
+"""Marking task instances and runs, as requests to a living scheduler.
+
+Source: the semantics reference, sections 28.4 and 28.5.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Clearing with a move to the newest DAG version: the semantics reference, 28.3 (option), 10.2 and decision 18."""
+"""Clearing with a move to the newest DAG version.
+
+Source: the semantics reference, sections 28.3 (option) and 10.2, and decision 18.
+"""
 
 from __future__ import annotations
 

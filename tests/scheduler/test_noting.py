@@ -1,4 +1,4 @@
-"""Notes on runs and task instances: the request `set_note`. The design, section 4."""
+"""Notes on runs and task instances: the request `set_note`. docs/architecture.md, "Who writes what"."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ async def test_more_requests_than_fit_one_pass_are_all_applied(dsn: str, db: Dat
 
 
 async def test_a_dag_that_takes_no_manual_runs_refuses_them_and_stays_paused(dsn: str, clock: FakeClock) -> None:
-    """The DAG's allowed_run_types: the semantics reference, 29.1."""
+    """The DAG's allowed_run_types: the semantics reference, section 29.1."""
     spec = dag("d", schedule="@daily", start_date=NEW_YEAR, allowed_run_types=("backfill",))
     async with running(dsn, clock, spec) as it:
         await it.ask("pause", "d")

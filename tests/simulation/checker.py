@@ -1,7 +1,7 @@
 """The independent checker of simulated histories: what must hold at every commit, at every start, and in the end.
 
 It reads a `History` and the plan that it was made from, and knows nothing of how schedulers work.
-Source: the semantics reference, section 35; the design, sections 4 to 7.
+Source: the semantics reference, section 35; docs/architecture.md.
 """
 
 from __future__ import annotations

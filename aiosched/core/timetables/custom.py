@@ -2,7 +2,7 @@
 
 The scheduler never runs an author's code. Whoever parses the DAG asks the author's timetable for its runs,
 from the start date to some time ahead, and stores them; parsing again later adds what comes next.
-Source: the semantics reference, section 11.1; the design, section 8.
+Source: the semantics reference, section 11.1; docs/architecture.md, "From a file to a version".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The first schema: all tables, the rows that always exist, and the view for people.
 
-Revision 0001. Source: the design, section 5.
+Revision 0001. Source: docs/architecture.md, "The tables".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Only additions, so that the schedulers of version 0.1 go on.
 
-Revision 0002. Source: the design, section 5.
+Revision 0002. Source: docs/architecture.md, "The tables".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Fail-fast and run timeouts, for a task in any state. Source: the semantics reference, sections 22.5 and 21.1.
 
-How a fail-fast run ends is decision 13 (test_section_34.py).
+How a fail-fast run ends is decision 13 (test_decisions.py).
 """
 
 from __future__ import annotations

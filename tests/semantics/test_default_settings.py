@@ -2,7 +2,7 @@
 
 Options about what is not there (heartbeats, polling, sweeps, row locks, triggerers, Celery) have no counterpart. These
 have one value: ignore files have glob syntax, every change of a DAG is stored. Those of sensors and other timeouts are
-in test_section_21.py.
+in test_time_limits.py.
 """
 
 from __future__ import annotations

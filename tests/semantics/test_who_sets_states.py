@@ -2,7 +2,7 @@
 
 The table is read twice: as the events that each of them causes, and as what becomes of a task
 instance in any state when each of them acts. The owner of a DAG is the only one that writes;
-what others do reaches it as a report or a request (the design, section 4).
+what others do reaches it as a report or a request (docs/architecture.md, "Who writes what").
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which queued runs start, in which order, and that none waits to be looked at.
 
-Source: the semantics reference, sections 14.1 and 14.4. What counts for which limit: test_section_14_3.py.
+Source: the semantics reference, sections 14.1 and 14.4. What counts for which limit: test_active_run_limits.py.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Where Airflow's versions differ, what holds here. Source: the semantics reference, sections 33.1 and 33.2.
 
-A row of the table that a decision of section 34 settles is in test_section_34.py: cron strings, catchup, null logical
+A row of the table that a decision of section 34 settles is in test_decisions.py: cron strings, catchup, null logical
 dates, run ids, `max_active_tasks`, asset runs, a sensor's timeout, what a branch pushes, fail-fast. The others are
 here, or where it is said.
 
 - several schedulers, their leases: tests/scheduler/test_fleet.py
-- backfills by the scheduler: test_section_29_1.py; `dagrun_timeout`: test_section_21.py
+- backfills by the scheduler: test_backfill_dates.py; `dagrun_timeout`: test_time_limits.py
 - SLAs (1.10, 2.x) and deadlines (3.x), both: tests/core/test_slas.py, tests/scheduler/test_deadlines_stored.py
 - setup and teardown: tests/core/test_board_ends.py, tests/authoring/test_setup_teardown.py
 """

@@ -1,6 +1,8 @@
-"""Clearing and marking in earlier and later runs, and a clear that stops nothing. Source: the semantics reference, 28.
+"""Clearing and marking in earlier and later runs, and a clear that stops nothing.
 
-Other options and effects are in tests/core/test_marks.py, test_section_2_5.py and tests/testing/test_world_people.py.
+Source: the semantics reference, section 28.
+
+Other options and effects are in tests/core/test_marks.py, test_try_numbers.py and tests/testing/test_world_people.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """XComs and params, each row of the table. Source: the semantics reference, section 27.
 
-What a pull gives is in tests/authoring/test_task_instance.py and test_section_26.py, its `default` in
-test_section_36.py; where variables and connections are looked for in tests/authoring/test_variables.py.
+What a pull gives is in tests/authoring/test_task_instance.py and test_mapped_tasks.py, its `default` in
+test_additions.py; where variables and connections are looked for in tests/authoring/test_variables.py.
 """
 
 from __future__ import annotations

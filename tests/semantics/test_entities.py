@@ -1,7 +1,7 @@
 """The rows and the fields that matter. Source: the semantics reference, sections 1.1 to 1.3.
 
-Ours are narrower where the design, section 5, says so: what belongs to a DAG's definition stands in its version
-(`spec`), what can be known from other rows is not stored twice.
+Ours are narrower where docs/architecture.md, "The tables", says so: what belongs to a DAG's definition
+stands in its version (`spec`), what can be known from other rows is not stored twice.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ TASK_INSTANCE_ROW = {
     "end_date": "task_instance.end_date",
     "queued_by_job_id": "task_instance.queued_by",
     "external_executor_id": "-",  # an attempt is known by its key: run, task, map index, try
-    "last_heartbeat_at": "-",  # a scheduler knows of its processes at once (the design, section 7)
+    "last_heartbeat_at": "-",  # a scheduler knows of its processes at once
     "trigger_id": "deferred_trigger.run_id",
     "trigger_timeout": "deferred_trigger.timeout_at",
     "next_method": "deferred_trigger.next_method",

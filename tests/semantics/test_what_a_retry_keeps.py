@@ -1,6 +1,7 @@
 """What a retry keeps and what it begins anew. Source: the semantics reference, section 22.3.
 
-The XComs of a try are in test_section_27.py, the timeout of a sensor over tries is decision 6 in test_section_34.py.
+The XComs of a try are in test_xcoms_and_params.py, the timeout of a sensor over tries is decision 6 in
+test_decisions.py.
 """
 
 from __future__ import annotations

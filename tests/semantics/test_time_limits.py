@@ -1,6 +1,6 @@
 """What may take how long. Source: the semantics reference, sections 21.1 to 21.3.
 
-The states of a run's tasks after its timeout are in test_section_22_5.py. That a task's timeout calls `on_kill` and
+The states of a run's tasks after its timeout are in test_fail_fast.py. That a task's timeout calls `on_kill` and
 ends whatever does not listen is in tests/executors/test_local_hostile_tasks.py and test_runner.py.
 """
 

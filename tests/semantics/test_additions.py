@@ -1,7 +1,7 @@
 """What is expected beside the body text, each row of the table. Source: the semantics reference, section 36.
 
 The row on clock changes is also the property tests of tests/core/test_timetables_interval.py, for every zone and
-many schedules; the row on deltas without catchup is decision 10 in test_section_34.py.
+many schedules; the row on deltas without catchup is decision 10 in test_decisions.py.
 """
 
 from __future__ import annotations
