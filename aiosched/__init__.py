@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     )
     from aiosched.authoring.variables import Variable
     from aiosched.authoring.xcom_arg import XComArg
+    from aiosched.core.graph.trigger_rules import TriggerRule
     from aiosched.core.timetables import CronTriggerTimetable, DeltaTriggerTimetable
-    from aiosched.core.trigger_rules import TriggerRule
     from aiosched.errors import AioschedError, DagError, FailTask, RescheduleTask, SkipTask, TaskDeferred, TaskTimeout
     from aiosched.scheduler import Scheduler
 
@@ -148,7 +148,7 @@ _HOMES = {
     "TaskSkippedEvent": "authoring.triggers",
     "TaskSuccessEvent": "authoring.triggers",
     "TriggerEvent": "authoring.triggers",
-    "TriggerRule": "core.trigger_rules",
+    "TriggerRule": "core.graph.trigger_rules",
     "Variable": "authoring.variables",
     "WebhookNotifier": "authoring.notifiers",
     "WeekDay": "authoring.operators",

@@ -21,14 +21,14 @@ import httpx2
 
 from aiosched.clock import SystemClock
 from aiosched.config import Settings
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from aiosched.parsing.store import register_specs
-from aiosched.web import ports
 from aiosched.web.app import make_app
-from aiosched.web.gateway import Gateway
 from aiosched.web.process import WebProcess
+from aiosched.web.requests.request_client import Gateway
+from aiosched.web.server import ports
 from benchmarks import measure
 from benchmarks.figures import Figure, Finding
 from benchmarks.history import INSTANCES_OF_A_RUN, fill

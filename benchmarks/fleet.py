@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from aiosched.core.ids import partition_of
+from aiosched.core.values.ids import partition_of
 from benchmarks import measure, record
 from benchmarks.figures import Figure, Finding
 from benchmarks.lag import lags, summarise

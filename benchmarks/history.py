@@ -17,7 +17,7 @@ from typing import Final
 import asyncpg
 
 from aiosched.clock import SystemClock
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.parsing.store import register_specs
 from benchmarks import measure

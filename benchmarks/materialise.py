@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from aiosched import Scheduler
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
-from aiosched.db import inbox
+from aiosched.db.statements import inbox
 from aiosched.parsing.store import register_specs
 from benchmarks import measure
 from benchmarks.figures import Figure, Finding

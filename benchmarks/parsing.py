@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 from aiosched.clock import SystemClock
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from aiosched.parsing import Parser
 from aiosched.parsing.discovery import SETTLED
 from benchmarks import measure

@@ -21,7 +21,7 @@ import asyncpg
 
 from aiosched import DAG, Scheduler
 from aiosched.authoring.loader import load_file
-from aiosched.db.inbox import add_command
+from aiosched.db.statements.inbox import add_command
 from aiosched.scheduler import SchedulerEvent
 from aiosched.scheduler.garbage import rare_collections
 from benchmarks import measure, record

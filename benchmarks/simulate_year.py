@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables import AnyTimetable
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.scheduler.garbage import rare_collections

@@ -18,8 +18,8 @@ from typing import Any, Final
 import asyncpg
 
 from aiosched.config import Settings
-from aiosched.db.embedded import EmbeddedPostgres
-from aiosched.db.migrate import migrate
+from aiosched.db.server.embedded import EmbeddedPostgres
+from aiosched.db.server.migrate import migrate
 
 NO_LIMIT: Final = 1_000_000
 

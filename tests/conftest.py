@@ -26,11 +26,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from aiosched.clock import FakeClock
-from aiosched.db.dsn import with_database
-from aiosched.db.embedded import EmbeddedPostgres, embedded_dsn
-from aiosched.db.embedded_host import binaries
-from aiosched.db.engine import Database
-from aiosched.db.migrate import migrate
+from aiosched.db.server.dsn import with_database
+from aiosched.db.server.embedded import EmbeddedPostgres, embedded_dsn
+from aiosched.db.server.embedded_host import binaries
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseError
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from aiosched.db.embedded_host import Account, claim_folder
+from aiosched.db.server.embedded_host import Account, claim_folder
 from tests.conftest import short_folder
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")

@@ -6,7 +6,7 @@
     @task(outlets=[orders])
 
 Lives here: assets, aliases, links and conditions made of them. Does not live here: what a task says
-about its events (asset_events.py), `@asset` (asset_dags.py), the rules (core/assets.py).
+about its events (asset_events.py), `@asset` (asset_dags.py), the rules (core/assets/conditions.py).
 
 Source: the semantics reference, sections 15.1 to 15.3.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.authoring.checks import fail
 from aiosched.authoring.plain_values import strict_json
-from aiosched.core.assets import (
+from aiosched.core.assets.conditions import (
     AliasRequired,
     AllRequired,
     AnyRequired,
@@ -27,7 +27,7 @@ from aiosched.core.assets import (
     ReferenceRequired,
     WatcherSpec,
 )
-from aiosched.core.spec import AssetRef
+from aiosched.core.graph.spec import AssetRef
 
 if TYPE_CHECKING:
     from aiosched.authoring.operator import BaseOperator

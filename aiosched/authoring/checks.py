@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from aiosched.authoring.location import Location, author_location
-from aiosched.core.ids import ALLOWED_KEY
-from aiosched.core.states import RunType
+from aiosched.core.values.ids import ALLOWED_KEY
+from aiosched.core.values.states import RunType
 from aiosched.errors import DagError
 
 RENAMED: Final = {

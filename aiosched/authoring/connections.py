@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from aiosched.authoring.lookups import CONNECTION, Accessor, Answer, alook_up, look_up, not_found
-from aiosched.core.connections import ConnectionValue
+from aiosched.core.values.connections import ConnectionValue
 
 C = TypeVar("C", bound="Connection")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG
     from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.task_instance import TaskInstance
-    from aiosched.core.messages import Attempt, RunInfo
+    from aiosched.core.values.messages import Attempt, RunInfo
 
 
 class Context(dict[str, Any]):

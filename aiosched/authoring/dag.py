@@ -20,7 +20,7 @@ from aiosched.authoring.operator import BaseOperator, Callbacks, Seconds
 from aiosched.authoring.params import DagParam, ParamsDict
 from aiosched.authoring.settings import defaults
 from aiosched.clock import SystemClock
-from aiosched.core.spec import DagSpec
+from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables import AnyTimetable, AssetOrTimeSchedule, Restriction, parse_schedule
 from aiosched.errors import DuplicateTaskError, NotFound, TimetableError
 
@@ -310,7 +310,7 @@ class DAG(metaclass=checks.NamesItsParameters):
 
         Pools and limits do not apply. The result says what became of every task.
         """
-        runner = importlib.import_module("aiosched.executors.dag_test")
+        runner = importlib.import_module("aiosched.executors.dag_test.dag_test")
         moment = optional_aware("logical_date", logical_date)
         result: Coroutine[Any, Any, Any] = runner.run_dag_test(self, logical_date=moment, conf=conf, **options)
         return result

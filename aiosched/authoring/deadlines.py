@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from aiosched.authoring.checks import fail, whole_number
 from aiosched.authoring.dates import aware
 from aiosched.authoring.location import Location, author_location
-from aiosched.core.spec import DeadlineSpec
+from aiosched.core.graph.spec import DeadlineSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from aiosched.authoring.nesting import group_index, mapped_groups, split_index
 from aiosched.authoring.params import DagParam
 from aiosched.authoring.plain_values import shortened
 from aiosched.authoring.xcom_arg import RETURN_VALUE, Output, View, XComArg, iter_outputs
-from aiosched.core.spec import LiteralLength, MapInput, MappingSpec
+from aiosched.core.graph.spec import LiteralLength, MapInput, MappingSpec
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from aiosched.authoring.nesting import mapped_groups
 from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.rendering import render_task
 from aiosched.authoring.start_trigger import StartTriggerArgs, shared_by_instances
-from aiosched.core.messages import Resume, XComRef
-from aiosched.core.trigger_rules import TriggerRule
+from aiosched.core.graph.trigger_rules import TriggerRule
+from aiosched.core.values.messages import Resume, XComRef
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:

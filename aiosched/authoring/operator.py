@@ -22,10 +22,10 @@ from aiosched.authoring.settings import defaults
 from aiosched.authoring.setup_scopes import close_scope, join_scope, open_scope
 from aiosched.authoring.start_trigger import StartTriggerArgs, declared
 from aiosched.authoring.xcom_arg import RETURN_VALUE, XComArg, iter_outputs
-from aiosched.core.messages import Resume, XComRef
-from aiosched.core.spec import DEFAULT_POOL
-from aiosched.core.trigger_rules import TriggerRule
-from aiosched.core.weights import WeightRule
+from aiosched.core.graph.spec import DEFAULT_POOL
+from aiosched.core.graph.trigger_rules import TriggerRule
+from aiosched.core.graph.weights import WeightRule
+from aiosched.core.values.messages import Resume, XComRef
 from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDeferralTimeout, TaskDeferred, TaskTimeout
 
 if TYPE_CHECKING:

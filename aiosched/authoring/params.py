@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from aiosched.authoring.checks import fail
 from aiosched.authoring.location import author_location
-from aiosched.core.params import check_schema, check_value
-from aiosched.core.spec import ParamSpec
+from aiosched.core.graph.params import check_schema, check_value
+from aiosched.core.graph.spec import ParamSpec
 from aiosched.errors import ParamError
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aiosched.authoring.dependencies import Dependable
 from aiosched.authoring.params import DagParam
 from aiosched.authoring.xcom_arg import Output
-from aiosched.core.messages import XComRef
+from aiosched.core.values.messages import XComRef
 from aiosched.errors import TaskSignal, TaskTimeout, TemplateError
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from aiosched.authoring.mapped import check_rule
 from aiosched.authoring.plain_values import as_json, strict_json
 from aiosched.authoring.settings import defaults
 from aiosched.authoring.start_trigger import starts_deferred
-from aiosched.core.retries import MAX_TASK_RETRY_DELAY
-from aiosched.core.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
-from aiosched.core.states import RunType
+from aiosched.core.graph.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
+from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.timetables import AssetOrTimeSchedule, condition_of
-from aiosched.core.trigger_rules import TriggerRule
+from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
+from aiosched.core.values.states import RunType
 from aiosched.errors import DagCycleError, DagError, ParamError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from aiosched.authoring import context as contexts
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
-    from aiosched.core.messages import TaskServices
+    from aiosched.core.values.messages import TaskServices
 
 
 class Services:

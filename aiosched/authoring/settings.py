@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aiosched.core.retries import MAX_TASK_RETRY_DELAY
+from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
 
 if TYPE_CHECKING:
     from aiosched.config import Settings

@@ -8,7 +8,7 @@ misses of the DAG that nobody was told of yet, at least once for each; the two l
 each task, `slas` and `blocking_tis` what they are made of. A notifier has the same names in its context. The
 tasks' addresses get a mail by the connection `smtp_default`.
 
-Lives here: what is told, and to whom. When an SLA is missed: core/slas.py.
+Lives here: what is told, and to whom. When an SLA is missed: core/creation/slas.py.
 Source: the semantics reference, section 23.3.
 """
 

@@ -15,7 +15,7 @@ from aiosched.authoring.rendering import needs_rendering
 if TYPE_CHECKING:
     from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.triggers.base import BaseTrigger
-    from aiosched.core.messages import Deferral
+    from aiosched.core.values.messages import Deferral
 
 _SHARED: Final = frozenset({"start_from_trigger", "trigger_kwargs", "next_kwargs", "trigger_timeout"})
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiosched.authoring.services import Services
 from aiosched.authoring.xcom_arg import RETURN_VALUE
 from aiosched.clock import SystemClock
-from aiosched.core.messages import Attempt, SkipDecision, TaskServices, XComRef
+from aiosched.core.values.messages import Attempt, SkipDecision, TaskServices, XComRef
 
 if TYPE_CHECKING:
     from pendulum import DateTime

@@ -14,7 +14,7 @@ from jinja2 import nodes
 from jinja2.utils import missing
 
 from aiosched.authoring.xcom_arg import RETURN_VALUE
-from aiosched.core.messages import XComRef
+from aiosched.core.values.messages import XComRef
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag import DAG

@@ -14,7 +14,7 @@ import json
 from typing import Any, Final
 
 from aiosched.authoring.lookups import VARIABLE, Accessor, Answer, alook_up, in_a_task, look_up, not_found
-from aiosched.core.masking import secrets
+from aiosched.core.values.masking import secrets
 from aiosched.errors import AioschedError
 
 _MISSING: Final = object()

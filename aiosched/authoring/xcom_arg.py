@@ -17,8 +17,8 @@ import msgspec
 from aiosched.authoring.checks import fail
 from aiosched.authoring.dependencies import Dependable
 from aiosched.authoring.nesting import indexes_read, is_mapped, mapped_groups, reads_own_index
-from aiosched.core.messages import XComRef
-from aiosched.core.spec import Concatenated, MapInput, TaskOutput, Zipped
+from aiosched.core.graph.spec import Concatenated, MapInput, TaskOutput, Zipped
+from aiosched.core.values.messages import XComRef
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:

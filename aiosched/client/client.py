@@ -11,17 +11,17 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from aiosched.core.backfills import Rerun
-from aiosched.core.states import RUN_FINISHED, RunState, TaskState
+from aiosched.core.creation.backfills import Rerun
+from aiosched.core.values.states import RUN_FINISHED, RunState, TaskState
 from aiosched.errors import AioschedError, NotFound, Refused
 from aiosched.web.api.actions import ClearAnswer
 from aiosched.web.api.assets import Asset, AssetEvent, Emitted
 from aiosched.web.api.backfills import Backfill, BackfillAnswer
 from aiosched.web.api.dags import Dag
-from aiosched.web.api.pools import Pool
+from aiosched.web.api.operation.pools import Pool
+from aiosched.web.api.operation.probes import HealthReport
+from aiosched.web.api.operation.system import Command, ImportProblem, Scheduler, Schedulers
 from aiosched.web.api.runs import Run, RunDetails, TaskInstance
-from aiosched.web.api.system import Command, ImportProblem, Scheduler, Schedulers
-from aiosched.web.probes import HealthReport
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -8,10 +8,10 @@
 Neither SQLAlchemy nor Alembic is imported before something needs it.
 """
 
-from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
-from aiosched.db.engine import Connection, Database
-from aiosched.db.failures import is_connection_failure, is_retryable
-from aiosched.db.migrate import HEAD, check_schema, current_revision, migrate
+from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.failures import is_connection_failure, is_retryable
+from aiosched.db.server.migrate import HEAD, check_schema, current_revision, migrate
 
 __all__ = [
     "HEAD",

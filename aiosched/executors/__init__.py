@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
-    from aiosched.core.messages import Attempt, AttemptKey, Executor, Outcome, Report, TaskServices
-    from aiosched.executors.dag_cache import FileDags
-    from aiosched.executors.dag_test import TestRun, run_dag_test
-    from aiosched.executors.inline import InlineExecutor
-    from aiosched.executors.local import LocalExecutor
-    from aiosched.executors.options import LocalOptions
-    from aiosched.executors.runner import Surroundings
-    from aiosched.executors.running import run_attempt
+    from aiosched.core.values.messages import Attempt, AttemptKey, Executor, Outcome, Report, TaskServices
+    from aiosched.executors.attempt.dag_cache import FileDags
+    from aiosched.executors.attempt.runner import Surroundings
+    from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
+    from aiosched.executors.inline.executor import InlineExecutor
+    from aiosched.executors.inline.running import run_attempt
+    from aiosched.executors.local.executor import LocalExecutor
+    from aiosched.executors.local.options import LocalOptions
 
 __all__ = [
     "Attempt",
@@ -49,20 +49,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Attempt": ".core.messages",
-    "AttemptKey": ".core.messages",
-    "Executor": ".core.messages",
-    "Outcome": ".core.messages",
-    "Report": ".core.messages",
-    "TaskServices": ".core.messages",
-    "FileDags": "dag_cache",
-    "InlineExecutor": "inline",
-    "LocalExecutor": "local",
-    "LocalOptions": "options",
-    "TestRun": "dag_test",
-    "run_dag_test": "dag_test",
-    "Surroundings": "runner",
-    "run_attempt": "running",
+    "Attempt": ".core.values.messages",
+    "AttemptKey": ".core.values.messages",
+    "Executor": ".core.values.messages",
+    "Outcome": ".core.values.messages",
+    "Report": ".core.values.messages",
+    "TaskServices": ".core.values.messages",
+    "FileDags": "attempt.dag_cache",
+    "InlineExecutor": "inline.executor",
+    "LocalExecutor": "local.executor",
+    "LocalOptions": "local.options",
+    "TestRun": "dag_test.dag_test",
+    "run_dag_test": "dag_test.dag_test",
+    "Surroundings": "attempt.runner",
+    "run_attempt": "inline.running",
 }
 
 __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from aiosched.db.dags import StoredFile
+from aiosched.db.statements.dags import StoredFile
 from aiosched.parsing.discovery import DagFile, Listing
 from aiosched.parsing.result import ParsedFile
 

@@ -20,7 +20,7 @@ import msgspec
 
 from aiosched.authoring.loader import load_file
 from aiosched.authoring.sources import finder
-from aiosched.core.spec import encode_spec
+from aiosched.core.graph.spec import encode_spec
 from aiosched.parsing.discovery import printable
 from aiosched.parsing.limits import Limits, in_units, lift_memory_limit, restrict_this_process
 from aiosched.parsing.result import MAX_MESSAGE, MAX_WARNINGS, Answer, FileError, one_line

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from aiosched.authoring.sources import source_hash
-from aiosched.core.assets import AssetReference
-from aiosched.core.spec import DagSpec, asset_references, content_hash, decode_spec
+from aiosched.core.assets.conditions import AssetReference
+from aiosched.core.graph.spec import DagSpec, asset_references, content_hash, decode_spec
 
 MAX_MESSAGE: Final = 4_000  # characters
 MAX_TRACEBACK: Final = 40_000

@@ -25,10 +25,10 @@ import asyncpg
 
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
-from aiosched.core.ids import PARTITIONS, partition_of
-from aiosched.db import dags as rows
-from aiosched.db.engine import Connection, Database
-from aiosched.db.inbox import notify
+from aiosched.core.values.ids import PARTITIONS, partition_of
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import dags as rows
+from aiosched.db.statements.inbox import notify
 from aiosched.errors import DatabaseError
 from aiosched.parsing.agenda import Agenda, Rank, order_of
 from aiosched.parsing.check import problem_result

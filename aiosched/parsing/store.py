@@ -1,6 +1,6 @@
 """Storing what parsing found: a batch of files in one transaction.
 
-Lives here: the order of the steps. Does not live here: SQL (aiosched.db.dags), whose a
+Lives here: the order of the steps. Does not live here: SQL (aiosched.db.statements.dags), whose a
 DAG is (claims.py), when to store (service.py).
 
 Source: the semantics reference, sections 1.1, 30.4 and 31.2; section 34, decisions 16, 18 and 20.
@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from aiosched.core.assets import AssetReference
-from aiosched.core.spec import DagSpec, encode_spec
-from aiosched.db import assets
-from aiosched.db import dags as rows
-from aiosched.db.engine import Connection
+from aiosched.core.assets.conditions import AssetReference
+from aiosched.core.graph.spec import DagSpec, encode_spec
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import assets
+from aiosched.db.statements import dags as rows
 from aiosched.errors import DatabaseError
 from aiosched.parsing.claims import (
     Claim,

@@ -20,7 +20,7 @@ import zipfile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiosched.authoring.sources import digest_of, read_whole
-from aiosched.core.masking import KEY_VARIABLES
+from aiosched.core.values.masking import KEY_VARIABLES
 from aiosched.parsing.killable import become_supervisor, run_killable
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line

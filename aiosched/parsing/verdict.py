@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from aiosched.core.spec import decode_spec, encode_spec
+from aiosched.core.graph.spec import decode_spec, encode_spec
 from aiosched.parsing.code_frame import code_frame
 from aiosched.parsing.killable import NOT_DONE, Ending
 from aiosched.parsing.limits import Limits, in_units

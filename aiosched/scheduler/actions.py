@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from aiosched.clock import Clock
-from aiosched.core.backfills import Rerun
-from aiosched.core.ids import partition_of
-from aiosched.core.states import RunState, TaskState
-from aiosched.core.why import Explanation
-from aiosched.db import inbox
-from aiosched.db.engine import Database
+from aiosched.core.creation.backfills import Rerun
+from aiosched.core.values.ids import partition_of
+from aiosched.core.values.states import RunState, TaskState
+from aiosched.core.why.explanation import Explanation
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.run_handle import RunHandle, Runs
 
@@ -90,7 +90,7 @@ class Actions:
     ) -> Explanation:
         """Why a DAG, a run of it (a run id, a logical date, `latest`) or a task instance does not run.
 
-        Raises NotFound. What the command `aiosched why` prints is `aiosched.core.why.Explanation`.
+        Raises NotFound. What the command `aiosched why` prints is `aiosched.core.why.explanation.Explanation`.
         """
         from aiosched.scheduler.why import why as explain  # imports SQLAlchemy, which nothing else here needs
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.values.states import RunState, TaskState
 
 
 class _Kind(NamedTuple):

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from aiosched.core.messages import Report
-from aiosched.db.assets import NewEvent, record_events
-from aiosched.db.engine import Connection
+from aiosched.core.values.messages import Report
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements.assets import NewEvent, record_events
 
 logger = logging.getLogger(__name__)
 

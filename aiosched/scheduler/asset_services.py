@@ -14,9 +14,9 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from aiosched.db import asset_queries
-from aiosched.db.assets import inactive_assets
-from aiosched.db.engine import Database
+from aiosched.db.queries import asset_queries
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.assets import inactive_assets
 from aiosched.errors import Refused
 from aiosched.scheduler.questions import Question
 

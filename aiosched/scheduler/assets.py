@@ -2,7 +2,7 @@
 
 Called by the run-creation coroutine. Whatever was queued for a DAG becomes one run, in one
 transaction with the list of the events that it is about; rows that arrive meanwhile stay and
-cause the next run. The decisions are pure (core/assets.py). Source: the semantics reference,
+cause the next run. The decisions are pure (core/assets/conditions.py). Source: the semantics reference,
 sections 15.1 to 15.4.
 """
 
@@ -15,18 +15,18 @@ from typing import Any
 
 import msgspec
 
-from aiosched.core.assets import (
+from aiosched.core.assets.conditions import (
     AssetStatus,
     alias_names,
     consumed_after,
     triggering_instant,
     why_not_triggered,
 )
-from aiosched.core.params import resolve_params
-from aiosched.core.run_creation import active_runs_limit, allows, asset_run, tasks_of_run
-from aiosched.core.states import RunType
-from aiosched.db import assets as statements
-from aiosched.db.inbox import Command, CommandResult
+from aiosched.core.creation.run_creation import active_runs_limit, allows, asset_run, tasks_of_run
+from aiosched.core.graph.params import resolve_params
+from aiosched.core.values.states import RunType
+from aiosched.db.statements import assets as statements
+from aiosched.db.statements.inbox import Command, CommandResult
 from aiosched.errors import DagError, did_you_mean
 from aiosched.scheduler.asset_events import store_events
 from aiosched.scheduler.holdings import OwnedDag

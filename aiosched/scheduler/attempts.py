@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from aiosched.core.deferral import is_trigger
-from aiosched.core.messages import AttemptKey, Outcome, Report
-from aiosched.executors.failures import storable_report
+from aiosched.core.run.deferral import is_trigger
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.executors.attempt.failures import storable_report
 from aiosched.scheduler.beginnings import Beginnings
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.watch_book import Watchers

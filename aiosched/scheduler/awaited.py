@@ -1,7 +1,7 @@
 """Finding out which queued runs of a DAG are waited for, by what is held and, rarely, by rows.
 
 A running run is held with the run before it, so rows are asked only where that one is queued: which run is before
-it in turn? DAGs without tasks that look back are passed over. Does not live here: what follows (core/awaited.py).
+it in turn? DAGs without tasks that look back are passed over. Does not live here: what follows (core/creation/awaited.py).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from aiosched.core.awaited import Awaited, Standing, find_awaited, who_waits_for
-from aiosched.core.board import Run
-from aiosched.core.past import previous_types
-from aiosched.core.states import RunType
-from aiosched.db.engine import Connection
-from aiosched.db.recollections import runs_before
+from aiosched.core.creation.awaited import Awaited, Standing, find_awaited, who_waits_for
+from aiosched.core.graph.previous_run import previous_types
+from aiosched.core.run.board import Run
+from aiosched.core.values.states import RunType
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements.rehydration import runs_before
 from aiosched.scheduler.holdings import Holdings, OwnedDag
 
 if TYPE_CHECKING:

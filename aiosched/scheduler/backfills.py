@@ -19,15 +19,15 @@ from typing import Any, Final
 
 import msgspec
 
-from aiosched.core.backfills import Fate, PlannedDate, Rerun, plan_backfill, rerun_of
-from aiosched.core.board import Board
-from aiosched.core.params import resolve_params
-from aiosched.core.run_creation import automated_run, backfill_runs, tasks_of_run
-from aiosched.core.states import RunState, RunType
+from aiosched.core.creation.backfills import Fate, PlannedDate, Rerun, plan_backfill, rerun_of
+from aiosched.core.creation.run_creation import automated_run, backfill_runs, tasks_of_run
+from aiosched.core.graph.params import resolve_params
+from aiosched.core.run.board import Board
 from aiosched.core.timetables.base import NextRun
-from aiosched.db import backfills as statements
-from aiosched.db.backfills import Backfill
-from aiosched.db.inbox import Command
+from aiosched.core.values.states import RunState, RunType
+from aiosched.db.statements import backfills as statements
+from aiosched.db.statements.backfills import Backfill
+from aiosched.db.statements.inbox import Command
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.holdings import Holdings, OwnedDag
 from aiosched.scheduler.new_runs import Creation, hold, store

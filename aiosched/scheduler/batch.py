@@ -9,15 +9,15 @@ from datetime import datetime
 
 import msgspec
 
-from aiosched.core.board import Board, FinishedTry, Instance
-from aiosched.core.instances import TrySource
-from aiosched.core.messages import AttemptKey, Report
-from aiosched.db.assets import NewEvent
-from aiosched.db.deadlines import DeadlineRow
-from aiosched.db.inbox import CommandResult
-from aiosched.db.journal import InstanceChange, RunChange, XComRow
-from aiosched.db.outbox import NewCallback
-from aiosched.db.triggers import DeferralRow
+from aiosched.core.graph.instances import TrySource
+from aiosched.core.run.board import Board, FinishedTry, Instance
+from aiosched.core.values.messages import AttemptKey, Report
+from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.deadlines import DeadlineRow
+from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
+from aiosched.db.statements.outbox import NewCallback
+from aiosched.db.statements.triggers import DeferralRow
 
 
 class Batch(msgspec.Struct, eq=False):
@@ -38,7 +38,7 @@ class Batch(msgspec.Struct, eq=False):
     started: list[Board] = []
     reports: list[Report] = []
     answers: list[tuple[int, CommandResult]] = []  # to requests, by their id
-    demands: dict[str, str | None] = {}  # by pool, what it is to say of us (db/demands.py)
+    demands: dict[str, str | None] = {}  # by pool, what it is to say of us (db/statements/pool_demands.py)
     wake: set[int] = set()  # incarnations that slots were left to
     heard: list[int] = []  # rows of reports of other schedulers, done with
     asset_events: list[NewEvent] = []

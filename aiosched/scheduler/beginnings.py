@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from aiosched.config import Settings
-from aiosched.core.instants import later
-from aiosched.core.messages import AttemptKey, Outcome, Report
-from aiosched.core.states import TaskState
+from aiosched.core.values.instants import later
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.core.values.states import TaskState
 
 if TYPE_CHECKING:
     from aiosched.scheduler.desk import Desk

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from aiosched.db.changes import WATCH_SECONDS, publish_runs
+from aiosched.db.statements.run_changes import WATCH_SECONDS, publish_runs
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.pulse import Pulse
 

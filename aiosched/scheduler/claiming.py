@@ -2,7 +2,7 @@
 
 Pure: it changes what is held in memory and nothing else. Does not live here: locking and
 reading pools, the commit, handing out what was claimed (enqueueing.py), the allocation
-itself (core/slots.py, core/waiting.py). Source: the semantics reference, section 17.
+itself (core/slots/allocation.py, core/slots/waiting.py). Source: the semantics reference, section 17.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from aiosched.core.messages import Executor
-from aiosched.core.slots import ExecutorRoom, PoolRoom, Room
-from aiosched.db.journal import PoolRow
-from aiosched.executors.team import members_of
+from aiosched.core.slots.allocation import ExecutorRoom, PoolRoom, Room
+from aiosched.core.values.messages import Executor
+from aiosched.db.statements.journal import PoolRow
+from aiosched.executors.executor_router import members_of
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.courtesy import Courtesy
 from aiosched.scheduler.holdings import Holdings

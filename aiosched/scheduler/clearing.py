@@ -9,7 +9,7 @@
 Without `run_ids` the runs with a logical date in [from, to] are meant, without those too all
 runs; `past` and `future` add the runs before and after those named, by logical date. An id of a
 task that only some of the runs have is about those. What a request means is decided in
-selection.py, what it does to a run by its board (core/board.py). Runs that are held are changed
+selection.py, what it does to a run by its board (core/run/board.py). Runs that are held are changed
 in memory and stored by the journal, together with the answer; all others before
 (stored_runs.py), so a request that was interrupted is applied again from its beginning: nothing
 that it queued has started.
@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from aiosched.core.board import Instance
-from aiosched.core.states import RunState
-from aiosched.db import clearing as statements
-from aiosched.db.clearing import RunOfRequest
-from aiosched.db.inbox import Command, CommandResult
-from aiosched.db.runs import load_instances
+from aiosched.core.run.board import Instance
+from aiosched.core.values.states import RunState
+from aiosched.db.statements import clearing as statements
+from aiosched.db.statements.clearing import RunOfRequest
+from aiosched.db.statements.inbox import Command, CommandResult
+from aiosched.db.statements.runs import load_instances
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.scheduler.selection import (

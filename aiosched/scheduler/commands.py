@@ -26,14 +26,14 @@ from typing import Any, Final
 
 import asyncpg
 
-from aiosched.core.run_creation import check_manual_run, check_run_type
-from aiosched.core.states import RUN_FINISHED, RunType
-from aiosched.db import inbox
-from aiosched.db import runs as statements
-from aiosched.db.dags import import_error
-from aiosched.db.failures import is_retryable
-from aiosched.db.inbox import Command, CommandResult
-from aiosched.db.schedules import schedule_positions
+from aiosched.core.creation.run_creation import check_manual_run, check_run_type
+from aiosched.core.values.states import RUN_FINISHED, RunType
+from aiosched.db.server.failures import is_retryable
+from aiosched.db.statements import inbox
+from aiosched.db.statements import runs as statements
+from aiosched.db.statements.dags import import_error
+from aiosched.db.statements.inbox import Command, CommandResult
+from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import AioschedError, DagError, InternalError, NotFound, Refused, StaleRows
 from aiosched.scheduler import backfills, clearing
 from aiosched.scheduler.arguments import unusable

@@ -1,6 +1,6 @@
 """Pools that several schedulers want: what is told to the others, and what is left to them.
 
-One session's side of core/rivals.py. Under the pool's lock it reads the demands of the others from the pool's row,
+One session's side of core/slots/competing_demands.py. Under the pool's lock it reads the demands of the others from the pool's row,
 and stores its own there when it has changed; after the commit it tells those whom it left slots to. One
 that was left all it needs and does nothing about it for two seconds (it hangs, or its demand is gone) is not
 waited for any longer, until its demand changes.
@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from aiosched.core.rivals import Demand, Place, Rival
-from aiosched.core.slots import PoolRoom
-from aiosched.db.journal import PoolRow
+from aiosched.core.slots.allocation import PoolRoom
+from aiosched.core.slots.competing_demands import Demand, Place, Rival
+from aiosched.db.statements.journal import PoolRow
 
 PATIENCE: Final = 2.0  # seconds
 _SAY_AGAIN: Final = 0.02  # seconds; another one may have been quicker, and there are slots again

@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from aiosched.core.deadlines import AVERAGE_RUNTIME, QUEUED_AT, deadline_time, least_runs
-from aiosched.core.instances import Run
-from aiosched.core.spec import DagSpec
-from aiosched.core.states import RUN_FINISHED, RunState
-from aiosched.db import deadlines as statements
-from aiosched.db.deadlines import DeadlineRow
-from aiosched.db.engine import Connection
-from aiosched.db.outbox import NewCallback, insert_callbacks
+from aiosched.core.creation.deadlines import AVERAGE_RUNTIME, QUEUED_AT, deadline_time, least_runs
+from aiosched.core.graph.instances import Run
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.values.states import RUN_FINISHED, RunState
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import deadlines as statements
+from aiosched.db.statements.deadlines import DeadlineRow
+from aiosched.db.statements.outbox import NewCallback, insert_callbacks
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Session

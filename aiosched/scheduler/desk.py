@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from aiosched.clock import Clock
-from aiosched.core.board import Board, Instance, Run
+from aiosched.core.run.board import Board, Instance, Run
 from aiosched.scheduler.holdings import Holdings
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.pulse import Pulse

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from aiosched.core.board import Board
-from aiosched.core.instances import Instance
-from aiosched.db.runs import load_instances
+from aiosched.core.graph.instances import Instance
+from aiosched.core.run.board import Board
+from aiosched.db.statements.runs import load_instances
 from aiosched.errors import StaleRows
 from aiosched.scheduler.session import Session
 

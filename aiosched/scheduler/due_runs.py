@@ -1,7 +1,7 @@
 """Which scheduled runs are due and which queued ones start now: the decisions of run creation, on what is held.
 
 Pure: it changes what is held in memory and nothing else. Does not live here: reading and
-writing rows (run_creation.py, new_runs.py), the rules on one DAG (core/run_creation.py).
+writing rows (run_creation.py, new_runs.py), the rules on one DAG (core/creation/run_creation.py).
 Source: the semantics reference, sections 13 and 14.
 """
 
@@ -14,12 +14,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from aiosched.core.awaited import NOBODY
-from aiosched.core.board import Board, Instance, Run
-from aiosched.core.ids import ALLOWED_RUN_ID
-from aiosched.core.next_run import SchedulePosition, next_scheduled_run
-from aiosched.core.params import resolve_params
-from aiosched.core.run_creation import (
+from aiosched.core.creation.awaited import NOBODY
+from aiosched.core.creation.next_run import SchedulePosition, next_scheduled_run
+from aiosched.core.creation.run_creation import (
     active_runs_limit,
     automated_run,
     check_manual_run,
@@ -28,7 +25,10 @@ from aiosched.core.run_creation import (
     runs_to_start,
     tasks_of_run,
 )
-from aiosched.core.states import RunType
+from aiosched.core.graph.params import resolve_params
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.values.ids import ALLOWED_RUN_ID
+from aiosched.core.values.states import RunType
 from aiosched.errors import DagError
 from aiosched.scheduler.awaited import NOT_ASKED, awaited_in
 from aiosched.scheduler.holdings import Holdings, OwnedDag, make_board

@@ -11,10 +11,10 @@ import logging
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.board import Board
-from aiosched.core.deferral import is_trigger
-from aiosched.core.messages import Outcome, Report
-from aiosched.core.states import RunState
+from aiosched.core.run.board import Board
+from aiosched.core.run.deferral import is_trigger
+from aiosched.core.values.messages import Outcome, Report
+from aiosched.core.values.states import RunState
 from aiosched.scheduler.asset_events import events_of
 from aiosched.scheduler.beginnings import look_at_queue
 from aiosched.scheduler.desk import Desk

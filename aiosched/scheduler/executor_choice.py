@@ -11,9 +11,9 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from aiosched.config import EXECUTOR_PLUGINS, Settings
-from aiosched.core.messages import Executor
+from aiosched.core.values.messages import Executor
 from aiosched.errors import AioschedError, ConfigError
-from aiosched.executors.team import Team
+from aiosched.executors.executor_router import Team
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
@@ -57,12 +57,12 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
                 "DAGs given as objects run with executor='inline': worker processes load DAGs from files. "
                 "Use dags_folder=… for executor='local'."
             )
-        from aiosched.executors.local import LocalExecutor, LocalOptions
+        from aiosched.executors.local.executor import LocalExecutor, LocalOptions
 
         return LocalExecutor(LocalOptions.from_settings(settings))
     if kind == "inline":
-        from aiosched.executors.dag_cache import FileDags
-        from aiosched.executors.inline import InlineExecutor
+        from aiosched.executors.attempt.dag_cache import FileDags
+        from aiosched.executors.inline.executor import InlineExecutor
 
         return InlineExecutor(
             dags or FileDags.of(settings),

@@ -7,7 +7,7 @@
      "pools": {pool: {queued: slots, running: slots}},
      "parsing": {files, dags, errors, seconds} or null}
 
-Instants and durations are in seconds. `blocked` and `times_blocked`: executors/blocked_loops.py, of the local executor
+Instants and durations are in seconds. `blocked` and `times_blocked`: executors/local/blocked_loops.py, of the local executor
 alone. `waiting` are the task instances that are ready and have no slot.
 """
 
@@ -16,10 +16,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from aiosched.core.messages import AttemptKey, Executor
-from aiosched.core.states import TaskState
-from aiosched.executors.blocked_loops import BlockedLoops
-from aiosched.executors.team import members_of
+from aiosched.core.values.messages import AttemptKey, Executor
+from aiosched.core.values.states import TaskState
+from aiosched.executors.executor_router import members_of
+from aiosched.executors.local.blocked_loops import BlockedLoops
 from aiosched.parsing import ParserStats
 from aiosched.scheduler.metrics import Histogram, Metrics
 from aiosched.scheduler.session import Session

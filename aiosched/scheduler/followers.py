@@ -1,6 +1,6 @@
 """Which boards look at which run before theirs, so that news of that run reaches them.
 
-Does not live here: finding the run before (past.py), what a board makes of it (core/past.py).
+Does not live here: finding the run before (past.py), what a board makes of it (core/graph/previous_run.py).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from aiosched.core.board import Board
-from aiosched.core.past import Past
-from aiosched.core.states import FINISHED
+from aiosched.core.graph.previous_run import Past
+from aiosched.core.run.board import Board
+from aiosched.core.values.states import FINISHED
 
 
 @dataclass(slots=True)

@@ -21,10 +21,10 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from aiosched.core.states import HOLDING_SLOT
-from aiosched.db import reports as statements
-from aiosched.db.engine import Connection
-from aiosched.db.inbox import notify
+from aiosched.core.values.states import HOLDING_SLOT
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import reports as statements
+from aiosched.db.statements.inbox import notify
 from aiosched.scheduler.session import Session
 
 logger = logging.getLogger(__name__)

@@ -15,27 +15,27 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from aiosched.core.assets import AssetExpression
-from aiosched.core.board import Board, Instance, Run
-from aiosched.core.graph import Graph
-from aiosched.core.instances import held_pool, holds_pool
-from aiosched.core.instants import later
-from aiosched.core.marks import INTENTIONS
-from aiosched.core.messages import AttemptKey, Report
-from aiosched.core.run_creation import active_runs_limit
-from aiosched.core.slots import Candidate, DagRoom, TaskRoom
-from aiosched.core.spec import TaskSpec
-from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
+from aiosched.core.assets.conditions import AssetExpression
+from aiosched.core.creation.run_creation import active_runs_limit
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.instances import held_pool, holds_pool
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.run.manual_changes import INTENTIONS
+from aiosched.core.slots.allocation import Candidate, DagRoom, TaskRoom
+from aiosched.core.slots.waiting import WaitingQueue
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import NextRun
-from aiosched.core.waiting import WaitingQueue
-from aiosched.db.assets import NewEvent
-from aiosched.db.backfills import Backfill
-from aiosched.db.inbox import CommandResult
-from aiosched.db.journal import InstanceChange, RunChange, XComRow
-from aiosched.db.outbox import NewCallback
-from aiosched.db.runs import DagRow, Version
-from aiosched.db.triggers import deferral_row
+from aiosched.core.values.instants import later
+from aiosched.core.values.messages import AttemptKey, Report
+from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
+from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.backfills import Backfill
+from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
+from aiosched.db.statements.outbox import NewCallback
+from aiosched.db.statements.runs import DagRow, Version
+from aiosched.db.statements.triggers import deferral_row
 from aiosched.errors import InvalidTransition
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.deadlines import moved_deadlines

@@ -15,19 +15,19 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.assets import AssetStatus, alias_names, why_not_triggered
-from aiosched.core.ids import PARTITIONS
-from aiosched.core.next_run import next_scheduled_run
-from aiosched.core.run_creation import active_runs_limit
+from aiosched.core.assets.conditions import AssetStatus, alias_names, why_not_triggered
+from aiosched.core.creation.next_run import next_scheduled_run
+from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.timetables.assets import condition_of
-from aiosched.db import assets, ownership
-from aiosched.db import idle as statements
-from aiosched.db import runs as run_statements
-from aiosched.db.engine import Connection
-from aiosched.db.failures import is_retryable
-from aiosched.db.ownership import View
-from aiosched.db.runs import DagRow
-from aiosched.db.schedules import schedule_positions
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.db.queries import idle as statements
+from aiosched.db.server.engine import Connection
+from aiosched.db.server.failures import is_retryable
+from aiosched.db.statements import assets, ownership
+from aiosched.db.statements import runs as run_statements
+from aiosched.db.statements.ownership import View
+from aiosched.db.statements.runs import DagRow
+from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError
 from aiosched.parsing import Parser
 from aiosched.scheduler.session import Session

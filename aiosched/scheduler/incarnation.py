@@ -14,12 +14,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from aiosched.core.ids import PARTITIONS
-from aiosched.db.demands import withdraw_demands
-from aiosched.db.engine import Connection, Database
-from aiosched.db.failures import is_retryable
-from aiosched.db.inbox import NEWS_CHANNEL, read_news
-from aiosched.db.ownership import View, release, set_draining
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.failures import is_retryable
+from aiosched.db.statements.inbox import NEWS_CHANNEL, read_news
+from aiosched.db.statements.ownership import View, release, set_draining
+from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import FencedOut, StaleRows
 from aiosched.scheduler.assets import look_at_assets
 from aiosched.scheduler.broadcast import tell_changes

@@ -4,7 +4,7 @@ Everything that was decided since the last commit goes into one transaction, the
 one starts. No timer: a quiet system commits at once, a busy one in batches of hundreds.
 The order is always commit, then act. Lives here: the connection, the fence, and how an
 unknown commit outcome is settled. Does not live here: what to store (holdings.py), who
-gets a slot (enqueueing.py), the statements (db/journal.py).
+gets a slot (enqueueing.py), the statements (db/statements/journal.py).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import contextlib
 from collections.abc import AsyncIterator, Collection
 from typing import Any
 
-from aiosched.db import journal as statements
-from aiosched.db.deadlines import pause_failing, prune, store_deadlines
-from aiosched.db.demands import store_demands
-from aiosched.db.engine import Connection, Database
-from aiosched.db.failures import is_connection_failure
-from aiosched.db.inbox import CommandResult, answer_commands
-from aiosched.db.journal import Backend, PoolRow
-from aiosched.db.keyring import Keyring
-from aiosched.db.outbox import insert_callbacks
-from aiosched.db.reports import delete_reports
-from aiosched.db.runs import copy_instances
-from aiosched.db.triggers import delete_deferrals, store_deferrals
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.failures import is_connection_failure
+from aiosched.db.statements import journal as statements
+from aiosched.db.statements.deadlines import pause_failing, prune, store_deadlines
+from aiosched.db.statements.inbox import CommandResult, answer_commands
+from aiosched.db.statements.journal import Backend, PoolRow
+from aiosched.db.statements.outbox import insert_callbacks
+from aiosched.db.statements.pool_demands import store_demands
+from aiosched.db.statements.reports import delete_reports
+from aiosched.db.statements.runs import copy_instances
+from aiosched.db.statements.triggers import delete_deferrals, store_deferrals
 from aiosched.errors import FencedOut, StaleRows
 from aiosched.scheduler.asset_events import store_events
 from aiosched.scheduler.batch import Batch

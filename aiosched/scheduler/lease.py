@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aiosched.db import ownership as statements
-from aiosched.db.engine import Connection, Database
-from aiosched.db.failures import is_retryable
-from aiosched.db.ownership import View
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.failures import is_retryable
+from aiosched.db.statements import ownership as statements
+from aiosched.db.statements.ownership import View
 from aiosched.errors import FencedOut
-from aiosched.executors.trust import TrustWindow
+from aiosched.executors.worker.lease_deadline import TrustWindow
 from aiosched.scheduler.vitals import Vitals
 
 logger = logging.getLogger(__name__)

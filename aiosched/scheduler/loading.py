@@ -15,19 +15,19 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from aiosched.core.board import Instance, Run
-from aiosched.core.deferral import Deferred
-from aiosched.core.ids import partition_of
-from aiosched.core.messages import AttemptKey
-from aiosched.core.next_run import SchedulePosition, next_scheduled_run
-from aiosched.core.states import HOLDING_SLOT, RunState, TaskState
-from aiosched.db import runs as statements
-from aiosched.db.backfills import load_backfills
-from aiosched.db.engine import Connection
-from aiosched.db.reports import living
-from aiosched.db.runs import DagRow
-from aiosched.db.schedules import schedule_positions
-from aiosched.db.triggers import load_deferrals
+from aiosched.core.creation.next_run import SchedulePosition, next_scheduled_run
+from aiosched.core.run.board import Instance, Run
+from aiosched.core.run.deferral import Deferred
+from aiosched.core.values.ids import partition_of
+from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import runs as statements
+from aiosched.db.statements.backfills import load_backfills
+from aiosched.db.statements.reports import living
+from aiosched.db.statements.runs import DagRow
+from aiosched.db.statements.schedules import schedule_positions
+from aiosched.db.statements.triggers import load_deferrals
 from aiosched.errors import DagError, StaleRows
 from aiosched.scheduler.deadlines import load_deadlines
 from aiosched.scheduler.desk import Desk

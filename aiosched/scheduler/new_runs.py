@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from aiosched.core.board import Run, new_instances
-from aiosched.core.instances import count_instances, new_places
-from aiosched.core.run_creation import PlannedRun
-from aiosched.core.states import RunState
-from aiosched.db import runs as statements
-from aiosched.db.engine import Connection
+from aiosched.core.creation.run_creation import PlannedRun
+from aiosched.core.graph.instances import count_instances, new_places
+from aiosched.core.run.board import Run, new_instances
+from aiosched.core.values.states import RunState
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import runs as statements
 from aiosched.scheduler.deadlines import plan_deadlines
 from aiosched.scheduler.desk import Desk
 from aiosched.scheduler.holdings import OwnedDag, make_board

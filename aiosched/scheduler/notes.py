@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aiosched.core.graph import Graph
-from aiosched.db import notes as statements
-from aiosched.db.clearing import RunOfRequest, runs_by_id
-from aiosched.db.engine import Connection
-from aiosched.db.inbox import Command
+from aiosched.core.graph.graph import Graph
+from aiosched.db.people import notes as statements
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
+from aiosched.db.statements.inbox import Command
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.scheduler.session import Session

@@ -22,12 +22,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from aiosched.core.board import Run
-from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report
-from aiosched.db import outbox as statements
-from aiosched.db.engine import Connection
-from aiosched.db.outbox import Delivery
-from aiosched.db.runs import load_runs
+from aiosched.core.run.board import Run
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import outbox as statements
+from aiosched.db.statements.outbox import Delivery
+from aiosched.db.statements.runs import load_runs
 from aiosched.scheduler.deadlines import fire_deadlines
 from aiosched.scheduler.pulse import Timers
 from aiosched.scheduler.slas import SlaWatch, record_missed_slas

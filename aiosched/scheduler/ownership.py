@@ -15,12 +15,12 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-from aiosched.core.ids import PARTITIONS
-from aiosched.core.states import HOLDING_SLOT
-from aiosched.db import ownership as statements
-from aiosched.db.ownership import View
-from aiosched.executors.team import members_of
-from aiosched.executors.trust import windows_of
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.core.values.states import HOLDING_SLOT
+from aiosched.db.statements import ownership as statements
+from aiosched.db.statements.ownership import View
+from aiosched.executors.executor_router import members_of
+from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.leftovers import end_orphans
 from aiosched.scheduler.enqueueing import look_at_pools
 from aiosched.scheduler.handover import lose_attempts_of

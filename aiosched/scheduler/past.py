@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from aiosched.core.board import Board, Run
-from aiosched.core.past import Past, PreviousRun, StoredRun, previous_types
-from aiosched.core.states import RunType
-from aiosched.db import recollections as statements
-from aiosched.db.engine import Connection
-from aiosched.db.recollections import RunBefore
+from aiosched.core.graph.previous_run import Past, PreviousRun, StoredRun, previous_types
+from aiosched.core.run.board import Board, Run
+from aiosched.core.values.states import RunType
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import rehydration as statements
+from aiosched.db.statements.rehydration import RunBefore
 from aiosched.scheduler.versions import HoldsVersions, readable_versions
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
-from aiosched.db.failures import is_retryable
+from aiosched.db.server.failures import is_retryable
 from aiosched.errors import AttemptStopped, TimedOut
 
 logger = logging.getLogger(__name__)

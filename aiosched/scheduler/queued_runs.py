@@ -2,7 +2,7 @@
 
 A backfill may leave ten thousand of them, and with every run that ends the next one is chosen. So each group of runs
 that shares a limit (those of no backfill, and those of each backfill) is kept sorted: looking at the first few
-costs the same however many wait. Does not live here: which of them start (core/run_creation.py). Source: the
+costs the same however many wait. Does not live here: which of them start (core/creation/run_creation.py). Source: the
 semantics reference, sections 14.1 to 14.3.
 """
 
@@ -12,7 +12,7 @@ import bisect
 from collections.abc import Iterator, KeysView
 from datetime import datetime
 
-from aiosched.core.board import Run
+from aiosched.core.run.board import Run
 
 _Turn = tuple[int, datetime, int]  # order number in the backfill, run_after, key: unique, by the key
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from aiosched.core.board import SKIPPED_DOWNSTREAM, Board, Run
-from aiosched.db import recollections as statements
-from aiosched.db.engine import Connection
-from aiosched.db.recollections import Place
+from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Board, Run
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import rehydration as statements
+from aiosched.db.statements.rehydration import Place
 
 if TYPE_CHECKING:
     from aiosched.scheduler.holdings import Holdings

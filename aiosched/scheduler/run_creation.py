@@ -2,7 +2,7 @@
 
 It sleeps until the earliest next run of the owned DAGs, or news. Runs are created in
 batches (new_runs.py), those by asset events beside those by time (assets.py). Which runs are
-due and which may start is decided in due_runs.py, by the rules of core/run_creation.py. Source: the semantics
+due and which may start is decided in due_runs.py, by the rules of core/creation/run_creation.py. Source: the semantics
 reference, sections 13 and 14.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.board import Run
-from aiosched.db import runs as statements
-from aiosched.db.schedules import schedule_positions
+from aiosched.core.run.board import Run
+from aiosched.db.statements import runs as statements
+from aiosched.db.statements.schedules import schedule_positions
 from aiosched.scheduler.assets import create_asset_runs
 from aiosched.scheduler.awaited import ask_before
 from aiosched.scheduler.backfills import complete_backfills

@@ -7,7 +7,7 @@ import contextlib
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
-from aiosched.core.states import RUN_FINISHED, RunState
+from aiosched.core.values.states import RUN_FINISHED, RunState
 
 _LOOK_AGAIN_SECONDS: Final = 5.0
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aiosched.db import services
-from aiosched.db.engine import Database
-from aiosched.db.keyring import Keyring
-from aiosched.db.secrets import SecretStore, VariableValue
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.db.queries import task_services as services
+from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, Refused
 from aiosched.scheduler.questions import Question
 from aiosched.scheduler.task_services import Service

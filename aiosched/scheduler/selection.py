@@ -1,7 +1,7 @@
 """Which task instances a request to clear or to mark means, what it does to them, and its answer. Pure.
 
 Does not live here: finding the runs and storing what changed (clearing.py), what clearing and
-marking do to a run (core/marks.py). Source: the semantics reference, section 28.
+marking do to a run (core/run/manual_changes.py). Source: the semantics reference, section 28.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from aiosched.core.board import Board, Instance
-from aiosched.core.clearing import choose, select_tasks
-from aiosched.core.graph import Graph
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.graph.graph import Graph
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.run.clearing import choose, select_tasks
+from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import Refused
 
 _SHOWN: Final = 1000  # instances that an answer lists

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any, Final
 import aiosched
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
-from aiosched.core.board import Run
-from aiosched.core.ids import partition_of
-from aiosched.core.messages import AttemptKey, Executor
-from aiosched.core.states import RunState
-from aiosched.db import inbox
-from aiosched.db import runs as statements
-from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir
-from aiosched.db.embedded_watch import kept_running
-from aiosched.db.engine import Database, address_of_sessions
-from aiosched.db.failures import is_retryable
-from aiosched.db.keyring import Keyring
-from aiosched.db.migrate import migrate
+from aiosched.core.run.board import Run
+from aiosched.core.values.ids import partition_of
+from aiosched.core.values.messages import AttemptKey, Executor
+from aiosched.core.values.states import RunState
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir
+from aiosched.db.server.embedded_watch import kept_running
+from aiosched.db.server.engine import Database, address_of_sessions
+from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.migrate import migrate
+from aiosched.db.statements import inbox
+from aiosched.db.statements import runs as statements
 from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
-from aiosched.executors.team import members_of
-from aiosched.executors.trust import windows_of
+from aiosched.executors.executor_router import members_of
+from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.parsing import Parser
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler import statsd
@@ -54,7 +54,7 @@ from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
-    from aiosched.web.access import Authenticator
+    from aiosched.web.auth.access import Authenticator
     from aiosched.web.embedded import EmbeddedApp
 
 logger = logging.getLogger(__name__)
@@ -213,7 +213,7 @@ class Scheduler(Actions):
         """REST API and web UI as an ASGI application, to mount into another one: `app.mount("/flows", …)`.
 
         May be called before the start. Who may use it says the setting `web.auth`, or `authenticator`, a coroutine
-        function from a request to a `aiosched.web.access.Principal` or None. Raises ConfigError when neither does.
+        function from a request to a `aiosched.web.auth.access.Principal` or None. Raises ConfigError when neither does.
         """
         from aiosched.web.embedded import EmbeddedApp
 

@@ -17,13 +17,13 @@ from typing import Any, Final
 
 from aiosched.clock import Clock
 from aiosched.config import Settings
-from aiosched.core.board import Board, Instance, Run
-from aiosched.core.deferral import is_trigger, trigger_key
-from aiosched.core.messages import AttemptKey, Executor
-from aiosched.core.states import SUCCEEDED, TaskState
-from aiosched.db.engine import Database
-from aiosched.db.inbox import CommandResult, announce_applied, notify
-from aiosched.db.watchers import WatchedAsset
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.run.deferral import is_trigger, trigger_key
+from aiosched.core.values.messages import AttemptKey, Executor
+from aiosched.core.values.states import SUCCEEDED, TaskState
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.inbox import CommandResult, announce_applied, notify
+from aiosched.db.statements.watchers import WatchedAsset
 from aiosched.errors import FencedOut
 from aiosched.scheduler.attempts import Attempts as Attempts
 from aiosched.scheduler.batch import Batch

@@ -1,7 +1,7 @@
 """Missed SLAs of tasks: recorded at the instant at which they are missed, and told of once.
 
 For each DAG with an SLA a timer stands at the next instant at which a schedule date may become a
-miss; then the rows say which tasks are done, and core/slas.py what that means. A miss and the
+miss; then the rows say which tasks are done, and core/creation/slas.py what that means. A miss and the
 request for its callback are stored in one transaction, so neither is lost or stored twice,
 whoever looks next: a scheduler that starts or takes over looks at once. The run of a miss does
 not change. Paused DAGs are not looked at: dates that pass meanwhile count at the first look after
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.core.slas import missed_dates, next_look, slas_of
-from aiosched.db import slas as statements
-from aiosched.db.engine import Connection, Database
-from aiosched.db.slas import DatedRun, Miss
+from aiosched.core.creation.slas import missed_dates, next_look, slas_of
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import slas as statements
+from aiosched.db.statements.slas import DatedRun, Miss
 from aiosched.scheduler.pulse import Timers
 from aiosched.scheduler.questions import Question
 from aiosched.scheduler.versions import readable_versions

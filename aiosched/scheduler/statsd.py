@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aiosched.config import MetricsSettings
-from aiosched.db.engine import Database
-from aiosched.db.failures import is_retryable
-from aiosched.db.ownership import fleet_figures
-from aiosched.db.pools import Pool, list_pools
+from aiosched.db.people.pools import Pool, list_pools
+from aiosched.db.server.engine import Database
+from aiosched.db.server.failures import is_retryable
+from aiosched.db.statements.ownership import fleet_figures
 
 Figures = Mapping[str, Any]
 

@@ -12,14 +12,14 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.core.board import Board, Instance, Run, new_instances
-from aiosched.core.graph import Graph
-from aiosched.core.run_creation import PlannedRun, tasks_of_run
-from aiosched.core.spec import MappingSpec
-from aiosched.core.states import RUN_FINISHED, RunState, RunType
+from aiosched.core.creation.run_creation import PlannedRun, tasks_of_run
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import MappingSpec
+from aiosched.core.run.board import Board, Instance, Run, new_instances
 from aiosched.core.timetables.base import DataInterval
-from aiosched.db import clearing as statements
-from aiosched.db import runs as run_statements
+from aiosched.core.values.states import RUN_FINISHED, RunState, RunType
+from aiosched.db.statements import clearing as statements
+from aiosched.db.statements import runs as run_statements
 from aiosched.errors import StaleRows
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.deadlines import watch_deadlines

@@ -28,10 +28,11 @@ from uuid import uuid4
 
 import msgspec
 
-from aiosched.core.messages import XComRef
-from aiosched.db import inbox, services
-from aiosched.db import runs as statements
-from aiosched.db.engine import Connection, Database
+from aiosched.core.values.messages import XComRef
+from aiosched.db.queries import task_services as services
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import inbox
+from aiosched.db.statements import runs as statements
 from aiosched.errors import NotFound, Refused, TimedOut
 from aiosched.scheduler import asset_services
 from aiosched.scheduler.questions import Asking, Question, Trusted

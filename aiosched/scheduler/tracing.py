@@ -11,9 +11,9 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from aiosched.core.board import Board
-from aiosched.core.messages import Outcome, Report
-from aiosched.core.states import RunState
+from aiosched.core.run.board import Board
+from aiosched.core.values.messages import Outcome, Report
+from aiosched.core.values.states import RunState
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.holdings import Holdings
 

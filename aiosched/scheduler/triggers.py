@@ -3,7 +3,7 @@
 A trigger is an attempt without a slot: it counts against nothing but `scheduler.max_triggers`. It is
 handed out after the commit that stored the deferral, again after a restart or take-over, and again when its
 process died, so it may run twice; only its first event counts. What becomes of an event is decided by
-the board (core/deferral.py). A scheduler that gives a partition away, stops, or is fenced out drops its triggers
+the board (core/run/deferral.py). A scheduler that gives a partition away, stops, or is fenced out drops its triggers
 without their `on_kill`, since the new owner runs them; killed are only those whose task does not wait any more.
 
 Source: the semantics reference, section 25.
@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from aiosched.core.board import Board, Instance
-from aiosched.core.deferral import trigger_key
-from aiosched.core.messages import Attempt, AttemptKey, Outcome
-from aiosched.core.states import TaskState
-from aiosched.db.triggers import delete_orphans, waiting_triggers
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.run.deferral import trigger_key
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
+from aiosched.core.values.states import TaskState
+from aiosched.db.statements.triggers import delete_orphans, waiting_triggers
 from aiosched.scheduler.attempts import Attempts
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from aiosched.core.board import Board
-from aiosched.core.instances import Run
-from aiosched.core.messages import RunInfo
-from aiosched.db import runs as statements
-from aiosched.db.engine import Connection
-from aiosched.db.runs import UnreadableVersion, Version
+from aiosched.core.graph.instances import Run
+from aiosched.core.run.board import Board
+from aiosched.core.values.messages import RunInfo
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import runs as statements
+from aiosched.db.statements.runs import UnreadableVersion, Version
 from aiosched.errors import Refused
 
 if TYPE_CHECKING:

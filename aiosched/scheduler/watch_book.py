@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
-from aiosched.core.messages import AttemptKey, Outcome, Report
-from aiosched.db.watchers import WatchedAsset
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.db.statements.watchers import WatchedAsset
 
 
 @dataclass(slots=True)

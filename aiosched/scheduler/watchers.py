@@ -14,9 +14,9 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from aiosched.core.messages import Attempt, AttemptKey, Deferral, Report, RunInfo
-from aiosched.db.assets import NewEvent
-from aiosched.db.watchers import WatchedAsset, load_watchers
+from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Report, RunInfo
+from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.watchers import WatchedAsset, load_watchers
 from aiosched.scheduler.asset_events import store_events
 from aiosched.scheduler.session import Session
 

@@ -1,7 +1,7 @@
 """Why something does not run, asked of the rows: works from any process, with or without a living scheduler.
 
 Reads one DAG (and one run of it) into the same structures that a scheduler holds, by the same functions, and asks
-core/why*.py. All statements are one snapshot. Does not live here: the gates and their words (core), SQL (db/why.py),
+core/why*.py. All statements are one snapshot. Does not live here: the gates and their words (core), SQL (db/queries/why.py),
 who competes for slots (why_slots.py). Source: docs/why.md.
 """
 
@@ -14,25 +14,26 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from aiosched.clock import SystemClock
-from aiosched.core.assets import QueuedAsset, alias_names
-from aiosched.core.board import Board, Instance, Run
-from aiosched.core.messages import AttemptKey
-from aiosched.core.next_run import next_scheduled_run
-from aiosched.core.run_creation import DagStatus, active_runs_limit
-from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISHED, HOLDING_SLOT, RunState, TaskState
+from aiosched.core.assets.conditions import QueuedAsset, alias_names
+from aiosched.core.creation.next_run import next_scheduled_run
+from aiosched.core.creation.run_creation import DagStatus, active_runs_limit
+from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.timetables import AssetOrTimeSchedule
-from aiosched.core.why import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
-from aiosched.core.why_dag import DagFacts, explain_dag
-from aiosched.core.why_ends import looked_at
-from aiosched.core.why_run import RunFacts, explain_run
-from aiosched.core.why_task import BlockedLoop, TaskFacts, explain_task
-from aiosched.db import assets, queries, runs
-from aiosched.db import why as statements
-from aiosched.db.backfills import load_backfills
-from aiosched.db.engine import Connection, Database
-from aiosched.db.queries import RunRow
-from aiosched.db.schedules import schedule_positions
-from aiosched.db.status import SchedulerRow, list_schedulers
+from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISHED, HOLDING_SLOT, RunState, TaskState
+from aiosched.core.why.dag import DagFacts, explain_dag
+from aiosched.core.why.ends import looked_at
+from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
+from aiosched.core.why.run import RunFacts, explain_run
+from aiosched.core.why.task import BlockedLoop, TaskFacts, explain_task
+from aiosched.db.queries import queries
+from aiosched.db.queries import why as statements
+from aiosched.db.queries.queries import RunRow
+from aiosched.db.queries.status import SchedulerRow, list_schedulers
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import assets, runs
+from aiosched.db.statements.backfills import load_backfills
+from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError, NotFound, did_you_mean
 from aiosched.scheduler.awaited import NOT_ASKED, answers, awaited_by, awaited_in
 from aiosched.scheduler.holdings import Holdings, OwnedDag, candidate_of, make_board

@@ -1,6 +1,6 @@
 """Who competes for the slots that a waiting task instance needs, and how long tasks usually take.
 
-The order is that of the candidates of a scheduler (core/slots.py `precedence`), over the whole fleet. Bounded:
+The order is that of the candidates of a scheduler (core/slots/allocation.py `precedence`), over the whole fleet. Bounded:
 contenders are those of the `MOST_RUNS` oldest running runs; more waiting instances than `MOST_INSTANCES`, or more DAG
 versions than `_MOST_VERSIONS`, and the rank is unknown. Where a bound was met, a note says so.
 """
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from aiosched.core.board import Instance
-from aiosched.core.messages import AttemptKey
-from aiosched.core.slots import Candidate, ExecutorRoom, PoolRoom, Room, precedence
-from aiosched.core.spec import TaskSpec
-from aiosched.core.states import TaskState
-from aiosched.core.why import MOST_HOLDERS, Holder, seconds_since
-from aiosched.db import why as statements
-from aiosched.db.engine import Connection
-from aiosched.db.pools import GET_POOL, Pool
-from aiosched.db.why import Contender
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.run.board import Instance
+from aiosched.core.slots.allocation import Candidate, ExecutorRoom, PoolRoom, Room, precedence
+from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.states import TaskState
+from aiosched.core.why.explanation import MOST_HOLDERS, Holder, seconds_since
+from aiosched.db.people.pools import GET_POOL, Pool
+from aiosched.db.queries import why as statements
+from aiosched.db.queries.why import Contender
+from aiosched.db.server.engine import Connection
 from aiosched.scheduler.versions import HoldsVersions, readable_versions
 
 _MOST_VERSIONS: Final = 200

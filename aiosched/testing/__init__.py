@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING
 from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
-    from aiosched.testing.checks import InvariantBroken
-    from aiosched.testing.dag_bag import DagBag, load_dag_bag
-    from aiosched.testing.endings import (
+    from aiosched.testing.attempts.endings import (
         Ending,
         defers,
         dies,
@@ -33,25 +31,27 @@ if TYPE_CHECKING:
         skips,
         succeeds,
     )
+    from aiosched.testing.checks import InvariantBroken
+    from aiosched.testing.dag_bag import DagBag, load_dag_bag
     from aiosched.testing.simulation import Simulation, simulate
     from aiosched.testing.world import World
 
 _HOMES = {
     "DagBag": "dag_bag",
-    "Ending": "endings",
+    "Ending": "attempts.endings",
     "InvariantBroken": "checks",
     "Simulation": "simulation",
     "World": "world",
-    "defers": "endings",
-    "dies": "endings",
-    "fails": "endings",
+    "defers": "attempts.endings",
+    "dies": "attempts.endings",
+    "fails": "attempts.endings",
     "load_dag_bag": "dag_bag",
-    "never_begins": "endings",
-    "never_ends": "endings",
-    "reschedules": "endings",
+    "never_begins": "attempts.endings",
+    "never_ends": "attempts.endings",
+    "reschedules": "attempts.endings",
     "simulate": "simulation",
-    "skips": "endings",
-    "succeeds": "endings",
+    "skips": "attempts.endings",
+    "succeeds": "attempts.endings",
 }
 
 __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)

@@ -12,14 +12,21 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
-from aiosched.core.board import Board, Run
-from aiosched.core.instances import Instance
-from aiosched.core.run_creation import active_runs_limit
-from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, FINISHED, HOLDING_SLOT, RUN_FINISHED, RunState, TaskState
-from aiosched.db.journal import InstanceChange
+from aiosched.core.creation.run_creation import active_runs_limit
+from aiosched.core.graph.instances import Instance
+from aiosched.core.run.board import Board, Run
+from aiosched.core.values.states import (
+    ACTIVE_FOR_TASK_LIMITS,
+    FINISHED,
+    HOLDING_SLOT,
+    RUN_FINISHED,
+    RunState,
+    TaskState,
+)
+from aiosched.db.statements.journal import InstanceChange
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.holdings import OwnedDag
-from aiosched.testing.desk import MemoryDesk
+from aiosched.testing.world_memory import MemoryDesk
 
 _COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")
 NOTHING: Final[Mapping[int, Board]] = MappingProxyType({})

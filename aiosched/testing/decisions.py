@@ -7,19 +7,19 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from aiosched.core.board import Run
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Attempt, Deferral, Outcome
-from aiosched.db.deadlines import DeadlineRow
-from aiosched.db.journal import InstanceChange
+from aiosched.core.graph.graph import Graph
+from aiosched.core.run.board import Run
+from aiosched.core.values.messages import Attempt, Deferral, Outcome
+from aiosched.db.statements.deadlines import DeadlineRow
+from aiosched.db.statements.journal import InstanceChange
 from aiosched.errors import NotFound, did_you_mean
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.holdings import Holdings
-from aiosched.testing.acting import Authored, decides, decides_as_trigger, is_sensor, looks
-from aiosched.testing.assets import names_by_uri
-from aiosched.testing.endings import NO_TIME, Ending, Play, Scripted, fails, succeeds, trigger_ending
-from aiosched.testing.outcomes import TaskFacts
-from aiosched.testing.rows import Rows
+from aiosched.testing.attempts.acting import Authored, decides, decides_as_trigger, is_sensor, looks
+from aiosched.testing.attempts.endings import NO_TIME, Ending, Play, Scripted, fails, succeeds, trigger_ending
+from aiosched.testing.attempts.outcomes import TaskFacts
+from aiosched.testing.rows.assets import names_by_uri
+from aiosched.testing.rows.rows import Rows
 
 _SUCCEEDS: Final = succeeds()
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from aiosched.core.board import Board, Instance, Run
-from aiosched.core.ids import PARTITIONS, partition_of
-from aiosched.core.messages import AttemptKey
-from aiosched.core.states import TaskState
-from aiosched.db.journal import PoolRow
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.values.ids import PARTITIONS, partition_of
+from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.states import TaskState
+from aiosched.db.statements.journal import PoolRow
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.claiming import claim, claim_beside_rivals, room_of
 from aiosched.scheduler.courtesy import Courtesy
@@ -24,12 +24,12 @@ from aiosched.scheduler.evaluation import decide
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.session import Attempts
 from aiosched.scheduler.triggers import triggers_to_run
+from aiosched.testing.attempts.endings import dies
+from aiosched.testing.attempts.executor import ScriptedExecutor
 from aiosched.testing.checks import check_commit, check_starts, standing
 from aiosched.testing.decisions import DecisionLog
-from aiosched.testing.desk import MemoryDesk, WorldClock
-from aiosched.testing.endings import dies
-from aiosched.testing.executor import ScriptedExecutor
-from aiosched.testing.rows import Rows
+from aiosched.testing.rows.rows import Rows
+from aiosched.testing.world_memory import MemoryDesk, WorldClock
 
 Listener = Callable[[Batch, datetime], None]
 

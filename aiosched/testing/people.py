@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aiosched.core.backfills import Fate
-from aiosched.core.board import Run
-from aiosched.core.ids import partition_of
-from aiosched.core.run_creation import check_schedule
-from aiosched.core.spec import DagSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.creation.backfills import Fate
+from aiosched.core.creation.run_creation import check_schedule
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.run.board import Run
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import DataInterval
-from aiosched.db.assets import NewEvent
-from aiosched.db.journal import PoolRow
-from aiosched.db.runs import DagRow, Version
+from aiosched.core.values.ids import partition_of
+from aiosched.core.values.states import RunState, TaskState
+from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.journal import PoolRow
+from aiosched.db.statements.runs import DagRow, Version
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.backfills import creation_of, dates_of, fates_of, find_backfill, shown, wish_of
 from aiosched.scheduler.due_runs import asked_for
@@ -45,11 +45,11 @@ from aiosched.scheduler.selection import (
     refuse_running,
     select,
 )
-from aiosched.testing.acting import Authored
-from aiosched.testing.assets import is_mentioned
+from aiosched.testing.attempts.acting import Authored
+from aiosched.testing.attempts.endings import Ending, Play
 from aiosched.testing.checks import check_starts
 from aiosched.testing.decisions import Scripts
-from aiosched.testing.endings import Ending, Play
+from aiosched.testing.rows.assets import is_mentioned
 from aiosched.testing.view import View
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ def run_dag(request: pytest.FixtureRequest) -> Callable[..., Any]:
     Takes what `run_dag_test` takes. A test that asks for `frozen_clock`, too, runs on it. The
     run does not wait: retries are due at once.
     """
-    from aiosched.executors.dag_test import TestRun, run_dag_test
+    from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
 
     clock = request.getfixturevalue("frozen_clock") if "frozen_clock" in request.fixturenames else None
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from aiosched.core.board import Run
-from aiosched.core.messages import XComRef
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RunState
-from aiosched.db.assets import NewEvent
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.run.board import Run
+from aiosched.core.values.messages import XComRef
+from aiosched.core.values.states import RunState
+from aiosched.db.statements.assets import NewEvent
 from aiosched.errors import NotFound, Refused
-from aiosched.testing.assets import mentioned_names, names_by_uri
+from aiosched.testing.rows.assets import mentioned_names, names_by_uri
 
 if TYPE_CHECKING:
     from aiosched.testing.people import People

@@ -19,15 +19,15 @@ from typing import Final
 
 import msgspec
 
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Attempt
-from aiosched.core.run_creation import compute_next
-from aiosched.core.spec import DEFAULT_POOL, DagSpec
+from aiosched.core.creation.run_creation import compute_next
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DEFAULT_POOL, DagSpec
 from aiosched.core.timetables.base import DataInterval
+from aiosched.core.values.messages import Attempt
 from aiosched.errors import DagError
 from aiosched.scheduler.batch import Batch
 from aiosched.scheduler.garbage import rare_collections
-from aiosched.testing.endings import Ending
+from aiosched.testing.attempts.endings import Ending
 from aiosched.testing.world import World
 
 _LIMIT: Final = re.compile(r"^(pool '[^']*'|DAG '[^']*'|task '[^']*'|parallelism|executor '[^']*').*?(?:\((\w+)\))?$")

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from aiosched.core.board import Board, Run
-from aiosched.db.assets import NewEvent
+from aiosched.core.run.board import Board, Run
+from aiosched.db.statements.assets import NewEvent
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.holdings import OwnedDag
 from aiosched.testing.decisions import Decision, DecisionLog
-from aiosched.testing.desk import MemoryDesk, WorldClock
 from aiosched.testing.member import Fleet
-from aiosched.testing.rows import Rows
+from aiosched.testing.rows.rows import Rows
+from aiosched.testing.world_memory import MemoryDesk, WorldClock
 
 
 class Callback(NamedTuple):

@@ -19,21 +19,21 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from aiosched.core.deferral import trigger_key
-from aiosched.core.messages import AttemptKey
-from aiosched.core.states import HOLDING_SLOT, TaskState
+from aiosched.core.run.deferral import trigger_key
+from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.states import HOLDING_SLOT, TaskState
 from aiosched.errors import AioschedError, NotFound
 from aiosched.scheduler.evaluation import decide
-from aiosched.testing.acting import Authored, Stage
+from aiosched.testing.attempts.acting import Authored, Stage
+from aiosched.testing.attempts.endings import Ending, dies, fails, firing, skips, succeeds
+from aiosched.testing.attempts.executor import ScriptedExecutor
 from aiosched.testing.decisions import DecisionLog, Scripts
-from aiosched.testing.desk import WorldClock
-from aiosched.testing.endings import Ending, dies, fails, firing, skips, succeeds
-from aiosched.testing.executor import ScriptedExecutor
 from aiosched.testing.member import Fleet, Listener, Member, is_due
 from aiosched.testing.people import People
-from aiosched.testing.rows import Rows
+from aiosched.testing.rows.rows import Rows
 from aiosched.testing.services import WorldServices
 from aiosched.testing.view import index_of
+from aiosched.testing.world_memory import WorldClock
 
 _PLENTY: Final = 1_000_000
 _MOST_PASSES: Final = 10_000  # at one instant

@@ -14,18 +14,20 @@ from typing import Final
 from fastapi import Depends, FastAPI
 
 import aiosched
-from aiosched.web import probes, problems, ui_files
-from aiosched.web.access import Authenticator, Loopback, authorise
-from aiosched.web.accounts import Accounts
 from aiosched.web.api import ROUTERS
-from aiosched.web.etags import Etags
-from aiosched.web.gateway import Gateway
-from aiosched.web.guard import Guard
-from aiosched.web.live import Hub
-from aiosched.web.oidc import Provider
+from aiosched.web.api.operation import probes
+from aiosched.web.auth.access import Authenticator, Loopback, authorise
+from aiosched.web.auth.accounts import Accounts
+from aiosched.web.auth.oidc import Provider
 from aiosched.web.openapi import Application, operation_id
-from aiosched.web.rendering import Renderer
-from aiosched.web.tempo import Tempos
+from aiosched.web.requests.request_client import Gateway
+from aiosched.web.server import problems
+from aiosched.web.server.etags import Etags
+from aiosched.web.server.guard import Guard
+from aiosched.web.views import ui_files
+from aiosched.web.views.live import Hub
+from aiosched.web.views.rendering import Renderer
+from aiosched.web.views.scheduler_rates import Tempos
 
 API: Final = "/api/v1"
 

@@ -13,11 +13,11 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from aiosched.errors import ConfigError
-from aiosched.web.access import Authenticator
-from aiosched.web.accounts import Accounts
 from aiosched.web.app import make_app
-from aiosched.web.gateway import Gateway
-from aiosched.web.problems import Problem
+from aiosched.web.auth.access import Authenticator
+from aiosched.web.auth.accounts import Accounts
+from aiosched.web.requests.request_client import Gateway
+from aiosched.web.server.problems import Problem
 
 if TYPE_CHECKING:
     from aiosched.scheduler import Scheduler

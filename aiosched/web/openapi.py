@@ -14,8 +14,8 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from aiosched.web.access import Role, needed_role
-from aiosched.web.sessions import COOKIE
+from aiosched.web.auth.access import Role, needed_role
+from aiosched.web.auth.sessions import COOKIE
 
 _PROBLEM: Final = {"$ref": "#/components/responses/Problem"}
 _UNUSED: Final = ("HTTPValidationError", "ValidationError")
@@ -38,8 +38,8 @@ def operation_id(route: APIRoute) -> str:
 
 
 def _roles() -> Mapping[str, Role]:
-    from aiosched.web import probes
     from aiosched.web.api import ROUTERS
+    from aiosched.web.api.operation import probes
 
     routes = [route for router in (*ROUTERS, probes.router) for route in router.routes if isinstance(route, APIRoute)]
     return {route.name: role for route in routes if (role := needed_role(route.endpoint)) is not None}
@@ -87,9 +87,9 @@ def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def text() -> str:
     """The document as it is committed."""
     from aiosched.config import Settings
-    from aiosched.db.engine import Database
+    from aiosched.db.server.engine import Database
     from aiosched.web.app import make_app
-    from aiosched.web.gateway import Gateway
+    from aiosched.web.requests.request_client import Gateway
 
     settings = Settings()
     nowhere = Database("postgresql://nobody@localhost/nothing", settings.database, "openapi")  # never opened

@@ -78,10 +78,10 @@ class WebProcess:
 
 
 async def _serve(order: dict[str, Any], ended: asyncio.Event) -> None:
-    from aiosched.db.engine import Database
-    from aiosched.web import server
+    from aiosched.db.server.engine import Database
     from aiosched.web.app import make_app
-    from aiosched.web.gateway import Gateway
+    from aiosched.web.requests.request_client import Gateway
+    from aiosched.web.server import uvicorn_server as server
 
     settings = Settings.model_validate(order["settings"])
     configure_logging(settings.logs)

@@ -8,8 +8,8 @@ import pytest
 
 from aiosched import Asset, AssetAlias, AssetAll, AssetAny, EmptyOperator, asset
 from aiosched.authoring import DAG
-from aiosched.core.assets import AliasRequired, AllRequired, AnyRequired, AssetRequired, ReferenceRequired
-from aiosched.core.spec import AssetRef
+from aiosched.core.assets.conditions import AliasRequired, AllRequired, AnyRequired, AssetRequired, ReferenceRequired
+from aiosched.core.graph.spec import AssetRef
 from aiosched.core.timetables import AssetTriggeredTimetable, condition_of
 from aiosched.errors import DagError, TimetableError
 

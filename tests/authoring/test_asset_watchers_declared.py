@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from aiosched import DAG, Asset, AssetWatcher, EmptyOperator
-from aiosched.core.assets import WatcherSpec
-from aiosched.core.spec import asset_references
+from aiosched.core.assets.conditions import WatcherSpec
+from aiosched.core.graph.spec import asset_references
 from aiosched.errors import DagError
 from aiosched.triggers import BaseTrigger, FileTrigger
 

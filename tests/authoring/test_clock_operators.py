@@ -12,7 +12,7 @@ from authoring_builders import attempt_of, context_of
 from aiosched import DAG, BaseBranchOperator, Context, EmptyOperator, WeekDay, task
 from aiosched.authoring.operators import BranchDateTimeOperator, BranchDayOfWeekOperator, LatestOnlyOperator
 from aiosched.clock import FakeClock
-from aiosched.core.messages import SkipDecision
+from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError, DagError
 
 FRIDAY = datetime(2026, 1, 2, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aiosched import DAG, EmptyOperator, timetables
-from aiosched.core.spec import DagSpec, encode_spec
+from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.core.timetables import CustomTimetable, Restriction
 from aiosched.errors import TimetableError
 from aiosched.timetables import AssetOrTimeSchedule, DagRunInfo, DataInterval, TimeRestriction, Timetable

@@ -10,7 +10,7 @@ import pytest
 
 from aiosched import DAG, DeadlineAlert, DeadlineReference
 from aiosched.authoring.deadlines import Reference
-from aiosched.core.spec import DeadlineSpec
+from aiosched.core.graph.spec import DeadlineSpec
 from aiosched.errors import DagError
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

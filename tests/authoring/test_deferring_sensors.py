@@ -12,7 +12,7 @@ from aiosched import BaseSensorOperator, BaseTrigger, Context
 from aiosched.authoring.context import current_context
 from aiosched.authoring.triggers import DateTimeTrigger
 from aiosched.authoring.triggers.encoding import dump
-from aiosched.core.messages import Resume
+from aiosched.core.values.messages import Resume
 from aiosched.errors import (
     AioschedError,
     CommandFailed,

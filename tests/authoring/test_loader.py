@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from aiosched.authoring.loader import LoadedFile, load_file, may_define_dags, module_name
-from aiosched.core.spec import encode_spec
+from aiosched.core.graph.spec import encode_spec
 from aiosched.errors import DagError, DuplicateTaskError
 
 WITH = "from aiosched import DAG, dag, task, EmptyOperator\n"

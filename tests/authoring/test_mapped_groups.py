@@ -12,8 +12,8 @@ import pytest
 from authoring_builders import FakeServices, attempt_of, context_of, edges, run_task, without_loop
 
 from aiosched import DAG, BashOperator, TaskGroup, task, task_group
-from aiosched.core.messages import XComRef
-from aiosched.core.spec import GroupSpec, LiteralLength, MappingSpec, TaskOutput
+from aiosched.core.graph.spec import GroupSpec, LiteralLength, MappingSpec, TaskOutput
+from aiosched.core.values.messages import XComRef
 from aiosched.errors import AioschedError
 
 Stored = Mapping[tuple[str, str], Mapping[int, Any]]

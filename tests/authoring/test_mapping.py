@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from aiosched import DAG, BaseOperator, BashOperator, EmptyOperator, Param, PythonOperator, PythonSensor, task
 from aiosched.authoring.nesting import split_index
 from aiosched.authoring.rendering import render_label
-from aiosched.core.spec import (
+from aiosched.core.graph.spec import (
     Concatenated,
     LiteralLength,
     MapInput,

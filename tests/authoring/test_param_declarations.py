@@ -10,8 +10,8 @@ from authoring_builders import attempt_of, run_task
 
 from aiosched import DAG, Asset, EmptyOperator, Param, PythonOperator, dag, task
 from aiosched.authoring.params import ParamsDict
-from aiosched.core.params import resolve_params
-from aiosched.core.spec import ParamSpec
+from aiosched.core.graph.params import resolve_params
+from aiosched.core.graph.spec import ParamSpec
 from aiosched.errors import DagError, ParamError
 
 

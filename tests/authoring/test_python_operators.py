@@ -9,7 +9,7 @@ import pytest
 from authoring_builders import run_task
 
 from aiosched import DAG, BranchPythonOperator, EmptyOperator, PythonOperator, ShortCircuitOperator, TaskGroup, task
-from aiosched.core.messages import SkipDecision
+from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError
 
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from aiosched import DAG, EmptyOperator, PythonOperator, TaskGroup
 from aiosched.authoring.plain_values import as_json
-from aiosched.core.spec import content_hash, decode_spec, encode_spec
-from aiosched.core.trigger_rules import TriggerRule
+from aiosched.core.graph.spec import content_hash, decode_spec, encode_spec
+from aiosched.core.graph.trigger_rules import TriggerRule
 
 
 class Colour(Enum):
@@ -136,7 +136,7 @@ def test_params_keep_their_authors_order_and_another_order_is_a_change() -> None
 def test_the_bytes_do_not_depend_on_the_process() -> None:
     program = """
 from aiosched import DAG, PythonOperator
-from aiosched.core.spec import encode_spec
+from aiosched.core.graph.spec import encode_spec
 with DAG("d", tags={"x", "y", "z"}) as d:
     tasks = [PythonOperator(task_id=n, python_callable=print, op_args=[{"a", "b", "c"}, object()]) for n in "abcdef"]
     tasks[1:] >> tasks[0]

@@ -15,7 +15,7 @@ from authoring_builders import edges
 from aiosched import DAG, BaseOperator, EmptyOperator, TaskGroup, setup, task, task_group, teardown
 from aiosched.authoring.checks import AuthoringWarning
 from aiosched.authoring.serialize import advise
-from aiosched.core.spec import TaskSpec
+from aiosched.core.graph.spec import TaskSpec
 from aiosched.errors import DagError
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from aiosched import DAG, BaseOperator, DateTimeSensor, FileSensor, StartTriggerArgs, TaskGroup, task
 from aiosched.authoring.triggers.encoding import load
-from aiosched.core.messages import Deferral
+from aiosched.core.values.messages import Deferral
 from aiosched.errors import DagError
 from aiosched.triggers import BaseTrigger, DateTimeTrigger, TriggerEvent
 

@@ -9,7 +9,7 @@ from authoring_builders import FakeServices, attempt_of, not_allowed, without_lo
 
 from aiosched import EmptyOperator
 from aiosched.authoring.task_instance import TaskInstance
-from aiosched.core.messages import XComRef
+from aiosched.core.values.messages import XComRef
 
 XCOMS = {
     ("plain", "return_value"): {-1: 1},

@@ -9,7 +9,7 @@ import pytest
 from authoring_builders import attempt_of, edges, run_task
 
 from aiosched import DAG, BashOperator, Context, PythonOperator, TaskGroup, get_current_context, task
-from aiosched.core.messages import XComRef
+from aiosched.core.values.messages import XComRef
 from aiosched.errors import AioschedError, DagError
 
 

@@ -12,7 +12,7 @@ import pytest
 from authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of, run_task
 
 from aiosched import DAG, BaseOperator, BashOperator, EmptyOperator, PythonOperator, literal
-from aiosched.core.messages import XComRef
+from aiosched.core.values.messages import XComRef
 from aiosched.errors import TemplateError
 
 Pair = namedtuple("Pair", "a b")

@@ -18,7 +18,7 @@ from authoring_builders import FakeServices, context_of, without_loop
 from aiosched import BaseHook, Connection, Variable
 from aiosched.authoring import BaseOperator, load_file
 from aiosched.authoring.context import current_context
-from aiosched.core.masking import secrets
+from aiosched.core.values.masking import secrets
 from aiosched.errors import AioschedError, DagError, NotFound, TemplateError
 
 URI = "postgres://user:hunter2@db:5432/sales?api_key=sk-123&mode=x"

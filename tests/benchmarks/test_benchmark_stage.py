@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncpg
 
-from aiosched.core.spec import DEFAULT_POOL
+from aiosched.core.graph.spec import DEFAULT_POOL
 from benchmarks import record
 from benchmarks.history import history_of
 from benchmarks.shapes import SHAPES

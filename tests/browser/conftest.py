@@ -28,7 +28,7 @@ import uvicorn
 from fastapi import FastAPI
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
-from aiosched.db.keyring import new_key
+from aiosched.db.crypto.keyring import new_key
 from tests.conftest import TEMPLATE, Server
 
 HERE: Final = Path(__file__).parent

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from playwright.async_api import Request, expect
 
-from aiosched.db import ownership
+from aiosched.db.statements import ownership
 from tests.browser.conftest import Service, Tab
 from tests.browser.test_run_pages import SIDEWAYS
 

@@ -15,10 +15,10 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, expect
 
 from aiosched.config import DatabaseSettings, Settings
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
-from aiosched.web.gateway import Gateway
-from aiosched.web.oidc import Provider
+from aiosched.web.auth.oidc import Provider
+from aiosched.web.requests.request_client import Gateway
 from tests.browser.conftest import Service, Tab, serving
 from tests.web.test_oidc import SETTINGS, FakeProvider
 

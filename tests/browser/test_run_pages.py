@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, Response, expect
 
-from aiosched.executors.log_files import log_folder
+from aiosched.executors.attempt.log_files import log_folder
 from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from aiosched.cli.app import app
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 
 T = TypeVar("T")
 

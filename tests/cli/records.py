@@ -6,9 +6,9 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from aiosched.core.ids import partition_of
-from aiosched.core.spec import DagSpec, TaskSpec, content_hash, encode_spec
-from aiosched.db.engine import Database
+from aiosched.core.graph.spec import DagSpec, TaskSpec, content_hash, encode_spec
+from aiosched.core.values.ids import partition_of
+from aiosched.db.server.engine import Database
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -66,7 +66,7 @@ async def add_file(db: Database, file: str, **columns: Any) -> None:
 
 async def add_scheduler(db: Database, name: str, *, lease: float = 15.0, locked: Any = None) -> int:
     """A scheduler's row; alive while the connection `locked` lives, if one is given."""
-    from aiosched.db.ownership import register
+    from aiosched.db.statements.ownership import register
 
     arguments: dict[str, Any] = {"hostname": "here", "pid": 1, "version": "1", "executor": "local", "slots": 8}
     if locked is not None:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aiosched.core.assets import AssetReference
-from aiosched.db.assets import NewEvent, record_events, store_references
-from aiosched.db.engine import Database
+from aiosched.core.assets.conditions import AssetReference
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.assets import NewEvent, record_events, store_references
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag
 from tests.cli.serving import serve, stop, wait_for

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.db.keyring import new_key
+from aiosched.db.crypto.keyring import new_key
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for
 from tests.conftest import TEMPLATE, Server

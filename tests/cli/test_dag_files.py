@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.core.spec import DagSpec, content_hash, encode_spec
+from aiosched.core.graph.spec import DagSpec, content_hash, encode_spec
 from aiosched.core.timetables import CronDataIntervalTimetable
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_run
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.cli.init import settings_file
+from aiosched.cli.operation.init import settings_file
 from aiosched.config import Settings, load_settings, setting_fields
 from tests.cli.conftest import Cli
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.cli import disk
+from aiosched.cli.serve import disk
 from aiosched.config import Settings
-from aiosched.db.engine import Database
-from aiosched.db.migrate import HEAD
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import HEAD
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.cli.output import Format, duration, instant, show_list, show_one, to_yaml
+from aiosched.cli.base.output import Format, duration, instant, show_list, show_one, to_yaml
 
 AT = datetime(2026, 11, 20, 13, 0, 0, tzinfo=timezone(timedelta(hours=1)))
 

@@ -12,11 +12,11 @@ import pytest
 import typer
 
 from aiosched.cli.app import Root
-from aiosched.core.ids import partition_of
-from aiosched.db.engine import Database
-from aiosched.db.keyring import new_key
-from aiosched.db.migrate import HEAD
-from aiosched.executors.log_files import log_folder
+from aiosched.core.values.ids import partition_of
+from aiosched.db.crypto.keyring import new_key
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import HEAD
+from aiosched.executors.attempt.log_files import log_folder
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_run, add_task, insert
 

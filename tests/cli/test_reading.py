@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, insert
 

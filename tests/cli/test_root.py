@@ -130,7 +130,7 @@ def test_an_error_of_a_task_group_counts_when_all_of_it_is_ours(
     def broken(_: str) -> str:
         raise ExceptionGroup("unhandled errors in a TaskGroup", errors)
 
-    monkeypatch.setattr("aiosched.cli.version.version_of", broken)
+    monkeypatch.setattr("aiosched.cli.operation.version.version_of", broken)
 
     if code is None:
         with pytest.raises(ExceptionGroup):

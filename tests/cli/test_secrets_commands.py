@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from aiosched.db.keyring import new_key
+from aiosched.db.crypto.keyring import new_key
 from tests.cli.conftest import Cli
 
 URI = "postgres://user:hunter2@db:5432/sales?api_key=sk-123&mode=x"

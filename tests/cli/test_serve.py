@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.cli.options import UsageProblem
-from aiosched.cli.screen import Screen, short_run
-from aiosched.cli.serve import read_roles
-from aiosched.cli.stopping import StopRequests
+from aiosched.cli.base.options import UsageProblem
+from aiosched.cli.serve.screen import Screen, short_run
+from aiosched.cli.serve.serve import read_roles
+from aiosched.cli.serve.stopping import StopRequests
 from aiosched.scheduler import SchedulerEvent
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for

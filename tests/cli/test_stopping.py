@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from aiosched.cli.stopping import RunningAttempt, StopRequests, end
+from aiosched.cli.serve.stopping import RunningAttempt, StopRequests, end
 
 
 @dataclass

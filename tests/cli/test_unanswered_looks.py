@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.cli import session
-from aiosched.db.engine import Database
+from aiosched.cli.base import session
+from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_run, add_scheduler, add_task
 

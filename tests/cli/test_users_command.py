@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from aiosched.db import accounts
-from aiosched.web.passwords import hash_token
+from aiosched.db.people import accounts
+from aiosched.web.auth.passwords import hash_token
 from tests.cli.conftest import Cli
 
 
 @pytest.fixture(autouse=True)
 def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.web.passwords._LOG2_COST", 4)
+    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
 
 
 def create(on_db: Cli, name: str, role: str, password: str = "correct horse") -> Any:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from aiosched.clock import SystemClock
-from aiosched.core.ids import partition_of
-from aiosched.core.spec import TaskSpec
-from aiosched.db.engine import Database
-from aiosched.db.ownership import register
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.values.ids import partition_of
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.ownership import register
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_run, add_task, insert
 
@@ -100,7 +100,7 @@ def test_a_full_pool_is_explained_as_the_journey_shows_it(on_db: Cli) -> None:
 
 def test_what_was_not_looked_at_is_noted(on_db: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     on_db.work(busy_pool)
-    monkeypatch.setattr("aiosched.db.why.MOST_RUNS", 2)
+    monkeypatch.setattr("aiosched.db.queries.why.MOST_RUNS", 2)
     note = "more than 2 runs are running: who holds slots or goes first is known of the 2 oldest"
 
     table = on_db("why", "sales", "latest", "load", "-o", "table").stdout.splitlines()

@@ -100,7 +100,7 @@ async def test_problems_are_errors(client: Client) -> None:
 async def test_a_request_that_waits_says_so(
     client: Client, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.gateway.ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.requests.request_client.ANSWER_SECONDS", 0.0)
 
     with pytest.raises(Waits) as waits:
         await client.unpause("sales")

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from trigger_rule_oracle import REMOVED, RUN, SKIP, UPSTREAM_FAILED, WAIT, expected
 
-from aiosched.core.board import Board, Instance
-from aiosched.core.spec import TaskSpec
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.run.board import Board, Instance
 
 FINISHED = {"success", "failed", "skipped", "upstream_failed", "removed"}
 

@@ -20,12 +20,12 @@ from typing import Any
 from board_oracle import verdict
 from trigger_rule_oracle import RUN, WAIT
 
-from aiosched.core.board import MAX_LOSSES, SKIPPED_DOWNSTREAM, Board, Effects, Instance, Run, new_instances
-from aiosched.core.branching import skipped_by
-from aiosched.core.graph import Graph
-from aiosched.core.messages import AttemptKey, Outcome, Report, RunInfo, SkipDecision
-from aiosched.core.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskState
-from aiosched.core.tally import Tally
+from aiosched.core.graph.branching import skipped_by
+from aiosched.core.graph.graph import Graph
+from aiosched.core.run.board import MAX_LOSSES, SKIPPED_DOWNSTREAM, Board, Effects, Instance, Run, new_instances
+from aiosched.core.run.upstream_counts import Tally
+from aiosched.core.values.messages import AttemptKey, Outcome, Report, RunInfo, SkipDecision
+from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEGAL = {(old, new) for (old, _), new in TRANSITIONS.items()}

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from aiosched.core.graph import Graph
-from aiosched.core.spec import DagSpec, GroupSpec, LiteralLength, MapInput, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, GroupSpec, LiteralLength, MapInput, MappingSpec, TaskOutput, TaskSpec
 
 
 def task(task_id: str, *upstream: str, **fields: Any) -> TaskSpec:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from itertools import count
 
-from aiosched.core.messages import AttemptKey
-from aiosched.core.slots import Candidate, DagRoom, ExecutorRoom, PoolRoom, Room, TaskRoom
+from aiosched.core.slots.allocation import Candidate, DagRoom, ExecutorRoom, PoolRoom, Room, TaskRoom
+from aiosched.core.values.messages import AttemptKey
 
 _runs = count(1)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.assets import (
+from aiosched.core.assets.conditions import (
     AliasRequired,
     AllRequired,
     AnyRequired,
@@ -31,10 +31,10 @@ from aiosched.core.assets import (
     triggering_instant,
     why_not_triggered,
 )
-from aiosched.core.run_creation import asset_run
-from aiosched.core.spec import AssetRef, DagSpec, TaskSpec, asset_references, decode_spec, encode_spec
-from aiosched.core.states import RunType
+from aiosched.core.creation.run_creation import asset_run
+from aiosched.core.graph.spec import AssetRef, DagSpec, TaskSpec, asset_references, decode_spec, encode_spec
 from aiosched.core.timetables import AssetOrTimeSchedule, AssetTriggeredTimetable, OnceTimetable
+from aiosched.core.values.states import RunType
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 A, B, C = AssetRequired("a"), AssetRequired("b", "s3://b"), AssetRequired("c")

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aiosched.core.awaited import NOBODY, Awaited, Standing, find_awaited, who_waits_for
-from aiosched.core.run_creation import runs_to_start
+from aiosched.core.creation.awaited import NOBODY, Awaited, Standing, find_awaited, who_waits_for
+from aiosched.core.creation.run_creation import runs_to_start
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

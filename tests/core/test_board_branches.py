@@ -7,9 +7,9 @@ from board_builders import FAILED, LOST, RESCHEDULED, end, of, seconds, started,
 from board_player import NOW, board_of, new_run, play, report_of
 from graph_builders import graph, in_a_mapped_group, task
 
-from aiosched.core.board import SKIPPED_DOWNSTREAM, Instance
-from aiosched.core.messages import Outcome, SkipDecision, XComValue
-from aiosched.core.states import TaskState
+from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Instance
+from aiosched.core.values.messages import Outcome, SkipDecision, XComValue
+from aiosched.core.values.states import TaskState
 
 TO_A = SkipDecision(followed=("a",))
 STOP = SkipDecision(skipped=("a", "b", "join"))

@@ -13,11 +13,11 @@ from board_builders import FAILED, SKIPPED, SUCCESS, end, grant, of, run, second
 from board_player import NOW, Ending, board_of, new_run, play, report_of
 from graph_builders import graph, setup, task, teardown
 
-from aiosched.core.board import Board, Instance
-from aiosched.core.graph import Graph
-from aiosched.core.messages import SkipDecision
-from aiosched.core.spec import DagSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.values.messages import SkipDecision
+from aiosched.core.values.states import RunState, TaskState
 
 
 class TestTeardowns:

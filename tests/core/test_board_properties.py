@@ -18,11 +18,11 @@ from board_player import FAIL_NOW, Ending, Player, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.board import MAX_LOSSES
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Outcome, SkipDecision
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.trigger_rules import TriggerRule
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.graph.trigger_rules import TriggerRule
+from aiosched.core.run.board import MAX_LOSSES
+from aiosched.core.values.messages import Outcome, SkipDecision
 
 ANY_RULE = sorted(set(TriggerRule) - {TriggerRule.ALL_DONE_SETUP_SUCCESS})
 CALM_RULES = [TriggerRule.ALL_SUCCESS, TriggerRule.ALL_DONE, TriggerRule.ALWAYS, TriggerRule.NONE_FAILED]

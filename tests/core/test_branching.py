@@ -7,9 +7,9 @@ from graph_builders import dags, graph, names, setup, task, teardown
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.branching import skipped_by
-from aiosched.core.messages import SkipDecision
-from aiosched.core.spec import TaskSpec
+from aiosched.core.graph.branching import skipped_by
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError
 
 # branch → a, b, c, join; a → join; far hangs behind b; inside a group: c

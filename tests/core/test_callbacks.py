@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aiosched.core.callbacks import dag_callback, task_callback
-from aiosched.core.graph import Graph
-from aiosched.core.instances import CallbackRequest, Instance
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.instances import CallbackRequest, Instance
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.run.callbacks import dag_callback, task_callback
+from aiosched.core.values.states import RunState, TaskState
 
 S = TaskState
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

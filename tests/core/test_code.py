@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aiosched.core.code import RunCode
-from aiosched.core.instances import Instance
+from aiosched.core.graph.instances import Instance
+from aiosched.core.run.code import RunCode
 
 
 def code(newest: str | None = "new", *, pinned: str | None = "old") -> RunCode:

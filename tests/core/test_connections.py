@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.connections import ConnectionValue
+from aiosched.core.values.connections import ConnectionValue
 from aiosched.errors import ConfigError
 
 

@@ -11,11 +11,11 @@ import pytest
 from board_builders import end, of, run, seconds, started, states
 from board_player import NOW
 
-from aiosched.core.board import Board
-from aiosched.core.deferral import Deferred, trigger_key
-from aiosched.core.messages import AttemptKey, Deferral, Outcome, Report
-from aiosched.core.spec import TaskSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.run.board import Board
+from aiosched.core.run.deferral import Deferred, trigger_key
+from aiosched.core.values.messages import AttemptKey, Deferral, Outcome, Report
+from aiosched.core.values.states import RunState, TaskState
 
 WAIT = Deferral(classpath="triggers.Wait", kwargs="{}", next_method="go_on", timeout=60.0)
 A, B = TaskSpec(task_id="a", operator="T"), TaskSpec(task_id="b", operator="T")

@@ -12,11 +12,11 @@ from board_player import NOW
 from graph_builders import in_a_mapped_group, mapped, over, setup, task, teardown
 from mapping_builders import at, begin, begun, clear, finish, reread, seen
 
-from aiosched.core.board import Board
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Outcome, SkipDecision
-from aiosched.core.spec import DagSpec, GroupSpec, TaskSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, GroupSpec, TaskSpec
+from aiosched.core.run.board import Board
+from aiosched.core.values.messages import Outcome, SkipDecision
+from aiosched.core.values.states import RunState, TaskState
 
 FAILED, SKIPPED = Outcome.FAILED, Outcome.SKIPPED
 

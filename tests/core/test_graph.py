@@ -8,9 +8,9 @@ import pytest
 from graph_builders import dags, graph, names, setup, task, teardown
 from hypothesis import given
 
-from aiosched.core.graph import Graph
-from aiosched.core.spec import DagSpec, GroupSpec, TaskSpec
-from aiosched.core.trigger_rules import TriggerRule
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, GroupSpec, TaskSpec
+from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.errors import DagCycleError, DagError, DuplicateTaskError
 
 

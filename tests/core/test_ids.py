@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.ids import ALLOWED_KEY, ALLOWED_RUN_ID, PARTITIONS, make_run_id, partition_of
-from aiosched.core.states import RunType
+from aiosched.core.values.ids import ALLOWED_KEY, ALLOWED_RUN_ID, PARTITIONS, make_run_id, partition_of
+from aiosched.core.values.states import RunType
 
 LOGICAL = datetime(2026, 1, 1, tzinfo=UTC)
 AFTER = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -17,10 +17,8 @@ from board_player import NOW, board_of, new_run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.board import Effects, Instance, new_instances
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Outcome, Report, XComValue
-from aiosched.core.spec import (
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import (
     Concatenated,
     DagSpec,
     GroupSpec,
@@ -31,8 +29,10 @@ from aiosched.core.spec import (
     TaskSpec,
     Zipped,
 )
-from aiosched.core.states import FINISHED, RunState, TaskState
-from aiosched.core.tally import Tally
+from aiosched.core.run.board import Effects, Instance, new_instances
+from aiosched.core.run.upstream_counts import Tally
+from aiosched.core.values.messages import Outcome, Report, XComValue
+from aiosched.core.values.states import FINISHED, RunState, TaskState
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -9,10 +9,10 @@ from graph_builders import over
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.mapping import check_producers, json_length, literal_size, size_of
-from aiosched.core.spec import Concatenated, LiteralLength, MapInput, MappingSpec, TaskOutput, Zipped
-from aiosched.core.states import TaskState
-from aiosched.core.trigger_rules import Verdict
+from aiosched.core.graph.mapping import check_producers, json_length, literal_size, size_of
+from aiosched.core.graph.spec import Concatenated, LiteralLength, MapInput, MappingSpec, TaskOutput, Zipped
+from aiosched.core.graph.trigger_rules import Verdict
+from aiosched.core.values.states import TaskState
 
 KNOWN = {"two": 2, "three": 3, "none": 0}
 TWO, THREE, UNKNOWN = TaskOutput("two"), TaskOutput("three"), TaskOutput("unknown")

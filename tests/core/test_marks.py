@@ -12,13 +12,13 @@ from graph_builders import dags, graph, setup, task, teardown
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.board import Board, Instance
-from aiosched.core.clearing import choose, select_tasks
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Deferral, Outcome, Report
-from aiosched.core.retries import MOST_TRIES
-from aiosched.core.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskSpec
-from aiosched.core.states import FINISHED, RUN_FINISHED, RunState, TaskState
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskSpec
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.run.clearing import choose, select_tasks
+from aiosched.core.values.messages import Deferral, Outcome, Report
+from aiosched.core.values.retries import MOST_TRIES
+from aiosched.core.values.states import FINISHED, RUN_FINISHED, RunState, TaskState
 from aiosched.errors import DagError, Refused
 
 S = TaskState

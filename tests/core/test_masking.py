@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.masking import SHORTEST, Redactor, is_sensitive
+from aiosched.core.values.masking import SHORTEST, Redactor, is_sensitive
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.next_run import (
+from aiosched.core.creation.next_run import (
     LONGEST_PAUSE,
     FailureStreak,
     SchedulePosition,
@@ -17,10 +17,10 @@ from aiosched.core.next_run import (
     failure_streak,
     next_scheduled_run,
 )
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RunState
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables import AnyTimetable, ContinuousTimetable, DataInterval, EventsTimetable, NextRun
 from aiosched.core.timetables.interval import CronDataIntervalTimetable
+from aiosched.core.values.states import RunState
 
 DAILY, CONTINUOUS = CronDataIntervalTimetable("@daily", "UTC"), ContinuousTimetable()
 SECOND, INSTANT = timedelta(seconds=1), timedelta(microseconds=1)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.params import check_schema, find_problem, resolve_params
-from aiosched.core.spec import ParamSpec
+from aiosched.core.graph.params import check_schema, find_problem, resolve_params
+from aiosched.core.graph.spec import ParamSpec
 from aiosched.errors import ParamError
 
 

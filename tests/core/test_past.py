@@ -15,12 +15,12 @@ from board_player import NOW, board_of, new_run
 from graph_builders import mapped, over, task
 from mapping_builders import at, begin, begun, finish, seen
 
-from aiosched.core.board import Board, new_instances
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Outcome, SkipDecision
-from aiosched.core.past import Past, StoredRun, previous_types, waits_for_past
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RunState, RunType, TaskState
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.previous_run import Past, StoredRun, previous_types, waits_for_past
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.run.board import Board, new_instances
+from aiosched.core.values.messages import Outcome, SkipDecision
+from aiosched.core.values.states import RunState, RunType, TaskState
 
 S = TaskState
 DAY_1, DAY_2 = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)

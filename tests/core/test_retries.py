@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.retries import may_retry, retry_delay, retry_seed
+from aiosched.core.values.retries import may_retry, retry_delay, retry_seed
 
 DAY = 86_400.0
 

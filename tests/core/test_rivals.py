@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slot_builders import dag_room, needs, room
 
-from aiosched.core.rivals import TURN, Demand, Place, Rival
-from aiosched.core.slots import Candidate, PoolRoom
-from aiosched.core.waiting import WaitingQueue
+from aiosched.core.slots.allocation import Candidate, PoolRoom
+from aiosched.core.slots.competing_demands import TURN, Demand, Place, Rival
+from aiosched.core.slots.waiting import WaitingQueue
 
 LIMIT = 600.0
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.run_creation import (
+from aiosched.core.creation.run_creation import (
     DagStatus,
     PlannedRun,
     active_runs_limit,
@@ -33,8 +33,7 @@ from aiosched.core.run_creation import (
     tasks_of_run,
     why_not_due,
 )
-from aiosched.core.spec import DagSpec, ParamSpec, TaskSpec
-from aiosched.core.states import RunType
+from aiosched.core.graph.spec import DagSpec, ParamSpec, TaskSpec
 from aiosched.core.timetables import (
     AnyTimetable,
     ContinuousTimetable,
@@ -46,6 +45,7 @@ from aiosched.core.timetables import (
     OnceTimetable,
     Restriction,
 )
+from aiosched.core.values.states import RunType
 from aiosched.errors import DagError, ParamError, Refused, TimetableError
 
 DAILY = CronDataIntervalTimetable("@daily", "UTC")

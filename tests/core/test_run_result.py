@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from graph_builders import task
 
-from aiosched.core.run_result import judge_run, waits_outside
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.run.run_result import judge_run, waits_outside
+from aiosched.core.values.states import RunState, TaskState
 
 S, K, F, UF, GONE = (
     TaskState.SUCCESS,

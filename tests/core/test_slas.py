@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.slas import MOST_AT_ONCE, missed_dates, next_look, slas_of
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.creation.slas import MOST_AT_ONCE, missed_dates, next_look, slas_of
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from slot_builders import dag_room, needs, room
 
-from aiosched.core.slots import Candidate, PoolRoom, Room, TaskRoom, allocate, precedence, refusal
+from aiosched.core.slots.allocation import Candidate, PoolRoom, Room, TaskRoom, allocate, precedence, refusal
 
 
 def best_first(*candidates: Candidate) -> list[Candidate]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.states import (
+from aiosched.core.values.states import (
     ACTIVE_FOR_TASK_LIMITS,
     FAILURES,
     FINISHED,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from aiosched.authoring.assets import Asset, AssetAlias
-from aiosched.core.assets import AllRequired, AnyRequired, AssetRequired
+from aiosched.core.assets.conditions import AllRequired, AnyRequired, AssetRequired
 from aiosched.core.timetables import (
     AssetOrTimeSchedule,
     AssetTriggeredTimetable,

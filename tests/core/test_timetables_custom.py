@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.spec import DagSpec, decode_spec, encode_spec
+from aiosched.core.graph.spec import DagSpec, decode_spec, encode_spec
 from aiosched.core.timetables import CustomTimetable, DataInterval, Restriction, scheduled_between, upcoming
 from aiosched.core.timetables.custom import ListedRun, ManualStep
 

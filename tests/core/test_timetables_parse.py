@@ -13,7 +13,7 @@ import pendulum
 import pytest
 from dateutil.relativedelta import FR, relativedelta
 
-from aiosched.core.spec import DagSpec, decode_spec, encode_spec
+from aiosched.core.graph.spec import DagSpec, decode_spec, encode_spec
 from aiosched.core.timetables import (
     PRESETS,
     AnyTimetable,

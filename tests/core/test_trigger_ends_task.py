@@ -9,11 +9,11 @@ import pytest
 from board_builders import end, of, seconds, started, states
 from board_player import NOW
 
-from aiosched.core.board import Board
-from aiosched.core.deferral import trigger_key
-from aiosched.core.messages import Deferral, Outcome, Report, XComValue
-from aiosched.core.spec import TaskSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.run.board import Board
+from aiosched.core.run.deferral import trigger_key
+from aiosched.core.values.messages import Deferral, Outcome, Report, XComValue
+from aiosched.core.values.states import RunState, TaskState
 
 WAIT = Deferral(classpath="triggers.Wait", kwargs="{}", next_method="go_on", timeout=60.0)
 CALLS: dict[str, Any] = {f"has_{kind}_callback": True for kind in ("success", "skipped", "failure", "retry")}

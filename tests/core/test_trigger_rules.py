@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trigger_rule_oracle import PLAIN, expected
 
-from aiosched.core.states import TaskState
-from aiosched.core.trigger_rules import Counts, TriggerRule, Verdict, explain, judge, judge_setups
+from aiosched.core.graph.trigger_rules import Counts, TriggerRule, Verdict, explain, judge, judge_setups
+from aiosched.core.values.states import TaskState
 from aiosched.errors import DagError
 
 R = TriggerRule

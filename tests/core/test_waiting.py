@@ -13,9 +13,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from slot_builders import dag_room, needs, reference_walk, room
 
-from aiosched.core.messages import AttemptKey
-from aiosched.core.slots import Candidate, DagRoom, ExecutorRoom, PoolRoom, Room, TaskRoom, allocate, precedence
-from aiosched.core.waiting import WaitingQueue
+from aiosched.core.slots.allocation import (
+    Candidate,
+    DagRoom,
+    ExecutorRoom,
+    PoolRoom,
+    Room,
+    TaskRoom,
+    allocate,
+    precedence,
+)
+from aiosched.core.slots.waiting import WaitingQueue
+from aiosched.core.values.messages import AttemptKey
 
 
 def queue_of(*candidates: Candidate) -> WaitingQueue:

@@ -7,8 +7,8 @@ from graph_builders import dags, graph, task
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.spec import TaskSpec
-from aiosched.core.weights import MAX_WEIGHT, MIN_WEIGHT
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.graph.weights import MAX_WEIGHT, MIN_WEIGHT
 
 RULES = ("downstream", "upstream", "absolute")
 

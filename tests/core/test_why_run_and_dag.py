@@ -11,14 +11,14 @@ from board_builders import FAILED, end, of, started
 from board_player import NOW, new_run
 from graph_builders import task
 
-from aiosched.core.assets import AllRequired, AssetId, AssetRequired, QueuedAsset
-from aiosched.core.board import Board, Run
-from aiosched.core.run_creation import DagStatus
-from aiosched.core.states import RunState
+from aiosched.core.assets.conditions import AllRequired, AssetId, AssetRequired, QueuedAsset
+from aiosched.core.creation.run_creation import DagStatus
+from aiosched.core.run.board import Board, Run
 from aiosched.core.timetables.base import DataInterval, NextRun
-from aiosched.core.why import Explanation, Gate, Holder, Owner, Verdict, free_at, run_label
-from aiosched.core.why_dag import DagFacts, explain_dag
-from aiosched.core.why_run import RunFacts, explain_run
+from aiosched.core.values.states import RunState
+from aiosched.core.why.dag import DagFacts, explain_dag
+from aiosched.core.why.explanation import Explanation, Gate, Holder, Owner, Verdict, free_at, run_label
+from aiosched.core.why.run import RunFacts, explain_run
 
 ALIVE = Owner(name="one", is_alive=True)
 LATER = NOW + timedelta(minutes=4, seconds=12)

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 from mapping_builders import begun, finish
 from slot_builders import dag_room, needs, room
 
-from aiosched.core.board import Board, Instance, new_instances
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Deferral, Outcome, SkipDecision
-from aiosched.core.past import Past, StoredRun
-from aiosched.core.slots import PoolRoom, Room, TaskRoom
-from aiosched.core.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
-from aiosched.core.states import FINISHED, RunState, TaskState
-from aiosched.core.trigger_rules import Verdict as Judgement
-from aiosched.core.why import Explanation, Gate, Holder, Owner, Verdict
-from aiosched.core.why_needs import dependency_gates
-from aiosched.core.why_run import RunFacts, nobody_knows
-from aiosched.core.why_task import TaskFacts, explain_task
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.previous_run import Past, StoredRun
+from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.graph.trigger_rules import Verdict as Judgement
+from aiosched.core.run.board import Board, Instance, new_instances
+from aiosched.core.slots.allocation import PoolRoom, Room, TaskRoom
+from aiosched.core.values.messages import Deferral, Outcome, SkipDecision
+from aiosched.core.values.states import FINISHED, RunState, TaskState
+from aiosched.core.why.dependencies import dependency_gates
+from aiosched.core.why.explanation import Explanation, Gate, Holder, Owner, Verdict
+from aiosched.core.why.run import RunFacts, nobody_knows
+from aiosched.core.why.task import TaskFacts, explain_task
 
 SERVE = ("aiosched serve",)
 DRAINING = Owner(name="one", is_alive=True, is_draining=True)

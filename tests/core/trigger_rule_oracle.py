@@ -1,6 +1,6 @@
 """What a trigger rule should say, worked out from the upstreams' states instead of from counts.
 
-Written apart from `aiosched.core.trigger_rules`: a list of states is asked the questions
+Written apart from `aiosched.core.graph.trigger_rules`: a list of states is asked the questions
 of the truth table in words, first the settling ones in their order, then whether to run.
 Source: the semantics reference, section 5.2.
 """

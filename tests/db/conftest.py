@@ -12,9 +12,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from aiosched.db.embedded_host import Account, binaries, claim_folder, run_as
-from aiosched.db.engine import Database
-from aiosched.db.migrate import migrate
+from aiosched.db.server.embedded_host import Account, binaries, claim_folder, run_as
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import migrate
 from tests.conftest import OLDER_SERVERS, short_folder
 
 _numbers = itertools.count()

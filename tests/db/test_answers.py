@@ -10,9 +10,10 @@ import asyncpg
 import pytest
 
 from aiosched.config import DatabaseSettings
-from aiosched.db import answers, inbox
-from aiosched.db.engine import Connection, Database
-from aiosched.db.inbox import CommandResult
+from aiosched.db.server import request_answers as answers
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import inbox
+from aiosched.db.statements.inbox import CommandResult
 from aiosched.errors import TooManyConnections
 from tests.db.waiting import until_true
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiosched.core.states import TaskState
-from aiosched.db.arrays import array_text, array_texts
-from aiosched.db.engine import Database
+from aiosched.core.values.states import TaskState
+from aiosched.db.server.arrays import array_text, array_texts
+from aiosched.db.server.engine import Database
 
 AT = datetime(2026, 11, 20, 15, 30, 0, 123456, tzinfo=UTC)
 

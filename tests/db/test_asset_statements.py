@@ -8,11 +8,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiosched.core.assets import AssetReference, triggering_instant
-from aiosched.core.ids import partition_of
-from aiosched.db import asset_queries, assets
-from aiosched.db.assets import NewConsumer, NewEvent
-from aiosched.db.engine import Connection, Database
+from aiosched.core.assets.conditions import AssetReference, triggering_instant
+from aiosched.core.values.ids import partition_of
+from aiosched.db.queries import asset_queries
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import assets
+from aiosched.db.statements.assets import NewConsumer, NewEvent
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

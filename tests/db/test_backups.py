@@ -12,13 +12,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from aiosched.db import backups
-from aiosched.db.admin import client
-from aiosched.db.backups import Script, backup, restore
-from aiosched.db.dsn import address_of, with_database
-from aiosched.db.embedded_host import binaries
-from aiosched.db.engine import Database
-from aiosched.db.migrate import HEAD, migrate
+from aiosched.db.server import backups
+from aiosched.db.server.admin import client
+from aiosched.db.server.backups import Script, backup, restore
+from aiosched.db.server.dsn import address_of, with_database
+from aiosched.db.server.embedded_host import binaries
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import HEAD, migrate
 from aiosched.errors import DatabaseError, NotFound, Refused, UnsupportedDatabase
 from tests.conftest import OLDER_SERVERS
 from tests.db.conftest import ExternalServer

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from aiosched.clock import FakeClock
-from aiosched.core.ids import partition_of
-from aiosched.db.dags import (
+from aiosched.core.values.ids import partition_of
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements.dags import (
     FileRow,
     NewDag,
     NewVersion,
@@ -20,7 +21,6 @@ from aiosched.db.dags import (
     withdraw_dags,
     write_versions,
 )
-from aiosched.db.engine import Connection, Database
 
 
 def a_file(name: str, *dag_ids: str, error: str | None = None) -> FileRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiosched.db.dsn import Address, address_of, normalize, password_of, with_database, without_password
+from aiosched.db.server.dsn import Address, address_of, normalize, password_of, with_database, without_password
 from aiosched.errors import ConfigError
 
 

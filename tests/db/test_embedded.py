@@ -19,10 +19,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from aiosched.db.dsn import address_of
-from aiosched.db.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
-from aiosched.db.embedded_host import SOCKET_PATH_BYTES, Account
-from aiosched.db.postmaster import is_alive
+from aiosched.db.server.dsn import address_of
+from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
+from aiosched.db.server.embedded_host import SOCKET_PATH_BYTES, Account
+from aiosched.db.server.postmaster import is_alive
 from aiosched.errors import DatabaseError, UnsupportedDatabase
 
 IS_ROOT = os.geteuid() == 0
@@ -84,7 +84,7 @@ def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from aiosched.db.embedded import EmbeddedPostgres
+from aiosched.db.server.embedded import EmbeddedPostgres
 if sys.argv[2:]:  # become an ordinary user only now: Python itself may stand where that user cannot read
     uid, gid = map(int, sys.argv[2:])
     os.setgroups([]), os.setgid(gid), os.setuid(uid)
@@ -409,7 +409,7 @@ def test_a_server_whose_data_was_removed_does_not_take_its_successor_along(postg
 
 
 def test_a_big_log_is_put_aside(postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.db.embedded._LOG_BYTES", 10)
+    monkeypatch.setattr("aiosched.db.server.embedded._LOG_BYTES", 10)
     for _ in range(2):
         postgres.start_blocking()
         postgres.stop_blocking()
@@ -454,7 +454,7 @@ def test_a_full_disk_is_told_and_nothing_half_made_stays(
     programs.mkdir(parents=True)
     (programs / "initdb").write_text("#!/bin/sh\necho 'initdb: error: No space left on device' >&2; exit 1\n")
     (programs / "initdb").chmod(0o755)
-    monkeypatch.setattr("aiosched.db.embedded.binaries", lambda: programs)
+    monkeypatch.setattr("aiosched.db.server.embedded.binaries", lambda: programs)
 
     with pytest.raises(DatabaseError, match=r"No space left on device.*Check disk space") as caught:
         EmbeddedPostgres(data_dir).start_blocking()

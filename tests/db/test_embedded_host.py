@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.db import embedded_host
-from aiosched.db.embedded_host import Account, socket_folder
+from aiosched.db.server import embedded_host
+from aiosched.db.server.embedded_host import Account, socket_folder
 from aiosched.errors import DatabaseError
 
 

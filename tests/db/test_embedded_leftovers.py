@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.db.embedded import EmbeddedPostgres, Standing, embedded_data_dir
-from aiosched.db.embedded_host import Account
-from aiosched.db.postmaster import Answer, ask, folder_id, last_lines, read_postmaster, runs_on
+from aiosched.db.server.embedded import EmbeddedPostgres, Standing, embedded_data_dir
+from aiosched.db.server.embedded_host import Account
+from aiosched.db.server.postmaster import Answer, ask, folder_id, last_lines, read_postmaster, runs_on
 from aiosched.errors import DatabaseError
 
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -33,7 +33,7 @@ PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 import asyncpg
-from aiosched.db.embedded import EmbeddedPostgres
+from aiosched.db.server.embedded import EmbeddedPostgres
 
 async def count():
     conn = await asyncpg.connect(EmbeddedPostgres(Path(sys.argv[1])).start_blocking())
@@ -101,7 +101,7 @@ def test_a_file_that_names_the_number_of_the_new_server_is_not_taken_for_its_wor
     data = stopped.data_dir
     leave(data, "postmaster.pid", stranger.pid, data, 1, 4711, data, "", "  1  1", "ready")
     monkeypatch.setattr(EmbeddedPostgres, "_spawn", lambda *_: stranger.pid)
-    monkeypatch.setattr("aiosched.db.embedded._START_SECONDS", 0.2)
+    monkeypatch.setattr("aiosched.db.server.embedded._START_SECONDS", 0.2)
 
     with pytest.raises(DatabaseError, match="was not ready after"):
         stopped.start_blocking()
@@ -142,7 +142,7 @@ def test_a_process_that_is_not_the_server_is_not_ended_with_it(
     true = file.read_text().splitlines()
     leave(stopped.data_dir, "postmaster.pid", stranger.pid, *true[1:])
 
-    with caplog.at_level(logging.WARNING, "aiosched.db.embedded"):
+    with caplog.at_level(logging.WARNING, "aiosched.db.server.embedded"):
         stopped.stop_blocking()
 
     assert "runs in another container, and is left running" in caplog.text

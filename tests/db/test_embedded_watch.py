@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.db import embedded_watch
-from aiosched.db.embedded import EmbeddedPostgres, Standing
-from aiosched.db.embedded_watch import kept_running, pause_before
+from aiosched.db.server import embedded_watch
+from aiosched.db.server.embedded import EmbeddedPostgres, Standing
+from aiosched.db.server.embedded_watch import kept_running, pause_before
 from aiosched.errors import DatabaseError
 
 

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from aiosched.config import DatabaseSettings
-from aiosched.db import engine as engine_module
-from aiosched.db.engine import Database
+from aiosched.db.server import engine as engine_module
+from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, TooManyConnections
 from tests.db.conftest import ExternalServer
 

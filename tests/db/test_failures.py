@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 
 from aiosched.config import DatabaseSettings
-from aiosched.db import failures
-from aiosched.db.engine import Database
-from aiosched.db.failures import check_server_version, explain, explained, is_connection_failure, is_retryable
+from aiosched.db.server import failures
+from aiosched.db.server.engine import Database
+from aiosched.db.server.failures import check_server_version, explain, explained, is_connection_failure, is_retryable
 from aiosched.errors import (
     AioschedError,
     DatabaseError,

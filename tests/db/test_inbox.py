@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from aiosched.core.ids import partition_of
-from aiosched.db import inbox
-from aiosched.db.engine import Connection, Database
-from aiosched.db.inbox import READ_RESULT, CommandResult
+from aiosched.core.values.ids import partition_of
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import inbox
+from aiosched.db.statements.inbox import READ_RESULT, CommandResult
 from tests.db.waiting import until_true
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.board import FinishedTry
-from aiosched.core.messages import AttemptKey
-from aiosched.db import journal, ownership
-from aiosched.db.engine import Connection, Database
-from aiosched.db.journal import InstanceChange, PoolRow, RunChange, XComRow
+from aiosched.core.run.board import FinishedTry
+from aiosched.core.values.messages import AttemptKey
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import journal, ownership
+from aiosched.db.statements.journal import InstanceChange, PoolRow, RunChange, XComRow
 from aiosched.errors import FencedOut, StaleRows
 from tests.db.waiting import until_somebody_is_blocked, until_true
 

@@ -15,9 +15,9 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
-from aiosched.db.engine import Database
-from aiosched.db.migrate import HEAD, MIGRATIONS, REVISIONS, current_revision, migrate
-from aiosched.db.schema import metadata
+from aiosched.db.schema.schema import metadata
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import HEAD, MIGRATIONS, REVISIONS, current_revision, migrate
 from aiosched.errors import DatabaseReadOnly, SchemaOutOfDate
 
 
@@ -144,7 +144,7 @@ async def test_a_failed_migration_leaves_nothing_behind(empty_dsn: str) -> None:
 async def test_the_revision_is_read_without_alembic_and_sqlalchemy(dsn: str) -> None:
     program = (
         "import asyncio, sys\n"
-        "from aiosched.db.engine import Database\n"
+        "from aiosched.db.server.engine import Database\n"
         "async def main():\n"
         f"    await (await Database.open({dsn!r})).close()\n"
         "asyncio.run(main())\n"

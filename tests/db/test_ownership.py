@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from aiosched.core.ids import PARTITIONS
-from aiosched.db import ownership
-from aiosched.db.engine import Connection, Database
-from aiosched.db.journal import begin
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import ownership
+from aiosched.db.statements.journal import begin
 from aiosched.errors import FencedOut
 from tests.db.waiting import until_somebody_is_blocked
 

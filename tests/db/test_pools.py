@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from aiosched.db.engine import Database
-from aiosched.db.inbox import NEWS_CHANNEL
-from aiosched.db.pools import Pool, delete_pool, get_pool, list_pools, set_pool
+from aiosched.db.people.pools import Pool, delete_pool, get_pool, list_pools, set_pool
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.inbox import NEWS_CHANNEL
 from aiosched.errors import NotFound, Refused
 
 

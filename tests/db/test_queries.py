@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from aiosched.db.engine import Database
-from aiosched.db.queries import (
+from aiosched.db.queries.queries import (
     count_tasks,
     find_run,
     get_dag,
@@ -17,8 +16,9 @@ from aiosched.db.queries import (
     list_runs,
     matching_dags,
 )
-from aiosched.db.status import list_import_errors, list_schedulers, parsing_summary
-from aiosched.db.try_queries import list_tries
+from aiosched.db.queries.status import list_import_errors, list_schedulers, parsing_summary
+from aiosched.db.queries.try_queries import list_tries
+from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, insert
 

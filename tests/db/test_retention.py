@@ -1,4 +1,4 @@
-"""Removing old history: db/retention.py."""
+"""Removing old history: db/statements/retention.py."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from aiosched.db import retention
-from aiosched.db.engine import Database
-from aiosched.db.retention import RunName, clean, count_old
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import retention
+from aiosched.db.statements.retention import RunName, clean, count_old
 from tests.cli.records import NOON, add_dag, add_run, add_task, insert
 from tests.db.waiting import until_true
 

@@ -13,12 +13,12 @@ import asyncpg
 import pytest
 from alembic import command
 
-from aiosched.db.admin import client
-from aiosched.db.dsn import address_of
-from aiosched.db.embedded_host import binaries
-from aiosched.db.engine import Database
-from aiosched.db.migrate import HEAD, migrate, migrations_config, outstanding
-from aiosched.db.rights import Rights, missing_grants
+from aiosched.db.server.admin import client
+from aiosched.db.server.dsn import address_of
+from aiosched.db.server.embedded_host import binaries
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import HEAD, migrate, migrations_config, outstanding
+from aiosched.db.server.rights import Rights, missing_grants
 from aiosched.errors import DatabaseError
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.ids import partition_of
-from aiosched.core.messages import XComRef
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.base import DataInterval, NextRun
-from aiosched.db import runs
-from aiosched.db.engine import Connection, Database
+from aiosched.core.values.ids import partition_of
+from aiosched.core.values.messages import XComRef
+from aiosched.core.values.states import RunState, TaskState
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import runs
 from aiosched.errors import StaleRows
 from aiosched.parsing.store import register_specs
 

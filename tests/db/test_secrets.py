@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from aiosched.config import Settings
-from aiosched.core.connections import ConnectionValue
-from aiosched.db.engine import Database
-from aiosched.db.keyring import Keyring, new_key
-from aiosched.db.secrets import Change, Existing, SecretStore, VariableValue
+from aiosched.core.values.connections import ConnectionValue
+from aiosched.db.crypto.keyring import Keyring, new_key
+from aiosched.db.people.secrets import Change, Existing, SecretStore, VariableValue
+from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, NotFound, Refused
 
 SALES = ConnectionValue.from_uri("sales", "postgres://user:hunter2@db:5432/x?token=tok-123")

@@ -11,9 +11,9 @@ from typing import Any
 import asyncpg
 
 import aiosched.db
-from aiosched.db.admin import info, reset
-from aiosched.db.engine import Connection, Database
-from aiosched.db.migrate import HEAD, migrate
+from aiosched.db.server.admin import info, reset
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.migrate import HEAD, migrate
 
 
 async def test_an_older_server_is_migrated_and_used(older_dsn: str) -> None:

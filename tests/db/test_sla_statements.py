@@ -1,4 +1,4 @@
-"""Statements on missed SLAs: db/slas.py."""
+"""Statements on missed SLAs: db/statements/slas.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from aiosched.db.engine import Database
-from aiosched.db.slas import Miss, blocking_instances, done_tasks, latest_misses, misses_of_callback, record_misses
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.slas import (
+    Miss,
+    blocking_instances,
+    done_tasks,
+    latest_misses,
+    misses_of_callback,
+    record_misses,
+)
 from tests.cli.records import NOON, add_dag, add_run, add_task
 
 MISSES = [Miss(1, "sales", "load", NOON), Miss(1, "sales", "extract", NOON)]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.ids import partition_of
-from aiosched.db import why
-from aiosched.db.engine import Database
+from aiosched.core.values.ids import partition_of
+from aiosched.db.queries import why
+from aiosched.db.server.engine import Database
 from tests.cli.records import add_dag
 
 ALL = list(range(64))

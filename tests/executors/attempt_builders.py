@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import psutil
 
-from aiosched.core.messages import (
+from aiosched.core.values.messages import (
     Attempt,
     AttemptKey,
     CallbackCall,
@@ -29,7 +29,7 @@ from aiosched.core.messages import (
 from aiosched.errors import Refused
 
 if TYPE_CHECKING:
-    from aiosched.executors.local import LocalExecutor
+    from aiosched.executors.local.executor import LocalExecutor
 
 StartLocal = Callable[..., Awaitable["LocalExecutor"]]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

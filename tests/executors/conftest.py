@@ -10,8 +10,8 @@ import psutil
 import pytest
 from attempt_builders import FakeServices, Reports, StartLocal
 
-from aiosched.executors.local import LocalExecutor
-from aiosched.executors.options import LocalOptions
+from aiosched.executors.local.executor import LocalExecutor
+from aiosched.executors.local.options import LocalOptions
 
 
 @pytest.fixture

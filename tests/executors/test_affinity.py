@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from aiosched.core.messages import Attempt, AttemptKey, RunInfo
-from aiosched.executors.affinity import LONGEST_LINE, LOOK_AHEAD, PATIENCE, FileKey, FileTimes, behind, match
+from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
+from aiosched.executors.local.affinity import LONGEST_LINE, LOOK_AHEAD, PATIENCE, FileKey, FileTimes, behind, match
 
 NOW = 1000.0
 FILE: FileKey = ("a", None)

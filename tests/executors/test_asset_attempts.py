@@ -17,11 +17,11 @@ import pytest
 from attempt_builders import FakeServices, attempt
 
 from aiosched.authoring import DAG, Asset, AssetAlias, Metadata, PythonOperator
-from aiosched.core.messages import AssetTouch, Attempt, Outcome, Report
+from aiosched.core.values.messages import AssetTouch, Attempt, Outcome, Report
 from aiosched.errors import Refused
-from aiosched.executors.blocking import blocking_on
-from aiosched.executors.inline import RegisteredDags
-from aiosched.executors.runner import Execution, Surroundings, drive
+from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.inline.executor import RegisteredDags
 
 ORDERS = Asset("orders", uri="s3://orders")
 LATE = AssetAlias("late")

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
-from aiosched.core.messages import Outcome
-from aiosched.executors import blocked_loops
-from aiosched.executors.local import LocalExecutor
-from aiosched.executors.log_files import log_path
-from aiosched.executors.loop_sign import Blocker, LoopSign
+from aiosched.core.values.messages import Outcome
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.local.executor import LocalExecutor, blocked_loops
+from aiosched.executors.worker.loop_sign import Blocker, LoopSign
 
 TASKS = """
 async def block(): open({door!r}).read()

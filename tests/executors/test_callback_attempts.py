@@ -11,11 +11,11 @@ from attempt_builders import FakeServices, Reports, StartLocal, callback_attempt
 from aiosched.authoring import DAG, PythonOperator
 from aiosched.authoring.context import get_current_context
 from aiosched.authoring.deadlines import DeadlineAlert, DeadlineReference
-from aiosched.core.messages import Attempt, Outcome, Report
-from aiosched.executors.attempts import execution_of
-from aiosched.executors.inline import RegisteredDags
-from aiosched.executors.log_files import log_path
-from aiosched.executors.runner import Surroundings, drive
+from aiosched.core.values.messages import Attempt, Outcome, Report
+from aiosched.executors.attempt.attempts import execution_of
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.attempt.runner import Surroundings, drive
+from aiosched.executors.inline.executor import RegisteredDags
 
 
 def run(dag: DAG, one: Attempt, **surroundings: Any) -> Report:

@@ -14,10 +14,10 @@ import pytest
 
 from aiosched.authoring.sources import finder
 from aiosched.config import Settings
-from aiosched.core.messages import RunInfo
-from aiosched.executors import dag_cache
-from aiosched.executors.dag_cache import FileDags
-from aiosched.executors.runner import DagUnavailable, drive
+from aiosched.core.values.messages import RunInfo
+from aiosched.executors.attempt import dag_cache
+from aiosched.executors.attempt.dag_cache import FileDags
+from aiosched.executors.attempt.runner import DagUnavailable, drive
 from aiosched.parsing.check import check_paths
 from tests.executors.attempt_builders import NOW
 

@@ -11,9 +11,9 @@ import pytest
 
 from aiosched.authoring import DAG, BranchPythonOperator, EmptyOperator, Param, PythonOperator, ShortCircuitOperator
 from aiosched.clock import FakeClock
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import FailTask, NotFound, ParamError, RescheduleTask, SkipTask
-from aiosched.executors.dag_test import TestRun, run_dag_test
+from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
 
 S = TaskState
 

@@ -10,12 +10,12 @@ import pytest
 from attempt_builders import FakeServices, trigger_attempt
 
 from aiosched import DAG, Asset, BaseOperator, StartTriggerArgs, task
-from aiosched.core.states import RunState, TaskState
-from aiosched.executors.attempts import TriggerExecution
-from aiosched.executors.blocking import blocking_on
-from aiosched.executors.dag_test import run_dag_test
-from aiosched.executors.inline import RegisteredDags
-from aiosched.executors.runner import Surroundings
+from aiosched.core.values.states import RunState, TaskState
+from aiosched.executors.attempt.attempts import TriggerExecution
+from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.runner import Surroundings
+from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.inline.executor import RegisteredDags
 from aiosched.triggers import BaseTrigger, TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent, TriggerEvent
 
 ENDS = {

@@ -15,11 +15,11 @@ from attempt_builders import FakeServices, attempt, resumed
 
 from aiosched.authoring import DAG, BaseOperator, BaseTrigger, Context, DateTimeTrigger, TimeDeltaTrigger, TriggerEvent
 from aiosched.authoring.triggers.encoding import class_of, dump, load
-from aiosched.core.messages import Attempt, Outcome, Report
+from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.errors import AioschedError
-from aiosched.executors.blocking import blocking_on
-from aiosched.executors.inline import RegisteredDags
-from aiosched.executors.runner import Execution, Surroundings, drive
+from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.inline.executor import RegisteredDags
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 from attempt_builders import FakeServices, Reports, StartLocal, attempt, callback_attempt, trigger_attempt, write_dag
 
-from aiosched.core.messages import Attempt, Executor, Outcome, Report
-from aiosched.executors.dag_cache import FileDags
-from aiosched.executors.inline import InlineExecutor
-from aiosched.executors.log_files import log_path
+from aiosched.core.values.messages import Attempt, Executor, Outcome, Report
+from aiosched.executors.attempt.dag_cache import FileDags
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.inline.executor import InlineExecutor
 
 EVERY = '''
 """What is raised, by name."""

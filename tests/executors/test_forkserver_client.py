@@ -14,9 +14,9 @@ import pytest
 import uvloop
 
 from aiosched.authoring.settings import AuthoringDefaults
-from aiosched.executors.forkserver_client import ForkserverClient
-from aiosched.executors.protocol import Exited, WorkerConfig
-from aiosched.executors.trust import TrustWindow
+from aiosched.executors.local.forkserver_client import ForkserverClient
+from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.protocol import Exited, WorkerConfig
 
 CONFIG = WorkerConfig(
     dags_folder="/nowhere",

@@ -15,10 +15,10 @@ import pytest
 from attempt_builders import FakeServices, Reports, attempt, until, write_dag
 
 from aiosched.authoring import DAG, BaseOperator, PythonOperator
-from aiosched.core.messages import Outcome
-from aiosched.executors.dag_cache import FileDags
-from aiosched.executors.inline import InlineExecutor
-from aiosched.executors.log_files import log_path
+from aiosched.core.values.messages import Outcome
+from aiosched.executors.attempt.dag_cache import FileDags
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.inline.executor import InlineExecutor
 
 StartInline = Callable[..., Awaitable[InlineExecutor]]
 

@@ -10,8 +10,8 @@ import psutil
 import pytest
 from attempt_builders import Reports, StartLocal, attempt, running, until, write_dag
 
-from aiosched.core.messages import Outcome
-from aiosched.executors.log_files import log_path
+from aiosched.core.values.messages import Outcome
+from aiosched.executors.attempt.log_files import log_path
 
 # Starts a process that has nothing to do with this one any more: it is no child, and in a session of its own.
 ESCAPE = """

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
-from aiosched.core.messages import Attempt, Outcome, Report
-from aiosched.executors.affinity import FileTimes
-from aiosched.executors.local import LocalExecutor
-from aiosched.executors.log_files import log_path
+from aiosched.core.values.messages import Attempt, Outcome, Report
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.local.affinity import FileTimes
+from aiosched.executors.local.executor import LocalExecutor
 
 BODY = """
 def quick(run_id):

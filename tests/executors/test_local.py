@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
-from aiosched.core.messages import Attempt, Outcome
+from aiosched.core.values.messages import Attempt, Outcome
 from aiosched.errors import ConfigError
-from aiosched.executors.local import LocalExecutor
-from aiosched.executors.log_files import log_path
-from aiosched.executors.options import LocalOptions
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.local.executor import LocalExecutor
+from aiosched.executors.local.options import LocalOptions
 
 
 def value(report: object) -> object:

@@ -17,10 +17,10 @@ import pytest
 import uvloop
 from attempt_builders import FakeServices, Reports, StartLocal, attempt, running, until, write_dag
 
-from aiosched.core.messages import Outcome
-from aiosched.executors.local import LocalExecutor
-from aiosched.executors.log_files import log_path
-from aiosched.executors.options import LocalOptions
+from aiosched.core.values.messages import Outcome
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.local.executor import LocalExecutor
+from aiosched.executors.local.options import LocalOptions
 
 
 async def test_a_worker_killed_from_outside_fails_what_it_ran_and_nothing_else(
@@ -94,8 +94,8 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from attempt_builders import FakeServices, attempt
-from aiosched.executors.local import LocalExecutor
-from aiosched.executors.options import LocalOptions
+from aiosched.executors.local.executor import LocalExecutor
+from aiosched.executors.local.options import LocalOptions
 
 async def main():
     executor = LocalExecutor(LocalOptions(dags_folder=Path({str(dags_folder)!r}), slots=1))
@@ -224,7 +224,7 @@ async def test_attempts_are_lost_with_the_reason_when_no_file_descriptor_is_left
         raise OSError(24, "Too many open files")
 
     executor = await start_local()
-    monkeypatch.setattr("aiosched.executors.forkserver_client.socket.socketpair", refuse)
+    monkeypatch.setattr("aiosched.executors.local.forkserver_client.socket.socketpair", refuse)
 
     executor.submit([attempt("any", number=1), attempt("any", is_async=True, number=2)])
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from attempt_builders import Reports, StartLocal, attempt, running, until, write_dag
 
-from aiosched.core.messages import Outcome
-from aiosched.executors.log_files import log_path
+from aiosched.core.values.messages import Outcome
+from aiosched.executors.attempt.log_files import log_path
 
 
 def log_of(logs_folder: Path, one: object) -> str:

@@ -14,14 +14,14 @@ import pytest
 from attempt_builders import FakeServices, trigger_attempt, until
 
 from aiosched.authoring import BaseTrigger, TriggerEvent
-from aiosched.core.messages import Outcome, Report
-from aiosched.executors import attempts
-from aiosched.executors.attempts import TriggerExecution
-from aiosched.executors.blocking import blocking_on
-from aiosched.executors.inline import RegisteredDags
-from aiosched.executors.log_files import log_path
-from aiosched.executors.runner import Surroundings
-from aiosched.executors.trigger_tasks import TriggerTasks
+from aiosched.core.values.messages import Outcome, Report
+from aiosched.executors.attempt import attempts
+from aiosched.executors.attempt.attempts import TriggerExecution
+from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.attempt.runner import Surroundings
+from aiosched.executors.attempt.trigger_tasks import TriggerTasks
+from aiosched.executors.inline.executor import RegisteredDags
 
 HERE = f"{__name__}."
 told = threading.Event()
@@ -88,7 +88,7 @@ class Listening(logging.Handler):
 def warnings_heard() -> Any:
     told.clear()
     notes.clear()
-    heard, logger = Listening(), logging.getLogger("aiosched.executors.trigger_tasks")
+    heard, logger = Listening(), logging.getLogger("aiosched.executors.attempt.trigger_tasks")
     logger.addHandler(heard)
     yield heard.texts
     logger.removeHandler(heard)

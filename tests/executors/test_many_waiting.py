@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 from attempt_builders import Reports, StartLocal, attempt, trigger_attempt, until, write_dag
 
-from aiosched.core.messages import Outcome
+from aiosched.core.values.messages import Outcome
 
 MANY = 10_000
 GIGABYTE = 1_000_000_000

@@ -18,15 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aiosched.executors
-from aiosched.core.messages import AttemptKey, Outcome, Report, XComRef, XComValue
+from aiosched.core.values.messages import AttemptKey, Outcome, Report, XComRef, XComValue
 from aiosched.errors import SkipTask
-from aiosched.executors.failures import details_of, reason_of
-from aiosched.executors.interrupts import Interrupts
-from aiosched.executors.log_files import list_tries, log_folder, log_path, read_log
-from aiosched.executors.logs import AttemptLog, LogRouter, RoutedStream, TaskLoggerCapture, current_log
-from aiosched.executors.pace import Pace
-from aiosched.executors.processes import describe_exit
-from aiosched.executors.protocol import (
+from aiosched.executors.attempt.failures import details_of, reason_of
+from aiosched.executors.attempt.interrupts import Interrupts
+from aiosched.executors.attempt.log_files import list_tries, log_folder, log_path, read_log
+from aiosched.executors.attempt.logs import AttemptLog, LogRouter, RoutedStream, TaskLoggerCapture, current_log
+from aiosched.executors.attempt.start_notices import StartNotices
+from aiosched.executors.throughput import Pace
+from aiosched.executors.worker.processes import describe_exit
+from aiosched.executors.worker.protocol import (
     Answer,
     AnyMessage,
     Ask,
@@ -39,7 +40,6 @@ from aiosched.executors.protocol import (
     Run,
     frame,
 )
-from aiosched.executors.start_notices import StartNotices
 
 KEY = AttemptKey(7, 0, -1, 1)
 MESSAGES: list[AnyMessage] = [
@@ -74,7 +74,9 @@ def test_the_public_names_are_sorted_and_can_be_had() -> None:
 def test_reading_a_log_imports_no_runner() -> None:
     import subprocess
 
-    program = "import sys, aiosched.executors.log_files; print('aiosched.executors.runner' in sys.modules)"
+    program = (
+        "import sys, aiosched.executors.attempt.log_files; print('aiosched.executors.attempt.runner' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"

@@ -14,8 +14,8 @@ from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_d
 
 from aiosched.authoring import DAG, BaseOperator, PythonOperator, get_current_context
 from aiosched.authoring.operators.bash import BashOperator
-from aiosched.core.messages import Attempt, Outcome
-from aiosched.executors.inline import InlineExecutor
+from aiosched.core.values.messages import Attempt, Outcome
+from aiosched.executors.inline.executor import InlineExecutor
 
 INTERVAL_START = "2025-12-30T00:00:00+00:00"
 FOUND = {

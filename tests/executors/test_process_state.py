@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 import pytest
 from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
-from aiosched.core.messages import Outcome
-from aiosched.executors.local import LocalExecutor
-from aiosched.executors.log_files import log_path
+from aiosched.core.values.messages import Outcome
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.local.executor import LocalExecutor
 
 IMPORTS: Final = (
     "import asyncio, builtins, contextvars, datetime as dt, decimal, gc, json, locale, logging, logging.config, "

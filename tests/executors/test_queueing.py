@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from attempt_builders import attempt, until
 
-from aiosched.core.messages import Attempt
-from aiosched.executors.affinity import PATIENCE
-from aiosched.executors.protocol import Ended
-from aiosched.executors.queueing import Queue
-from aiosched.executors.tickets import Tickets, draw
-from aiosched.executors.worker_link import WorkerLink
+from aiosched.core.values.messages import Attempt
+from aiosched.executors.local.affinity import PATIENCE
+from aiosched.executors.local.queueing import Queue
+from aiosched.executors.local.worker_link import WorkerLink
+from aiosched.executors.worker.claim_pipe import Tickets, draw
+from aiosched.executors.worker.protocol import Ended
 
 SHORT, IMPORT = 0.0001, 0.01  # seconds
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.executors.results import UnusableResult, collect_xcoms, encode_xcom
+from aiosched.executors.attempt.results import UnusableResult, collect_xcoms, encode_xcom
 
 LIMIT = 1000
 

@@ -17,12 +17,12 @@ from attempt_builders import FakeServices, attempt
 
 from aiosched.authoring import DAG, BaseOperator, PythonOperator
 from aiosched.authoring.context import get_current_context
-from aiosched.core.messages import Attempt, Outcome, Report, SkipDecision, XComValue
+from aiosched.core.values.messages import Attempt, Outcome, Report, SkipDecision, XComValue
 from aiosched.errors import AttemptStopped, FailTask, RescheduleTask, SkipTask, TaskTimeout
-from aiosched.executors.blocking import blocking_on
-from aiosched.executors.inline import RegisteredDags
-from aiosched.executors.log_files import log_path
-from aiosched.executors.runner import Execution, Surroundings, drive
+from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.inline.executor import RegisteredDags
 
 LATER = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -322,7 +322,7 @@ def test_a_silent_attempt_leaves_no_file_and_one_that_logs_has_its_lines(tmp_pat
     def speak() -> None:
         logging.getLogger("aiosched.task").warning("spoken")
 
-    from aiosched.executors.logs import TaskLoggerCapture
+    from aiosched.executors.attempt.logs import TaskLoggerCapture
 
     TaskLoggerCapture.begin()
     try:

@@ -13,10 +13,10 @@ from attempt_builders import FakeServices, attempt
 
 from aiosched.authoring import DAG, AuthoringDefaults, BaseOperator, task, use_defaults
 from aiosched.authoring.decorators import task_group
-from aiosched.core.messages import Outcome, Report, XComRef, XComValue
+from aiosched.core.values.messages import Outcome, Report, XComRef, XComValue
 from aiosched.errors import SkipTask
-from aiosched.executors.inline import RegisteredDags
-from aiosched.executors.runner import Execution, Surroundings, drive
+from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.inline.executor import RegisteredDags
 
 
 class Stored(FakeServices):

@@ -15,11 +15,11 @@ import pytest
 from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 from aiosched import DAG, BashOperator, Connection, Variable, task
-from aiosched.core.masking import secrets
-from aiosched.core.messages import Attempt, Outcome, Report
-from aiosched.core.states import RunState
-from aiosched.executors.log_files import log_path
-from aiosched.executors.logs import AttemptLog
+from aiosched.core.values.masking import secrets
+from aiosched.core.values.messages import Attempt, Outcome, Report
+from aiosched.core.values.states import RunState
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.attempt.logs import AttemptLog
 
 IMPORTS = "from aiosched import BashOperator, Connection, Variable"
 

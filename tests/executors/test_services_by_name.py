@@ -12,9 +12,9 @@ from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_d
 
 from aiosched.authoring import DAG, PythonOperator
 from aiosched.authoring.services import acall, call
-from aiosched.core.messages import Attempt, Outcome, Report
+from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.errors import AttemptStopped
-from aiosched.executors.inline import InlineExecutor
+from aiosched.executors.inline.executor import InlineExecutor
 
 TASKS = """
     from aiosched.authoring.services import acall, call

@@ -12,10 +12,10 @@ from attempt_builders import FakeServices, callback_attempt
 from aiosched.authoring import DAG, EmptyOperator
 from aiosched.authoring.mail import Mail
 from aiosched.authoring.notifiers import BaseNotifier
-from aiosched.core.messages import Outcome, Report
-from aiosched.executors.attempts import execution_of
-from aiosched.executors.inline import RegisteredDags
-from aiosched.executors.runner import Surroundings, drive
+from aiosched.core.values.messages import Outcome, Report
+from aiosched.executors.attempt.attempts import execution_of
+from aiosched.executors.attempt.runner import Surroundings, drive
+from aiosched.executors.inline.executor import RegisteredDags
 
 MISS = {"dag_id": "d", "task_id": "t", "logical_date": "2026-01-01T12:00:00Z", "timestamp": "2026-01-01T12:30:00Z"}
 INSTANCE = {

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import pytest
 from attempt_builders import attempt
 
-from aiosched.executors.protocol import Reply, Run, frame
-from aiosched.executors.tickets import Tickets, draw
-from aiosched.executors.worker import Channel, SchedulerGone
+from aiosched.executors.worker.claim_pipe import Tickets, draw
+from aiosched.executors.worker.protocol import Reply, Run, frame
+from aiosched.executors.worker.worker import Channel, SchedulerGone
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import pytest
 from attempt_builders import FakeServices, Reports, StartLocal, attempt, resumed, trigger_attempt, until, write_dag
 
 from aiosched.authoring import DAG, EmptyOperator
-from aiosched.core.messages import Executor, Outcome
-from aiosched.executors.dag_cache import FileDags
-from aiosched.executors.inline import InlineExecutor
-from aiosched.executors.log_files import log_path
+from aiosched.core.values.messages import Executor, Outcome
+from aiosched.executors.attempt.dag_cache import FileDags
+from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.inline.executor import InlineExecutor
 
 HERE = "my_triggers."
 MODULE = """

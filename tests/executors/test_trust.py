@@ -13,9 +13,9 @@ import psutil
 import pytest
 from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
-from aiosched.core.messages import Outcome
-from aiosched.executors.local import LocalExecutor
-from aiosched.executors.trust import TrustWindow, windows_of
+from aiosched.core.values.messages import Outcome
+from aiosched.executors.local.executor import LocalExecutor
+from aiosched.executors.worker.lease_deadline import TrustWindow, windows_of
 
 WAITS = "def wait(): time.sleep(1000)\nasync def nap(): await asyncio.sleep(1000)\ntask(wait), task(nap)"
 

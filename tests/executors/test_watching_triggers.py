@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from attempt_builders import FakeServices, Reports, StartLocal, trigger_attempt, until, write_dag
 
-from aiosched.core.messages import Attempt, Executor, Outcome
-from aiosched.executors.dag_cache import FileDags
-from aiosched.executors.inline import InlineExecutor
+from aiosched.core.values.messages import Attempt, Executor, Outcome
+from aiosched.executors.attempt.dag_cache import FileDags
+from aiosched.executors.inline.executor import InlineExecutor
 
 MODULE = """
 import asyncio

@@ -13,10 +13,10 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from aiosched.core.assets import AssetRequired
-from aiosched.core.ids import PARTITIONS
-from aiosched.core.messages import AssetTouch, Attempt, Outcome, SkipDecision
-from aiosched.core.spec import AssetRef, DagSpec, DeadlineSpec, MappingSpec, TaskOutput
+from aiosched.core.assets.conditions import AssetRequired
+from aiosched.core.graph.spec import AssetRef, DagSpec, DeadlineSpec, MappingSpec, TaskOutput
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.core.values.messages import AssetTouch, Attempt, Outcome, SkipDecision
 from tests.faults.mortal_services import MortalExecutor, Script, World, at, real_try, waiting
 from tests.scheduler.harness import NEW_YEAR, chain, dag, dag_in, task
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from aiosched.core.messages import Attempt, AttemptKey
+from aiosched.core.values.messages import Attempt, AttemptKey
 from tests.faults.mortal_services import Chronicle, World
 
 # What people see in the end; not when, apart from the day. Lost tries are the only trace that a crash may leave.

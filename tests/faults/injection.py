@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import pytest
 
-from aiosched.db import engine
-from aiosched.db.engine import Database
+from aiosched.db.server import engine
+from aiosched.db.server.engine import Database
 
 When = Literal["before", "after"]
 Call = Callable[[], Awaitable[Any]]

@@ -15,10 +15,10 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Attempt, AttemptKey, Deferral, Outcome, Report
-from aiosched.core.spec import DagSpec
-from aiosched.db import inbox
-from aiosched.db.engine import Database
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Outcome, Report
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
 from aiosched.errors import AioschedError
 from aiosched.scheduler.service import Scheduler
 from tests.faults.injection import Faults, Life, When, nth

@@ -13,9 +13,9 @@ from unittest import mock
 
 import msgspec
 
-from aiosched.core.board import Board
-from aiosched.core.messages import Outcome, Report
-from aiosched.db import inbox
+from aiosched.core.run.board import Board
+from aiosched.core.values.messages import Outcome, Report
+from aiosched.db.statements import inbox
 from aiosched.scheduler import commands, enqueueing, incarnation, outbox
 from aiosched.scheduler.attempts import Attempts
 from aiosched.scheduler.journal import Journal

@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Attempt
-from aiosched.db.embedded_host import Account, binaries, run_as
-from aiosched.db.engine import Database
-from aiosched.db.migrate import migrate
+from aiosched.core.values.messages import Attempt
+from aiosched.db.server.embedded_host import Account, binaries, run_as
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import migrate
 from tests.db.conftest import ExternalServer, start_external
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, assert_consistent, chain, running
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.core.ids import partition_of
-from aiosched.db.engine import Database
+from aiosched.core.values.ids import partition_of
+from aiosched.db.server.engine import Database
 from tests.faults.deferring_process import DAG_IDS, TASKS
 from tests.faults.test_killed_processes import UNFINISHED, count, kill, until
 from tests.scheduler.harness import assert_consistent

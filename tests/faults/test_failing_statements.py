@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Attempt, SkipDecision
-from aiosched.core.spec import DagSpec
-from aiosched.db import inbox
-from aiosched.db.engine import Database
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.values.messages import Attempt, SkipDecision
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
 from tests.conftest import TEMPLATE, Server
 from tests.faults.injection import When, faults, nth, once
 from tests.scheduler.harness import (

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.states import TaskState
-from aiosched.db import inbox
-from aiosched.db.engine import IDLE_IN_TRANSACTION, Database
-from aiosched.db.ownership import LOCK_CLASS, look
+from aiosched.core.values.states import TaskState
+from aiosched.db.server.engine import IDLE_IN_TRANSACTION, Database
+from aiosched.db.statements import inbox
+from aiosched.db.statements.ownership import LOCK_CLASS, look
 from aiosched.scheduler.drift import DriftSweep
 from tests.faults.injection import When, faults, once
 from tests.scheduler.harness import dag, running

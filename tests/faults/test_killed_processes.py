@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from aiosched.clock import FakeClock
-from aiosched.core.ids import partition_of
-from aiosched.db.engine import Database
+from aiosched.core.values.ids import partition_of
+from aiosched.db.server.engine import Database
 from tests.faults.service_process import RUNS, TASKS, numbered_dag
 from tests.scheduler.harness import assert_consistent, register
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from tests.faults.campaign.fleet import Service
 from tests.faults.leftover_scene import scene
 

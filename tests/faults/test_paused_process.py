@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from aiosched.clock import FakeClock
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from tests.faults.service_process import TASKS, numbered_dag
 from tests.faults.test_killed_processes import SUCCEEDED, UNFINISHED, ask_for_runs, count, ran, service, until
 from tests.scheduler.harness import GUARD, ScriptedExecutor, assert_consistent, running, succeeding

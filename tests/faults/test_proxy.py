@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.db.dsn import address_of
+from aiosched.db.server.dsn import address_of
 from tests.faults.campaign.proxy import Cut, Proxy, Silence
 from tests.faults.campaign.wire import Commits, Message, Splitter
 

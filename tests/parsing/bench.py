@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from aiosched.parsing.service import Parser
 from tests.parsing.builders import settings_for, write
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from aiosched.config import Settings
-from aiosched.core.spec import DagSpec, TaskSpec, encode_spec
+from aiosched.core.graph.spec import DagSpec, TaskSpec, encode_spec
 from aiosched.parsing.discovery import DagFile, Listing
 from aiosched.parsing.result import FileError, ParsedDag, ParsedFile, parsed_dag
 

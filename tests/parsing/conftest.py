@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from tests.parsing.bench import Bench
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from aiosched.db.dags import StoredFile
+from aiosched.db.statements.dags import StoredFile
 from aiosched.parsing.agenda import Agenda, Rank, order_of
 from aiosched.parsing.discovery import Listing
 from aiosched.parsing.result import ParsedFile

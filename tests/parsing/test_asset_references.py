@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.assets import AliasRequired, AllRequired, AssetExpression, AssetRequired, ReferenceRequired
-from aiosched.core.spec import AssetRef, DagSpec, TaskSpec, encode_spec
+from aiosched.core.assets.conditions import (
+    AliasRequired,
+    AllRequired,
+    AssetExpression,
+    AssetRequired,
+    ReferenceRequired,
+)
+from aiosched.core.graph.spec import AssetRef, DagSpec, TaskSpec, encode_spec
 from aiosched.core.timetables import AssetTriggeredTimetable, NullTimetable
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from aiosched.parsing.result import ParsedDag, parsed_dag
 from aiosched.parsing.store import remove_files, store_results
 from tests.parsing.builders import a_result

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.db.dags import StoredFile
+from aiosched.db.statements.dags import StoredFile
 from aiosched.parsing.claims import Claims, Conflict, assign, conflict_message, file_row, pool_warnings
 from aiosched.parsing.result import ParsedFile
 from tests.parsing.builders import a_dag, a_result

@@ -12,8 +12,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from aiosched.core.ids import partition_of
-from aiosched.db.inbox import NEWS_CHANNEL, read_news
+from aiosched.core.values.ids import partition_of
+from aiosched.db.statements.inbox import NEWS_CHANNEL, read_news
 from aiosched.parsing import service
 from aiosched.parsing.service import Parser
 from tests.parsing.bench import Bench, Heard

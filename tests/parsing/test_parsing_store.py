@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.ids import partition_of
-from aiosched.core.spec import DagSpec, TaskSpec, decode_spec
-from aiosched.db.engine import Database
+from aiosched.core.graph.spec import DagSpec, TaskSpec, decode_spec
+from aiosched.core.values.ids import partition_of
+from aiosched.db.server.engine import Database
 from aiosched.parsing.result import ParsedFile
 from aiosched.parsing.store import Stored, register_specs, remove_files, store_results
 from tests.parsing.builders import a_dag, a_result

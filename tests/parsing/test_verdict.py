@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from aiosched.core.spec import DagSpec, encode_spec
+from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.parsing.killable import Ending
 from aiosched.parsing.limits import Limits, in_units
 from aiosched.parsing.result import Answer, ParsedFile, one_line, storable

@@ -21,12 +21,12 @@ from typing import Any
 
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
-from aiosched.core.ids import PARTITIONS, partition_of
-from aiosched.core.messages import Attempt
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
-from aiosched.db import inbox
-from aiosched.db.engine import Database
+from aiosched.core.values.ids import PARTITIONS, partition_of
+from aiosched.core.values.messages import Attempt
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.events import SchedulerEvent
 from aiosched.scheduler.ownership import give_back

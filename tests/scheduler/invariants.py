@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from aiosched.core.slots import DagRoom
-from aiosched.core.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState, TaskState
-from aiosched.db.engine import Database
+from aiosched.core.slots.allocation import DagRoom
+from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState, TaskState
+from aiosched.db.server.engine import Database
 from aiosched.scheduler.session import Session
 
 _WRONG_POOLS = """

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from aiosched.clock import Clock
-from aiosched.core.messages import (
+from aiosched.core.values.messages import (
     Attempt,
     AttemptKey,
     Deferral,

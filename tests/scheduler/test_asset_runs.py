@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.assets import AliasRequired, AllRequired, AnyRequired, AssetRequired, ReferenceRequired
-from aiosched.core.ids import partition_of
-from aiosched.core.messages import AssetTouch, Outcome
-from aiosched.core.spec import AssetRef, DagSpec
+from aiosched.core.assets.conditions import AliasRequired, AllRequired, AnyRequired, AssetRequired, ReferenceRequired
+from aiosched.core.graph.spec import AssetRef, DagSpec
 from aiosched.core.timetables import AssetOrTimeSchedule
-from aiosched.db import inbox
-from aiosched.db.assets import NewEvent, record_events
-from aiosched.db.engine import Database
+from aiosched.core.values.ids import partition_of
+from aiosched.core.values.messages import AssetTouch, Outcome
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
+from aiosched.db.statements.assets import NewEvent, record_events
 from aiosched.errors import NotFound
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running, task
 

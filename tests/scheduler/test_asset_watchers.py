@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.assets import AssetRequired, WatcherSpec
-from aiosched.core.messages import Attempt, Outcome, Report
-from aiosched.core.spec import DagSpec
+from aiosched.core.assets.conditions import AssetRequired, WatcherSpec
+from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables import AssetTriggeredTimetable
+from aiosched.core.values.messages import Attempt, Outcome, Report
 from tests.scheduler.harness import Running, running, task
 
 DOOR = WatcherSpec("door", "triggers.Door", '{"name": "front"}')

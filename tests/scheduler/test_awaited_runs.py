@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.spec import DagSpec
+from aiosched.core.graph.spec import DagSpec
 from aiosched.scheduler import awaited
 from tests.scheduler.harness import Running, dag, running, task
 

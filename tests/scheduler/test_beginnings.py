@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import AttemptKey, Outcome
+from aiosched.core.values.messages import AttemptKey, Outcome
 from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, dag, running, task
 
 NEVER = "not started within 600 s of being queued (scheduler.task_queued_timeout)"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Attempt, AttemptKey, Outcome
-from aiosched.core.spec import DagSpec
-from aiosched.db import inbox
-from aiosched.db.engine import Database
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
 from aiosched.errors import StaleRows
 from aiosched.scheduler import clearing, stored_runs
 from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, running, task

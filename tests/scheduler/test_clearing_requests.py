@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.spec import LiteralLength, MappingSpec
+from aiosched.core.graph.spec import LiteralLength, MappingSpec
 from aiosched.errors import NotFound, Refused
 from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, chain, dag, running, succeeding, task
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiosched.clock import FakeClock
-from aiosched.core.ids import PARTITIONS
-from aiosched.core.messages import AttemptKey
-from aiosched.core.slots import Candidate, DagRoom, ExecutorRoom, PoolRoom, Room
-from aiosched.core.waiting import WaitingQueue
-from aiosched.db.journal import PoolRow
+from aiosched.core.slots.allocation import Candidate, DagRoom, ExecutorRoom, PoolRoom, Room
+from aiosched.core.slots.waiting import WaitingQueue
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.core.values.messages import AttemptKey
+from aiosched.db.statements.journal import PoolRow
 from aiosched.scheduler.courtesy import PATIENCE, Courtesy
 from tests.scheduler.harness import GUARD, Running, dag, dag_in, running, task
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.spec import ParamSpec
-from aiosched.core.states import RunState
+from aiosched.core.graph.spec import ParamSpec
+from aiosched.core.values.states import RunState
 from aiosched.errors import NotFound, Refused
 from tests.scheduler.harness import NEW_YEAR, chain, dag, register, running, succeeding, task
 

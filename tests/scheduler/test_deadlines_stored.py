@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Outcome
-from aiosched.core.spec import DagSpec, DeadlineSpec
+from aiosched.core.graph.spec import DagSpec, DeadlineSpec
+from aiosched.core.values.messages import Outcome
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 

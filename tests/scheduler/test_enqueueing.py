@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.db import inbox
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.db.statements import inbox
 from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, dag, running, task
 
 HOUR = timedelta(hours=1)

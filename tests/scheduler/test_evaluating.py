@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import SkipDecision
+from aiosched.core.values.messages import SkipDecision
 from tests.scheduler.harness import NEW_YEAR, chain, dag, running, task
 
 

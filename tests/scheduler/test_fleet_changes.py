@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.ids import PARTITIONS
-from aiosched.db.ownership import LOOK
-from aiosched.db.status import list_schedulers
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.db.queries.status import list_schedulers
+from aiosched.db.statements.ownership import LOOK
 from aiosched.errors import SchemaOutOfDate
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.ownership import give_back

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.assets import AllRequired, AssetRequired
-from aiosched.core.messages import Deferral, Outcome
-from aiosched.core.spec import AssetRef, DagSpec
-from aiosched.db import inbox
-from aiosched.db.assets import NewEvent, record_events
-from aiosched.db.engine import Database
-from aiosched.db.ownership import register as join
+from aiosched.core.assets.conditions import AllRequired, AssetRequired
+from aiosched.core.graph.spec import AssetRef, DagSpec
+from aiosched.core.values.messages import Deferral, Outcome
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
+from aiosched.db.statements.assets import NewEvent, record_events
+from aiosched.db.statements.ownership import register as join
 from aiosched.scheduler.idle import Remark, _left_in_rows
 from tests.scheduler.harness import (
     GUARD,

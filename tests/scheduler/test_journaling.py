@@ -17,9 +17,9 @@ import asyncpg
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Attempt, AttemptKey, Outcome
-from aiosched.db.engine import Database
-from aiosched.db.ownership import take_over
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.ownership import take_over
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, running, succeeding, task
 
 

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from aiosched.core.ids import PARTITIONS
-from aiosched.db.engine import Connection, Database
-from aiosched.db.ownership import Peer, View
-from aiosched.executors.trust import TrustWindow
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements.ownership import Peer, View
+from aiosched.executors.worker.lease_deadline import TrustWindow
 from aiosched.scheduler.lease import Doubts, Identity, Lease
 
 ME = Identity(name="me", version="0", executor="none", slots=1)

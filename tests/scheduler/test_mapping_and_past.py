@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import SkipDecision
-from aiosched.core.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.graph.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.values.messages import SkipDecision
 from tests.scheduler.harness import Running, dag, running, task
 
 JAN = [datetime(2025, 12, day, tzinfo=UTC) for day in range(1, 10)]

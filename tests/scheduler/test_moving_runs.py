@@ -10,9 +10,9 @@ from datetime import timedelta
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import AssetTouch, Outcome
-from aiosched.core.spec import AssetRef, LiteralLength, MappingSpec, TaskSpec
-from aiosched.db.asset_queries import events_of
+from aiosched.core.graph.spec import AssetRef, LiteralLength, MappingSpec, TaskSpec
+from aiosched.core.values.messages import AssetTouch, Outcome
+from aiosched.db.queries.asset_queries import events_of
 from aiosched.errors import Refused
 from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running, task
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Outcome, XComValue
-from aiosched.core.spec import LiteralLength, MappingSpec, TaskOutput
-from aiosched.db.queries import find_run, list_run_tasks
+from aiosched.core.graph.spec import LiteralLength, MappingSpec, TaskOutput
+from aiosched.core.values.messages import Outcome, XComValue
+from aiosched.db.queries.queries import find_run, list_run_tasks
 from aiosched.errors import NotFound, Refused
 from tests.scheduler.harness import Running, dag, running, task
 

@@ -11,11 +11,11 @@ from typing import Any, Literal
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.ids import PARTITIONS, partition_of
-from aiosched.core.messages import Attempt, CallbackCall, Outcome, SkipDecision
-from aiosched.core.spec import DeadlineSpec
-from aiosched.db import deadlines as deadline_statements
-from aiosched.db import outbox as outbox_statements
+from aiosched.core.graph.spec import DeadlineSpec
+from aiosched.core.values.ids import PARTITIONS, partition_of
+from aiosched.core.values.messages import Attempt, CallbackCall, Outcome, SkipDecision
+from aiosched.db.statements import deadlines as deadline_statements
+from aiosched.db.statements import outbox as outbox_statements
 from aiosched.scheduler.outbox import tend_outbox
 from aiosched.scheduler.ownership import give_back
 from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, running, task

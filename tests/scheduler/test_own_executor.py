@@ -12,9 +12,9 @@ import pytest
 
 from aiosched.authoring.triggers import BaseTrigger, TriggerEvent
 from aiosched.config import Settings
-from aiosched.core.states import RunState
+from aiosched.core.values.states import RunState
 from aiosched.executors import Executor, FileDags, Outcome, Report, Surroundings, run_attempt
-from aiosched.executors.log_files import read_log
+from aiosched.executors.attempt.log_files import read_log
 from aiosched.scheduler.service import Scheduler
 from tests.executors.attempt_builders import attempt, trigger_attempt, write_dag
 from tests.scheduler.harness import GUARD

@@ -9,11 +9,11 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.config import DatabaseSettings
-from aiosched.core.ids import PARTITIONS
-from aiosched.db import inbox
-from aiosched.db.admin import info
-from aiosched.db.engine import Database
-from aiosched.db.queries import list_runs
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.db.queries.queries import list_runs
+from aiosched.db.server.admin import info
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
 from aiosched.errors import ConfigError, DatabaseError
 from aiosched.scheduler import Scheduler
 from tests.pooler import PROGRAM, WHY_NOT, pgbouncer

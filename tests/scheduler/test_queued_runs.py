@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.board import Run
-from aiosched.core.states import RunState
+from aiosched.core.run.board import Run
+from aiosched.core.values.states import RunState
 from aiosched.scheduler.queued_runs import QueuedRuns
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)

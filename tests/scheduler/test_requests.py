@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.ids import partition_of
-from aiosched.core.states import RunState
-from aiosched.db import inbox
-from aiosched.db.engine import Database
-from aiosched.db.inbox import Command
+from aiosched.core.values.ids import partition_of
+from aiosched.core.values.states import RunState
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
+from aiosched.db.statements.inbox import Command
 from aiosched.errors import InternalError, NotFound, Refused
 from aiosched.scheduler import commands
 from aiosched.scheduler.holdings import OwnedDag

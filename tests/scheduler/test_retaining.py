@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
-from aiosched.executors.log_files import log_path
+from aiosched.executors.attempt.log_files import log_path
 from tests.scheduler.harness import dag, running, task
 
 DAY = 24 * 3600

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.spec import DagSpec
+from aiosched.core.graph.spec import DagSpec
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running
 
 DAY = timedelta(days=1)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Attempt
-from aiosched.db.engine import Database
-from aiosched.db.keyring import Keyring, new_key
-from aiosched.db.secrets import SecretStore, VariableValue
+from aiosched.core.values.messages import Attempt
+from aiosched.db.crypto.keyring import Keyring, new_key
+from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.db.server.engine import Database
 from tests.scheduler.harness import Running, ScriptedExecutor, dag, running, task
 
 KWARGS = "SELECT kwargs #>> '{}', next_kwargs #>> '{}' FROM deferred_trigger ORDER BY run_id, task_index"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.connections import ConnectionValue
-from aiosched.db.engine import Database
-from aiosched.db.keyring import Keyring, new_key
-from aiosched.db.secrets import SecretStore, VariableValue
+from aiosched.core.values.connections import ConnectionValue
+from aiosched.db.crypto.keyring import Keyring, new_key
+from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.secret_services import secret_services
 from aiosched.scheduler.task_services import DatabaseServices

@@ -13,9 +13,9 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
-from aiosched.core.states import RunState
-from aiosched.db import inbox
-from aiosched.db.engine import Database
+from aiosched.core.values.states import RunState
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
 from aiosched.errors import DatabaseUnreachable, NotFound, Refused
 from aiosched.scheduler import incarnation, service
 from aiosched.scheduler.events import SchedulerEvent

@@ -13,9 +13,9 @@ import pytest
 
 from aiosched.clock import FakeClock, SystemClock
 from aiosched.config import Settings, load_settings
-from aiosched.core.states import RunState
+from aiosched.core.values.states import RunState
 from aiosched.errors import ConfigError
-from aiosched.executors.team import Team, members_of
+from aiosched.executors.executor_router import Team, members_of
 from aiosched.scheduler import executor_choice
 from aiosched.scheduler.executor_choice import choose_executor
 from aiosched.scheduler.service import Scheduler

@@ -12,8 +12,8 @@ import pytest
 
 from aiosched.authoring import DAG, task
 from aiosched.config import MetricsSettings, Settings
-from aiosched.db.engine import Database
-from aiosched.db.pools import Pool
+from aiosched.db.people.pools import Pool
+from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler, statsd
 from aiosched.scheduler.statsd import datagrams, emit, lines
 

@@ -14,9 +14,9 @@ import pytest
 from harness import NEW_YEAR, Running, dag, running, task
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import XComRef
-from aiosched.core.spec import GroupSpec
-from aiosched.db.engine import Connection, Database
+from aiosched.core.graph.spec import GroupSpec
+from aiosched.core.values.messages import XComRef
+from aiosched.db.server.engine import Connection, Database
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler import task_services
 from aiosched.scheduler.task_services import DatabaseServices

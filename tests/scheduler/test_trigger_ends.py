@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import AssetTouch, Attempt, Deferral, Outcome, XComValue
-from aiosched.core.spec import AssetRef, LiteralLength, MappingSpec, TaskSpec
+from aiosched.core.graph.spec import AssetRef, LiteralLength, MappingSpec, TaskSpec
+from aiosched.core.values.messages import AssetTouch, Attempt, Deferral, Outcome, XComValue
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 WAIT = Deferral(classpath="triggers.Wait", kwargs='{"n": 1}', next_method="go_on", next_kwargs='{"a": 1}')

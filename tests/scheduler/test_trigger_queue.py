@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from aiosched.clock import FakeClock
-from aiosched.core.board import Board, Instance
-from aiosched.core.states import TaskState
-from aiosched.db import inbox
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.values.states import TaskState
+from aiosched.db.statements import inbox
 from aiosched.scheduler.attempts import Attempts
 from aiosched.scheduler.metrics import Metrics
 from aiosched.scheduler.triggers import TriggerQueue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Attempt, Deferral, Outcome
+from aiosched.core.values.messages import Attempt, Deferral, Outcome
 from tests.scheduler.harness import Running, dag, running, task
 
 WAIT = Deferral(classpath="triggers.Wait", kwargs="{}", next_method="go_on")

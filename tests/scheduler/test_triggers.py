@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Attempt, Outcome
+from aiosched.core.values.messages import Attempt, Outcome
 from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, dag, running, task
 
 

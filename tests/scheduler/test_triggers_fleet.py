@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from aiosched.clock import FakeClock
-from aiosched.core.ids import PARTITIONS, partition_of
-from aiosched.core.messages import Outcome
+from aiosched.core.values.ids import PARTITIONS, partition_of
+from aiosched.core.values.messages import Outcome
 from tests.scheduler.harness import Running, dag, dag_in, running
 
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.spec import DagSpec
-from aiosched.db.engine import Database
+from aiosched.core.graph.spec import DagSpec
+from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running, task
 

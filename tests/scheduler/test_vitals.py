@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from aiosched.authoring import DAG, task
-from aiosched.db.engine import Database
-from aiosched.db.status import list_schedulers
+from aiosched.db.queries.status import list_schedulers
+from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.metrics import Histogram
 from aiosched.scheduler.vitals import Vitals

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from aiosched import Scheduler
 from aiosched.config import Settings
-from aiosched.core.states import RunState
-from aiosched.core.why import Verdict
-from aiosched.db.status import list_schedulers
+from aiosched.core.values.states import RunState
+from aiosched.core.why.explanation import Verdict
+from aiosched.db.queries.status import list_schedulers
 from tests.scheduler.harness import GUARD
 
 DAG = """

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Deferral, Outcome
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import FINISHED, HOLDING_SLOT, TaskState
-from aiosched.core.why import Explanation, Gate
-from aiosched.db.pools import get_pool, set_pool
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.values.messages import Deferral, Outcome
+from aiosched.core.values.states import FINISHED, HOLDING_SLOT, TaskState
+from aiosched.core.why.explanation import Explanation, Gate
+from aiosched.db.people.pools import get_pool, set_pool
 from aiosched.scheduler.incarnation import look_at_pools_again
 from tests.conftest import NIGHTLY
 from tests.scheduler.harness import Running, dag, running, task

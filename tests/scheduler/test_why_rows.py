@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.messages import Deferral, Outcome, SkipDecision, XComValue
-from aiosched.core.spec import MappingSpec, TaskOutput
-from aiosched.core.why import Explanation, Gate
-from aiosched.db.pools import set_pool
+from aiosched.core.graph.spec import MappingSpec, TaskOutput
+from aiosched.core.values.messages import Deferral, Outcome, SkipDecision, XComValue
+from aiosched.core.why.explanation import Explanation, Gate
+from aiosched.db.people.pools import set_pool
 from aiosched.errors import NotFound
 from tests.scheduler.harness import NEW_YEAR, dag, running, task
 
@@ -49,8 +49,8 @@ async def test_a_bound_that_was_met_is_said(dsn: str, clock: FakeClock, monkeypa
         for number in range(4):
             await it.trigger("d", f"r{number}")
         assert (await it.scheduler.why("d", "r3", "a")).notes == ()
-        monkeypatch.setattr("aiosched.db.why.MOST_RUNS", 3)
-        monkeypatch.setattr("aiosched.db.why.MOST_INSTANCES", 1)
+        monkeypatch.setattr("aiosched.db.queries.why.MOST_RUNS", 3)
+        monkeypatch.setattr("aiosched.db.queries.why.MOST_INSTANCES", 1)
 
         of_dag, of_task = await it.scheduler.why("d"), await it.scheduler.why("d", "r2", "a")
 

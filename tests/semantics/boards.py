@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from aiosched.core.board import Board, Instance, Run
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Outcome, Report, RunInfo
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RUN_FINISHED, RunState, TaskState
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.values.messages import Outcome, Report, RunInfo
+from aiosched.core.values.states import RUN_FINISHED, RunState, TaskState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from aiosched import Asset
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.assets import AssetOrTimeSchedule
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.testing import World, never_ends

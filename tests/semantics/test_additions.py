@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from aiosched import DAG, BashOperator, EmptyOperator, PythonOperator, TaskGroup, task, task_group
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.errors import DagError, SkipTask
-from aiosched.executors.dag_test import TestRun, run_dag_test
+from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
 from aiosched.testing import World
 
 

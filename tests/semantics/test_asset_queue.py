@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aiosched import Asset, AssetAlias
-from aiosched.core.spec import AssetRef, DagSpec, TaskSpec
+from aiosched.core.graph.spec import AssetRef, DagSpec, TaskSpec
 from aiosched.core.timetables.assets import AssetOrTimeSchedule
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.testing import World

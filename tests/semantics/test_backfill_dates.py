@@ -13,14 +13,14 @@ import pytest
 
 from aiosched import DAG, Asset
 from aiosched.authoring.serialize import advise
-from aiosched.core.messages import Attempt
-from aiosched.core.run_creation import DagStatus
-from aiosched.core.spec import DagSpec, TaskSpec, encode_spec
-from aiosched.core.states import RunType
+from aiosched.core.creation.run_creation import DagStatus
+from aiosched.core.graph.spec import DagSpec, TaskSpec, encode_spec
 from aiosched.core.timetables import condition_of
 from aiosched.core.timetables.parse import parse_schedule
-from aiosched.core.why import Owner
-from aiosched.core.why_dag import DagFacts, explain_dag
+from aiosched.core.values.messages import Attempt
+from aiosched.core.values.states import RunType
+from aiosched.core.why.dag import DagFacts, explain_dag
+from aiosched.core.why.explanation import Owner
 from aiosched.errors import AioschedError, DagError, Refused
 from aiosched.testing import Ending, World, fails, never_ends, succeeds
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.errors import Refused
 from aiosched.testing import World, never_ends
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.slots import Candidate, PoolRoom, Room, TaskRoom, allocate, precedence
-from aiosched.core.spec import DagSpec, LiteralLength, MappingSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, LiteralLength, MappingSpec, TaskSpec
+from aiosched.core.slots.allocation import Candidate, PoolRoom, Room, TaskRoom, allocate, precedence
 from aiosched.testing import World, defers, never_ends
 from tests.core.slot_builders import dag_room, needs, room
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.messages import Attempt
-from aiosched.core.spec import DagSpec, LiteralLength, MappingSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, LiteralLength, MappingSpec, TaskSpec
+from aiosched.core.values.messages import Attempt
 from aiosched.testing import Ending, World, defers, succeeds
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

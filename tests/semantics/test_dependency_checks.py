@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.board import Board
-from aiosched.core.messages import Outcome, SkipDecision
-from aiosched.core.past import Past, StoredRun
-from aiosched.core.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
-from aiosched.core.states import TaskState
-from aiosched.core.trigger_rules import Verdict
+from aiosched.core.graph.previous_run import Past, StoredRun
+from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.graph.trigger_rules import Verdict
+from aiosched.core.run.board import Board
+from aiosched.core.values.messages import Outcome, SkipDecision
+from aiosched.core.values.states import TaskState
 from aiosched.testing import World
 from tests.semantics.boards import NOW, begin, board_of, of, report, states, task
 

@@ -13,12 +13,12 @@ import asyncpg
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.board import Instance
-from aiosched.core.instances import Run
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RunState, RunType, TaskState
-from aiosched.db import schema
-from aiosched.db.engine import Database
+from aiosched.core.graph.instances import Run
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.run.board import Instance
+from aiosched.core.values.states import RunState, RunType, TaskState
+from aiosched.db.schema import schema
+from aiosched.db.server.engine import Database
 from aiosched.parsing.store import register_specs
 from tests.scheduler.harness import NEW_YEAR, dag, running, task
 

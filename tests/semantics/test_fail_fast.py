@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.board import Board, Instance, Run
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Outcome, Report, RunInfo
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.values.messages import Outcome, Report, RunInfo
+from aiosched.core.values.states import RunState, TaskState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 S = TaskState

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.spec import DagSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
-from aiosched.core.trigger_rules import TriggerRule
+from aiosched.core.graph.spec import DagSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.testing import World, never_ends, succeeds
 
 START = datetime(2026, 1, 10, tzinfo=UTC)

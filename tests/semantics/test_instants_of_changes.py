@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from aiosched.core.messages import Outcome
-from aiosched.core.states import TaskState
+from aiosched.core.values.messages import Outcome
+from aiosched.core.values.states import TaskState
 from tests.semantics.boards import LATER, NOW, begin, board_of, of, report, task
 
 S = TaskState

@@ -8,8 +8,8 @@ import pytest
 
 from aiosched import Asset
 from aiosched.clock import FakeClock
-from aiosched.core.messages import AssetTouch, Outcome
-from aiosched.core.spec import AssetRef
+from aiosched.core.graph.spec import AssetRef
+from aiosched.core.values.messages import AssetTouch, Outcome
 from aiosched.errors import DagError, Refused
 from tests.scheduler.harness import dag, running, task
 

@@ -12,7 +12,7 @@ import pytest
 
 from aiosched import DAG, BashOperator, task, task_group
 from aiosched.errors import DagError, FailTask, SkipTask
-from aiosched.executors.dag_test import TestRun, run_dag_test
+from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
 
 
 @task

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiosched import Asset
-from aiosched.core.spec import DagSpec, ParamSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, ParamSpec, TaskSpec
 from aiosched.core.timetables.assets import AssetOrTimeSchedule
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.errors import NotFound, Refused

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.testing import World, defers, never_ends, reschedules
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

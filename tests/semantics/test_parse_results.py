@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from aiosched import DAG, BashOperator, EmptyOperator, PythonOperator
-from aiosched.core.spec import encode_spec
+from aiosched.core.graph.spec import encode_spec
 from aiosched.parsing import check_paths
 from tests.parsing.builders import settings_for, write
 

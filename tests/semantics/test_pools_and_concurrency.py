@@ -12,9 +12,9 @@ import pytest
 
 from aiosched import DAG, EmptyOperator
 from aiosched.config import Settings
-from aiosched.core.spec import DagSpec, LiteralLength, MappingSpec, TaskSpec
-from aiosched.db.engine import Database
-from aiosched.db.pools import delete_pool, get_pool, set_pool
+from aiosched.core.graph.spec import DagSpec, LiteralLength, MappingSpec, TaskSpec
+from aiosched.db.people.pools import delete_pool, get_pool, set_pool
+from aiosched.db.server.engine import Database
 from aiosched.errors import DagError, Refused
 from aiosched.testing import World, defers, never_ends
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.messages import AttemptKey, Deferral, Outcome, Report
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.values.messages import AttemptKey, Deferral, Outcome, Report
+from aiosched.core.values.states import RunState, TaskState
 from tests.semantics.boards import LATER, NOW, board_of, of, report, task
 
 S = TaskState

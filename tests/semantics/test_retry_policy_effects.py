@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from aiosched import DAG, PythonOperator
-from aiosched.core.board import Board, Run, new_instances
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Outcome, Report, RunInfo
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.run.board import Board, Run, new_instances
 from aiosched.core.timetables.parse import parse_schedule
+from aiosched.core.values.messages import Outcome, Report, RunInfo
+from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import DagError, FailTask, SkipTask
-from aiosched.executors.dag_test import run_dag_test
+from aiosched.executors.dag_test.dag_test import run_dag_test
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

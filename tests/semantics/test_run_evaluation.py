@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.messages import Outcome, XComValue
-from aiosched.core.past import Past, StoredRun
-from aiosched.core.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.graph.previous_run import Past, StoredRun
+from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.values.messages import Outcome, XComValue
+from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import Refused
 from aiosched.testing import World, defers, fails, never_ends, reschedules, succeeds
 from tests.semantics.boards import LATER, NOW, begin, board_of, of, report, states, task

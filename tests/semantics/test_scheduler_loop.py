@@ -17,7 +17,7 @@ import pytest
 
 from aiosched import Asset
 from aiosched.clock import FakeClock
-from aiosched.core.spec import DagSpec, DeadlineSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, DeadlineSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.testing import World, defers, fails, never_ends, reschedules, succeeds
 from tests.scheduler import harness

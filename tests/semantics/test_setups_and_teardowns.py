@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.board import Board, Instance
-from aiosched.core.graph import Graph
-from aiosched.core.messages import Outcome, SkipDecision
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RunState, TaskState
-from aiosched.core.trigger_rules import Counts, Verdict, judge_setups
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.graph.trigger_rules import Counts, Verdict, judge_setups
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.values.messages import Outcome, SkipDecision
+from aiosched.core.values.states import RunState, TaskState
 from tests.semantics.boards import NOW, begin, board_of, of, report, states, task
 
 S = TaskState

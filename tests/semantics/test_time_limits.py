@@ -13,9 +13,9 @@ import pytest
 
 from aiosched import DAG, Asset, PythonSensor
 from aiosched.config import Settings
-from aiosched.core.messages import Attempt, Deferral
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
+from aiosched.core.values.messages import Attempt, Deferral
 from aiosched.testing import Ending, World, defers, never_ends, reschedules, succeeds
 
 START = datetime(2026, 1, 10, tzinfo=UTC)

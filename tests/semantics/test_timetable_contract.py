@@ -10,8 +10,8 @@ import pytest
 from dateutil.relativedelta import relativedelta
 
 from aiosched import DAG, Asset
-from aiosched.core.run_creation import check_schedule, compute_next, restriction_of
-from aiosched.core.spec import DagSpec, ParamSpec, TaskSpec
+from aiosched.core.creation.run_creation import check_schedule, compute_next, restriction_of
+from aiosched.core.graph.spec import DagSpec, ParamSpec, TaskSpec
 from aiosched.core.timetables import (
     PRESETS,
     AnyTimetable,

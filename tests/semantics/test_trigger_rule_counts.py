@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from aiosched.core.board import Board, Instance, Run
-from aiosched.core.graph import Graph
-from aiosched.core.messages import RunInfo
-from aiosched.core.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
-from aiosched.core.states import FINISHED, RunState, TaskState
-from aiosched.core.trigger_rules import TriggerRule
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.graph.trigger_rules import TriggerRule
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.values.messages import RunInfo
+from aiosched.core.values.states import FINISHED, RunState, TaskState
 from tests.semantics.boards import NOW, begin, board_of, of, states, task
 
 S = TaskState

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.testing import World, defers, dies, fails, never_ends, reschedules
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

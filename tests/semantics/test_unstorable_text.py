@@ -10,9 +10,9 @@ import pytest
 
 from aiosched import DAG, Asset, AssetAlias, task
 from aiosched.clock import FakeClock
-from aiosched.core.messages import AssetTouch, Deferral, Outcome, XComValue
+from aiosched.core.values.messages import AssetTouch, Deferral, Outcome, XComValue
 from aiosched.errors import FailTask, Refused, SkipTask
-from aiosched.executors.dag_test import run_dag_test
+from aiosched.executors.dag_test.dag_test import run_dag_test
 from tests.scheduler.harness import Running, dag, running
 from tests.scheduler.harness import task as task_of
 

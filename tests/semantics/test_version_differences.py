@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from aiosched import DAG, EmptyOperator
-from aiosched.core.retries import retry_delay
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import TaskState
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.timetables.parse import parse_schedule
-from aiosched.core.trigger_rules import TriggerRule
+from aiosched.core.values.retries import retry_delay
+from aiosched.core.values.states import TaskState
 from aiosched.errors import DagError
 from aiosched.testing import World
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aiosched.core.messages import Attempt
-from aiosched.core.spec import DagSpec, LiteralLength, MapInput, MappingSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, LiteralLength, MapInput, MappingSpec, TaskSpec
+from aiosched.core.values.messages import Attempt
 from aiosched.testing import Ending, World, fails, never_ends, succeeds
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.testing import Ending, World, fails, succeeds

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 import aiosched
-from aiosched.core.board import Board, Instance
-from aiosched.core.deferral import trigger_key
-from aiosched.core.messages import Deferral, Outcome, Report, SkipDecision, XComValue
-from aiosched.core.spec import MappingSpec, TaskOutput
-from aiosched.core.states import TRANSITIONS, RunState, TaskEvent, TaskState
+from aiosched.core.graph.spec import MappingSpec, TaskOutput
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.run.deferral import trigger_key
+from aiosched.core.values.messages import Deferral, Outcome, Report, SkipDecision, XComValue
+from aiosched.core.values.states import TRANSITIONS, RunState, TaskEvent, TaskState
 from tests.semantics.boards import LATER, NOW, begin, board_of, of, report, task
 
 E, S = TaskEvent, TaskState

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from aiosched.db import backfills
+from aiosched.db.statements import backfills
 from tests.simulation.answers import Answer, answer, changed, handles, pick
 from tests.simulation.store import Strength, Transaction
 

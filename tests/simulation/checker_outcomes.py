@@ -10,7 +10,7 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from aiosched.core.spec import LiteralLength, MapInput, TaskOutput, TaskSpec
+from aiosched.core.graph.spec import LiteralLength, MapInput, TaskOutput, TaskSpec
 from tests.simulation.history import Row
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from unittest import mock
 import msgspec
 
 from aiosched.config import Settings
-from aiosched.core.deferral import is_trigger
-from aiosched.core.messages import Attempt, AttemptKey, Outcome, Report, SkipDecision, TaskServices, XComValue
-from aiosched.db import ownership as lease_statements
+from aiosched.core.run.deferral import is_trigger
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, SkipDecision, TaskServices, XComValue
+from aiosched.db.statements import ownership as lease_statements
 from aiosched.scheduler import broadcast, incarnation, ownership, service
 from aiosched.scheduler import lease as lease_module
 from aiosched.scheduler.lease import Lease

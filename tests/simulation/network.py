@@ -1,6 +1,6 @@
 """The way between a scheduler and the modelled database, and all that can happen on it.
 
-`ModelledDatabase` and `ModelledConnection` stand in for `aiosched.db.engine`'s. A statement travels
+`ModelledDatabase` and `ModelledConnection` stand in for `aiosched.db.server.engine`'s. A statement travels
 to the server, is carried out there whatever becomes of its sender, and its answer travels back. On
 either way the connection may break: the sender then cannot know what became of its statement.
 """

@@ -16,9 +16,11 @@ from typing import Any, TypeVar, cast
 
 import asyncpg
 
-from aiosched.core.messages import AttemptKey, Outcome, Report
-from aiosched.db import backfills, demands, journal, outbox, ownership, recollections, reports, runs, triggers
-from aiosched.db.engine import Connection
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import backfills, journal, outbox, ownership, reports, runs, triggers
+from aiosched.db.statements import pool_demands as demands
+from aiosched.db.statements import rehydration as recollections
 from aiosched.errors import FencedOut, StaleRows
 from tests.simulation.loop import WORLD
 from tests.simulation.network import ModelledConnection

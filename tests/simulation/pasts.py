@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from aiosched.db import recollections
+from aiosched.db.statements import rehydration as recollections
 from tests.simulation.answers import Answer, answer, handles
 from tests.simulation.store import Row, Transaction
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from aiosched.db import journal
+from aiosched.db.statements import journal
 from tests.simulation.answers import Answer, normal
 from tests.simulation.store import EPOCH, Answered, Asked, Ended, Row, Traffic
 

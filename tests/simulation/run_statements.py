@@ -10,7 +10,8 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from aiosched.db import clearing, inbox, outbox, recollections, reports, runs, schedules
+from aiosched.db.statements import clearing, inbox, outbox, reports, runs, schedules
+from aiosched.db.statements import rehydration as recollections
 from tests.simulation.answers import Answer, answer, changed, handles, kinds_of, pick, read_arrays
 from tests.simulation.store import Row, Strength, Transaction
 

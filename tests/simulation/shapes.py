@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from aiosched.core.spec import LiteralLength, MapInput, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.graph.spec import LiteralLength, MapInput, MappingSpec, TaskOutput, TaskSpec
 
 BUSY_SECONDS: Final = 40.0  # while DAGs are scheduled and people ask for things
 POOL, SLOTS = "small", 2

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, cast
 
-from aiosched.db import inbox
-from aiosched.db.engine import Connection
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import inbox
 from tests.simulation.fleet import Machine, VirtualClock, VirtualExecutor, make_scheduler, virtual_time
 from tests.simulation.history import Buried, Commit, Fault, History, RowChange
 from tests.simulation.loop import WORLD, NothingHappens, VirtualLoop, run

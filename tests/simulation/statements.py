@@ -16,7 +16,8 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from aiosched.db import demands, journal, ownership
+from aiosched.db.statements import journal, ownership
+from aiosched.db.statements import pool_demands as demands
 from tests.simulation import backfill_statements, pasts, run_statements, trigger_statements
 from tests.simulation.answers import (
     HANDLERS,

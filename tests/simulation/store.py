@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from aiosched.db import engine
+from aiosched.db.server import engine
 from tests.simulation.loop import VirtualLoop
 
 Row = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from aiosched.db import triggers
+from aiosched.db.statements import triggers
 from tests.simulation.answers import Answer, answer, changed, handles, pick
 from tests.simulation.store import Row, Strength, Transaction
 

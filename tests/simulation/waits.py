@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from aiosched.core.messages import Attempt, AttemptKey, Deferral, Outcome, Report
+from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Outcome, Report
 from tests.simulation.history import Fired, Handed, History
 from tests.simulation.shapes import Wait
 

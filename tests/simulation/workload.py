@@ -9,9 +9,9 @@ from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
-from aiosched.core.ids import PARTITIONS, partition_of
-from aiosched.core.spec import DagSpec, encode_spec
+from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.core.timetables.parse import parse_schedule
+from aiosched.core.values.ids import PARTITIONS, partition_of
 from tests.simulation.fleet import Behaviour
 from tests.simulation.shapes import (
     BUSY_SECONDS,

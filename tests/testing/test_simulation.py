@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
-from aiosched.core.spec import DagSpec, MappingSpec, TaskOutput
+from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput
 from aiosched.testing import Simulation, simulate
 from aiosched.testing.simulation import limit_of
 

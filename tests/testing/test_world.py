@@ -9,8 +9,8 @@ import pytest
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import Asset, CronTriggerTimetable
-from aiosched.core.spec import AssetRef, LiteralLength, MappingSpec, TaskOutput
-from aiosched.core.states import RunState
+from aiosched.core.graph.spec import AssetRef, LiteralLength, MappingSpec, TaskOutput
+from aiosched.core.values.states import RunState
 from aiosched.testing import World, defers, fails, never_ends, succeeds
 
 

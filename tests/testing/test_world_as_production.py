@@ -33,8 +33,8 @@ from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
 from aiosched.authoring.triggers.endings import TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
-from aiosched.core.spec import AssetRef
-from aiosched.db.engine import Database
+from aiosched.core.graph.spec import AssetRef
+from aiosched.db.server.engine import Database
 from aiosched.testing import Ending, World, defers, fails, never_begins, skips, succeeds
 from tests.scheduler import harness
 

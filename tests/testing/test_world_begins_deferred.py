@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
-from aiosched.core.messages import Deferral
+from aiosched.core.values.messages import Deferral
 from aiosched.testing import World
 
 WAIT = Deferral(classpath="triggers.Wait", kwargs="{}", next_method="go_on")

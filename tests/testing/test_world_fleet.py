@@ -6,8 +6,8 @@ import pytest
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import DAG, Asset, PythonOperator, TriggerDagRunOperator
-from aiosched.core.ids import partition_of
-from aiosched.core.spec import AssetRef
+from aiosched.core.graph.spec import AssetRef
+from aiosched.core.values.ids import partition_of
 from aiosched.errors import NotFound
 from aiosched.testing import World
 

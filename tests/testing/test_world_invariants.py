@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from world_builders import NEW_YEAR, dag, minutes, task
 
 from aiosched import Asset
-from aiosched.core.run_creation import compute_next
-from aiosched.core.spec import DagSpec
-from aiosched.core.states import FINISHED, RUN_FINISHED, RunType, TaskState
+from aiosched.core.creation.run_creation import compute_next
+from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
+from aiosched.core.values.states import FINISHED, RUN_FINISHED, RunType, TaskState
 from aiosched.errors import AioschedError
 from aiosched.testing import World
 

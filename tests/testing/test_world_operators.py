@@ -28,8 +28,8 @@ from aiosched import (
     task,
 )
 from aiosched.testing import World, fails
-from aiosched.testing.desk import WorldClock
-from aiosched.testing.virtual_loop import VirtualLoop
+from aiosched.testing.attempts.virtual_loop import VirtualLoop
+from aiosched.testing.world_memory import WorldClock
 
 
 def world(**options: object) -> World:

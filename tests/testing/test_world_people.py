@@ -12,7 +12,7 @@ import pytest
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import Asset
-from aiosched.core.spec import AssetRef, DeadlineSpec
+from aiosched.core.graph.spec import AssetRef, DeadlineSpec
 from aiosched.errors import AioschedError, NotFound
 from aiosched.testing import World, defers, fails, never_ends
 

@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world_builders import NEW_YEAR, dag, minutes, task
 
-from aiosched.core.board import MAX_LOSSES
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.core.states import RUN_FINISHED
-from aiosched.core.trigger_rules import TriggerRule
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.graph.trigger_rules import TriggerRule
+from aiosched.core.run.board import MAX_LOSSES
+from aiosched.core.values.states import RUN_FINISHED
 from aiosched.errors import Refused
 from aiosched.testing import World
 

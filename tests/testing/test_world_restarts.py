@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from world_builders import NEW_YEAR, dag, task
 
 from aiosched import Asset
-from aiosched.core.spec import DagSpec
+from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables import (
     AssetOrTimeSchedule,
     CronTriggerTimetable,

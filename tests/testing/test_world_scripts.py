@@ -10,8 +10,8 @@ import pytest
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import DAG, Asset, AssetAlias, EmptyOperator, Metadata, PythonOperator
-from aiosched.core.messages import Attempt, Deferral
-from aiosched.core.spec import AssetRef, MappingSpec, TaskOutput
+from aiosched.core.graph.spec import AssetRef, MappingSpec, TaskOutput
+from aiosched.core.values.messages import Attempt, Deferral
 from aiosched.testing import Ending, World, defers, fails, never_begins, reschedules, skips, succeeds
 
 

@@ -8,8 +8,8 @@ import pytest
 from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import DAG, EmptyOperator, Param
-from aiosched.core.states import RunState, TaskState
-from aiosched.db.journal import PoolRow
+from aiosched.core.values.states import RunState, TaskState
+from aiosched.db.statements.journal import PoolRow
 from aiosched.errors import AioschedError, NotFound, ParamError, Refused, StaleRows
 from aiosched.testing import InvariantBroken, World, fails, reschedules, succeeds
 

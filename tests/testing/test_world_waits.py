@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world_builders import NEW_YEAR, dag, minutes, task
 
-from aiosched.core.spec import DagSpec
-from aiosched.core.states import RunState
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.values.states import RunState
 from aiosched.errors import AioschedError
 from aiosched.testing import World
 

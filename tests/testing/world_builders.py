@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from aiosched.core.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

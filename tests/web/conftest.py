@@ -9,9 +9,9 @@ import pytest
 from fastapi import FastAPI
 
 from aiosched.config import Settings
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
-from aiosched.web.gateway import Gateway
+from aiosched.web.requests.request_client import Gateway
 
 
 @pytest.fixture

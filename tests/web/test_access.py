@@ -6,10 +6,11 @@ import httpx2
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
-from aiosched.web import probes, ui_files
-from aiosched.web.access import authorise, needed_role
 from aiosched.web.api import ROUTERS
+from aiosched.web.api.operation import probes
 from aiosched.web.app import API
+from aiosched.web.auth.access import authorise, needed_role
+from aiosched.web.views import ui_files
 
 
 def routes(app: FastAPI) -> list[APIRoute]:

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from aiosched.authoring import DAG, Param, task
 from aiosched.config import Settings, WebSettings
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
 from tests.cli.records import add_dag
 
@@ -154,7 +154,7 @@ async def test_every_action_stands_in_the_audit_log(live: httpx2.AsyncClient, sc
 async def test_without_a_scheduler_a_request_waits_and_says_where(
     db: Database, api: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.gateway.ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.requests.request_client.ANSWER_SECONDS", 0.0)
     await add_dag(db, "sales")
 
     answer = await api.patch("dags/sales", json={"is_paused": True})

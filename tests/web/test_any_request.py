@@ -27,9 +27,9 @@ from schemathesis.generation.modes import GenerationMode
 from aiosched.authoring import DAG, Param, task
 from aiosched.config import Settings
 from aiosched.scheduler import Scheduler
-from aiosched.web import server
 from aiosched.web.app import make_app
-from aiosched.web.gateway import Gateway
+from aiosched.web.requests.request_client import Gateway
+from aiosched.web.server import uvicorn_server as server
 from tests.conftest import NIGHTLY, NIGHTLY_TIMEOUT
 
 EXAMPLES: Final = {  # of each operation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from tests.cli.records import add_dag
 
 

@@ -15,9 +15,9 @@ from aiosched.config import Settings, WebSettings
 from aiosched.errors import ConfigError
 from aiosched.scheduler import Scheduler
 from aiosched.web import embedded
-from aiosched.web.access import Principal, Role
 from aiosched.web.app import make_app
-from aiosched.web.live import Hub
+from aiosched.web.auth.access import Principal, Role
+from aiosched.web.views.live import Hub
 
 OPEN = Settings(web=WebSettings(auth="none"))
 

@@ -9,10 +9,10 @@ import pytest
 from fastapi import FastAPI
 
 from aiosched.config import Settings, WebSettings
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
-from aiosched.web.gateway import Gateway
-from aiosched.web.guard import MOST_BODY
+from aiosched.web.requests.request_client import Gateway
+from aiosched.web.server.guard import MOST_BODY
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "10.0.0.1"])

@@ -10,13 +10,13 @@ import pytest
 from fastapi import FastAPI
 
 from aiosched.config import ConfigError, Settings, WebSettings, load_settings
-from aiosched.db import accounts
-from aiosched.db.engine import Database
-from aiosched.web import gateway as gateway_module
-from aiosched.web import server
+from aiosched.db.people import accounts
+from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
-from aiosched.web.gateway import Gateway
-from aiosched.web.passwords import hash_password
+from aiosched.web.auth.passwords import hash_password
+from aiosched.web.requests import request_client as gateway_module
+from aiosched.web.requests.request_client import Gateway
+from aiosched.web.server import uvicorn_server as server
 from tests.cli.records import add_dag
 
 # ---- leading elsewhere ----
@@ -131,7 +131,7 @@ async def log_in(app: FastAPI, root_path: str) -> str:
 async def test_a_cookie_goes_no_further_than_the_prefix(
     db: Database, monkeypatch: pytest.MonkeyPatch, root_path: str, path: str
 ) -> None:
-    monkeypatch.setattr("aiosched.web.passwords._LOG2_COST", 4)
+    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
     await accounts.create_user(db, "ann", "viewer", await hash_password("correct horse"))
     gateway = Gateway(db, Settings(web=WebSettings(auth="password")))
 

@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiosched.web.layout import Box, Layout, lay_out
+from aiosched.web.views.layout import Box, Layout, lay_out
 
 
 def touch(one: Box, other: Box) -> bool:

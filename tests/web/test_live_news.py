@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from aiosched.db import changes, inbox
-from aiosched.db.engine import Database
-from aiosched.web import live
-from aiosched.web.live import Hub
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
+from aiosched.db.statements import run_changes as changes
+from aiosched.web.views import live
+from aiosched.web.views.live import Hub
 from tests.cli.records import add_dag, add_run, add_scheduler, add_task
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.web import log_index
-from aiosched.web.log_index import Block, find_errors, find_text, index_log
+from aiosched.web.views import log_index
+from aiosched.web.views.log_index import Block, find_errors, find_text, index_log
 
 LINES = st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=40)
 

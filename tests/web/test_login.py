@@ -12,16 +12,16 @@ import pytest
 from fastapi import FastAPI
 
 from aiosched.config import Settings, WebSettings
-from aiosched.db import accounts
-from aiosched.db.engine import Database
+from aiosched.db.people import accounts
+from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, Refused
-from aiosched.web.access import Role, needed_role
-from aiosched.web.accounts import Accounts, Attempts
 from aiosched.web.app import make_app
-from aiosched.web.gateway import Gateway
-from aiosched.web.passwords import hash_password, hash_token, new_token, verify_password
-from aiosched.web.ports import check_exposure
-from aiosched.web.sessions import Session, Signer
+from aiosched.web.auth.access import Role, needed_role
+from aiosched.web.auth.accounts import Accounts, Attempts
+from aiosched.web.auth.passwords import hash_password, hash_token, new_token, verify_password
+from aiosched.web.auth.sessions import Session, Signer
+from aiosched.web.requests.request_client import Gateway
+from aiosched.web.server.ports import check_exposure
 from tests.web.test_access import routes
 
 PASSWORD = "correct horse"
@@ -29,7 +29,7 @@ PASSWORD = "correct horse"
 
 @pytest.fixture(autouse=True)
 def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.web.passwords._LOG2_COST", 4)
+    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def ascii_json(text: str) -> bytes:
 async def test_another_password_or_role_ends_the_sessions(
     db: Database, browser: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
     await log_in(browser, "operator")
     before = await browser.get("dags")
 
@@ -113,7 +113,7 @@ async def test_another_password_or_role_ends_the_sessions(
 async def test_a_disabled_person_is_outside(
     db: Database, browser: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
     await log_in(browser, "operator")
 
     await accounts.change_user(db, "operator", is_disabled=True)
@@ -303,7 +303,7 @@ async def test_without_a_chosen_password_the_log_tells_the_first_user_of_one_tha
     for _ in range(2):
         await accounts_of_server.start()
 
-    (told,) = [record.getMessage() for record in caplog.records if record.name == "aiosched.web.accounts"]
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "aiosched.web.auth.accounts"]
     password = told.split("password ")[1].split(";")[0]
     stored = await accounts.read_login(db, "admin")
     assert stored is not None
@@ -333,7 +333,7 @@ async def test_a_password_is_told_from_another_and_from_none() -> None:
 
 @pytest.mark.parametrize("password", ["short", "x" * 1001, "with\0nul char"])
 async def test_unusable_passwords_are_refused(db: Database, password: str) -> None:
-    from aiosched.web.passwords import check_password
+    from aiosched.web.auth.passwords import check_password
 
     with pytest.raises(Refused):
         check_password(password)

@@ -14,11 +14,11 @@ import pytest
 from fastapi import FastAPI
 
 from aiosched.config import Settings
-from aiosched.core.spec import TaskSpec
-from aiosched.db.engine import Database
-from aiosched.db.status import SchedulerRow
-from aiosched.web.rendering import Renderer
-from aiosched.web.tempo import Tempos, quantile
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.db.queries.status import SchedulerRow
+from aiosched.db.server.engine import Database
+from aiosched.web.views.rendering import Renderer
+from aiosched.web.views.scheduler_rates import Tempos, quantile
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, insert
 
 # ---- pools ----

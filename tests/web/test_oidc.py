@@ -17,11 +17,11 @@ from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
 from aiosched.config import ConfigError, Settings, WebSettings
-from aiosched.db import accounts
-from aiosched.db.engine import Database
+from aiosched.db.people import accounts
+from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
-from aiosched.web.gateway import Gateway
-from aiosched.web.oidc import Flow, Provider, check_provider
+from aiosched.web.auth.oidc import Flow, Provider, check_provider
+from aiosched.web.requests.request_client import Gateway
 
 ISSUER = "https://id.example"
 SETTINGS = WebSettings(
@@ -185,7 +185,7 @@ async def test_a_token_that_somebody_else_signed_is_not_believed(
 async def test_new_keys_of_the_provider_are_fetched(
     browser: httpx2.AsyncClient, fake: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.oidc._AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.oidc._AGAIN_SECONDS", 0.0)
     assert (await log_in(browser, fake)).status_code == 303
     fake.key = fake.published = RSAKey.generate_key(2048, {"kid": "two"})
     fake.kid = "two"

@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from aiosched.db.engine import Database
+from aiosched.db.server.engine import Database
 from aiosched.web import openapi
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
 

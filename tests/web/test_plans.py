@@ -12,10 +12,10 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from aiosched.config import DatabaseSettings, Settings
-from aiosched.db.engine import Database, StatementCount
+from aiosched.db.server.engine import Database, StatementCount
 from aiosched.web.api import ROUTERS
 from aiosched.web.app import make_app
-from aiosched.web.gateway import Gateway
+from aiosched.web.requests.request_client import Gateway
 from tests.cli.records import add_dag, insert
 
 RUNS: Final = 12_000

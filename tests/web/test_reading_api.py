@@ -10,11 +10,11 @@ import httpx2
 import pytest
 
 from aiosched.config import Settings
-from aiosched.core.spec import DagSpec, GroupSpec, MappingSpec, TaskSpec
-from aiosched.db.engine import Database
+from aiosched.core.graph.spec import DagSpec, GroupSpec, MappingSpec, TaskSpec
+from aiosched.db.server.engine import Database
 from aiosched.web.api.graph import critical_path
 from aiosched.web.api.grid import grid_rows
-from aiosched.web.gateway import Gateway
+from aiosched.web.requests.request_client import Gateway
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
 
 GROUPED = (

@@ -14,8 +14,8 @@ from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.operators.python import decide_branch
 from aiosched.authoring.operators.weekdays import WeekDay, week_days, zone_of
 from aiosched.clock import Clock, SystemClock
-from aiosched.core.messages import SkipDecision
 from aiosched.core.timetables import DataInterval, Restriction
+from aiosched.core.values.messages import SkipDecision
 
 if TYPE_CHECKING:
     from aiosched.authoring.context import Context

@@ -17,7 +17,7 @@ from aiosched.authoring.asset_events import exhaust
 from aiosched.authoring.groups import TaskGroup
 from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.previous_run import PREVIOUS_RUN, names_previous_run
-from aiosched.core.messages import SkipDecision
+from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from aiosched.authoring import checks
 from aiosched.authoring.operator import BaseOperator, Seconds
 from aiosched.authoring.operators.python import call_arguments, is_coroutine_function
 from aiosched.clock import Clock, SystemClock
-from aiosched.core.messages import Resume
+from aiosched.core.values.messages import Resume
 from aiosched.errors import (
     AioschedError,
     FailTask,

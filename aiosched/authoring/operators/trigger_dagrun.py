@@ -13,7 +13,7 @@ from aiosched.authoring.operator import BaseOperator, Seconds
 from aiosched.authoring.plain_values import strict_json
 from aiosched.authoring.services import acall
 from aiosched.authoring.triggers.external import DagStateTrigger
-from aiosched.core.states import RunState
+from aiosched.core.values.states import RunState
 from aiosched.errors import AioschedError, Refused, SkipTask
 
 if TYPE_CHECKING:

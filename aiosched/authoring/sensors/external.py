@@ -12,7 +12,7 @@ from aiosched.authoring.operators.python import call_arguments
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.services import acall
 from aiosched.authoring.triggers.external import ExternalTaskTrigger
-from aiosched.core.states import RunState, TaskState
+from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import AioschedError, NotFound, SkipTask
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from aiosched.authoring.triggers.base import BaseTrigger
-from aiosched.core.messages import Deferral
+from aiosched.core.values.messages import Deferral
 from aiosched.errors import AioschedError, TaskDeferred
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(

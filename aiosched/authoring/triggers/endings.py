@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from aiosched.authoring.triggers.base import TriggerEvent
-from aiosched.core.messages import Outcome
+from aiosched.core.values.messages import Outcome
 
 
 class TaskEndEvent(TriggerEvent):

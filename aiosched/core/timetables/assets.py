@@ -1,6 +1,6 @@
 """Timetables that follow assets: runs by asset events, and runs by both time and asset events.
 
-Asset runs are no business of `next_run`: they are created when the condition is met (core/assets.py).
+Asset runs are no business of `next_run`: they are created when the condition is met (core/assets/conditions.py).
 Source: the semantics reference, sections 11.1 and 11.5.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import msgspec
 from msgspec.structs import force_setattr
 
-from aiosched.core.assets import AllRequired, AnyRequired, AssetExpression, leaves
+from aiosched.core.assets.conditions import AllRequired, AnyRequired, AssetExpression, leaves
 from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
 from aiosched.core.timetables.custom import CustomTimetable
 from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable

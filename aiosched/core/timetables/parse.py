@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from dateutil.relativedelta import relativedelta
 
-from aiosched.core.assets import AssetExpression
+from aiosched.core.assets.conditions import AssetExpression
 from aiosched.core.timetables.assets import (
     AssetOrTimeSchedule,
     AssetTriggeredTimetable,

@@ -69,7 +69,7 @@ class ContinuousTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="co
 
     The interval reaches from the end of the last one to `now`; so ask again when the
     active run has ended, and do not use an answer from before. Its pause after failures and its
-    logical dates are the business of core/next_run.py.
+    logical dates are the business of core/creation/next_run.py.
     """
 
     periodic: ClassVar[bool] = False

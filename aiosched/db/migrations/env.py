@@ -1,10 +1,10 @@
-"""How Alembic reaches the database: over the connection that `aiosched.db.migrate` hands it."""
+"""How Alembic reaches the database: over the connection that `aiosched.db.server.migrate` hands it."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from aiosched.db.schema import metadata
+from aiosched.db.schema.schema import metadata
 
 
 def run() -> None:

@@ -17,20 +17,15 @@ from aiosched.web.api import (
     grid,
     history,
     home,
-    login,
     logs,
-    metrics,
-    pools,
     runs,
-    secrets,
     statistics,
-    stream,
-    system,
     tasks,
-    users,
     versions,
     why,
 )
+from aiosched.web.api.operation import metrics, pools, stream, system
+from aiosched.web.api.people import login, secrets, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,

@@ -11,19 +11,19 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import AwareDatetime, BaseModel, Field
 
-from aiosched.core.params import check_value, resolve_params
-from aiosched.core.spec import ParamSpec
-from aiosched.db import queries
-from aiosched.db.version_queries import get_version
+from aiosched.core.graph.params import check_value, resolve_params
+from aiosched.core.graph.spec import ParamSpec
+from aiosched.db.queries import queries
+from aiosched.db.queries.version_queries import get_version
 from aiosched.errors import ParamError, Refused
-from aiosched.web.access import Person, Role, allow
-from aiosched.web.answers import ACCEPTED, answered
+from aiosched.web.api.base.models import JsonObject, Name, RunRef, Text
 from aiosched.web.api.dags import Dag
-from aiosched.web.api.models import JsonObject, Name, RunRef, Text
 from aiosched.web.api.runs import Run, RunDetails, details_of
-from aiosched.web.gateway import TheGateway
-from aiosched.web.problems import Field as Wrong
-from aiosched.web.problems import Problem
+from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.requests.answers import ACCEPTED, answered
+from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.server.problems import Field as Wrong
+from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Actions"], responses=ACCEPTED)
 

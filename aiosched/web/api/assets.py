@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from aiosched.core.ids import partition_of
-from aiosched.db import asset_queries
-from aiosched.web.access import Person, Role, allow
-from aiosched.web.answers import ACCEPTED, answered
-from aiosched.web.api.models import Instant, JsonObject, Name, Resource
-from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.core.values.ids import partition_of
+from aiosched.db.queries import asset_queries
+from aiosched.web.api.base.models import Instant, JsonObject, Name, Resource
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.requests.answers import ACCEPTED, answered
+from aiosched.web.requests.request_client import TheGateway
 
 router = APIRouter(tags=["Assets"])
 

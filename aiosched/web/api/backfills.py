@@ -8,13 +8,13 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import AwareDatetime, BaseModel, Field
 
-from aiosched.core.backfills import Rerun
-from aiosched.db import backfill_queries, queries
-from aiosched.web.access import Person, Role, allow
-from aiosched.web.answers import ACCEPTED, answered
-from aiosched.web.api.models import Instant, JsonObject, Resource, Text
-from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.core.creation.backfills import Rerun
+from aiosched.db.queries import backfill_queries, queries
+from aiosched.web.api.base.models import Instant, JsonObject, Resource, Text
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.requests.answers import ACCEPTED, answered
+from aiosched.web.requests.request_client import TheGateway
 
 router = APIRouter(tags=["Backfills"])
 

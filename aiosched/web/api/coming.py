@@ -8,17 +8,17 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from aiosched.core.next_run import coming_runs
-from aiosched.core.spec import DagSpec
-from aiosched.core.states import RunState
-from aiosched.db import run_queries
-from aiosched.db.engine import Database
-from aiosched.db.schedules import schedule_positions
-from aiosched.db.version_queries import get_version
+from aiosched.core.creation.next_run import coming_runs
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.values.states import RunState
+from aiosched.db.queries import run_queries
+from aiosched.db.queries.version_queries import get_version
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, Name
-from aiosched.web.gateway import TheGateway
+from aiosched.web.api.base.models import Instant, Name
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
 
 router = APIRouter(tags=["DAGs"])
 

@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import StringConstraints
 
-from aiosched.db import queries
-from aiosched.db.queries import DagOrder
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, Name, Resource
-from aiosched.web.etags import RARELY
-from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.db.queries import queries
+from aiosched.db.queries.queries import DagOrder
+from aiosched.web.api.base.models import Instant, Name, Resource
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.server.etags import RARELY
 
 router = APIRouter(tags=["DAGs"])
 

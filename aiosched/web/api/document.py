@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from aiosched.web.access import Role, allow
+from aiosched.web.auth.access import Role, allow
 
 router = APIRouter(include_in_schema=False)
 

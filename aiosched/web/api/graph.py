@@ -10,17 +10,17 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from aiosched.core.spec import DagSpec, decode_spec, encode_spec
-from aiosched.core.states import FINISHED, TaskState
-from aiosched.db import queries, run_queries
-from aiosched.db.run_queries import Segment
-from aiosched.db.version_queries import get_version
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Name
-from aiosched.web.etags import RARELY
-from aiosched.web.gateway import TheGateway
-from aiosched.web.layout import Layout, lay_out
-from aiosched.web.state_counts import Counts, groups_around, read_counts, with_groups
+from aiosched.core.graph.spec import DagSpec, decode_spec, encode_spec
+from aiosched.core.values.states import FINISHED, TaskState
+from aiosched.db.queries import queries, run_queries
+from aiosched.db.queries.run_queries import Segment
+from aiosched.db.queries.version_queries import get_version
+from aiosched.web.api.base.models import Name
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.server.etags import RARELY
+from aiosched.web.views.layout import Layout, lay_out
+from aiosched.web.views.state_counts import Counts, groups_around, read_counts, with_groups
 
 router = APIRouter(tags=["DAGs"])
 

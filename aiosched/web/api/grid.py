@@ -9,17 +9,17 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from aiosched.core.spec import DagSpec
-from aiosched.core.states import RunState, RunType
-from aiosched.db import run_queries
-from aiosched.db.queries import RunRow
-from aiosched.db.version_queries import get_version
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Name
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.values.states import RunState, RunType
+from aiosched.db.queries import run_queries
+from aiosched.db.queries.queries import RunRow
+from aiosched.db.queries.version_queries import get_version
+from aiosched.web.api.base.models import Name
+from aiosched.web.api.base.paging import Cursor, decode_cursor, encode_cursor
 from aiosched.web.api.runs import Run
-from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, decode_cursor, encode_cursor
-from aiosched.web.state_counts import Counts, groups_around, read_counts, with_groups
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.views.state_counts import Counts, groups_around, read_counts, with_groups
 
 router = APIRouter(tags=["DAGs"])
 

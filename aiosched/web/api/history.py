@@ -10,15 +10,15 @@ from typing import Any, Final, Literal, cast
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
-from aiosched.db import command_queries, queries
-from aiosched.db.queries import TaskRow
-from aiosched.db.try_queries import TryRow, list_tries
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant
+from aiosched.db.queries import command_queries, queries
+from aiosched.db.queries.queries import TaskRow
+from aiosched.db.queries.try_queries import TryRow, list_tries
+from aiosched.web.api.base.models import Instant
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 from aiosched.web.api.tasks import ThePlace
-from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
-from aiosched.web.rendering import Renderer
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.views.rendering import Renderer
 
 router = APIRouter(tags=["Task instances"])
 

@@ -9,16 +9,16 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel
 
-from aiosched.core.states import RunState, RunType
-from aiosched.db import home_queries
-from aiosched.db.home_queries import Concern
-from aiosched.db.pools import list_pools
-from aiosched.db.status import SchedulerRow, list_import_errors
-from aiosched.web import health
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, PartStatus, Resource
-from aiosched.web.gateway import TheGateway
-from aiosched.web.health import Status
+from aiosched.core.values.states import RunState, RunType
+from aiosched.db.people.pools import list_pools
+from aiosched.db.queries import home_queries
+from aiosched.db.queries.home_queries import Concern
+from aiosched.db.queries.status import SchedulerRow, list_import_errors
+from aiosched.web.api.base.models import Instant, PartStatus, Resource
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.views import health
+from aiosched.web.views.health import Status
 
 router = APIRouter(tags=["Home"])
 

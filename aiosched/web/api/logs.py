@@ -13,13 +13,13 @@ from fastapi import Path as InPath
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from aiosched.core.states import FINISHED, TaskState
-from aiosched.web.access import Role, allow
+from aiosched.core.values.states import FINISHED, TaskState
 from aiosched.web.api.tasks import Place, ThePlace, logs_of
-from aiosched.web.gateway import TheGateway
-from aiosched.web.log_index import find_errors as find_errors_in
-from aiosched.web.log_index import find_text, index_log
-from aiosched.web.problems import Problem
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.server.problems import Problem
+from aiosched.web.views.log_index import find_errors as find_errors_in
+from aiosched.web.views.log_index import find_text, index_log
 
 router = APIRouter(tags=["Task instances"])
 

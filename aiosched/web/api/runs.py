@@ -8,13 +8,13 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
-from aiosched.core.states import RunState, RunType, TaskState
-from aiosched.db import queries, run_queries
-from aiosched.db.queries import RunRow
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, Name, Resource, RunRef
-from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.core.values.states import RunState, RunType, TaskState
+from aiosched.db.queries import queries, run_queries
+from aiosched.db.queries.queries import RunRow
+from aiosched.web.api.base.models import Instant, Name, Resource, RunRef
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
 
 router = APIRouter(tags=["Runs"])
 

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from aiosched.core.states import RunState
-from aiosched.db import run_queries
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, Text
-from aiosched.web.gateway import TheGateway
+from aiosched.core.values.states import RunState
+from aiosched.db.queries import run_queries
+from aiosched.web.api.base.models import Instant, Text
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
 
 router = APIRouter(tags=["DAGs"])
 

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 from fastapi import APIRouter, Depends
 
-from aiosched.db import queries, try_queries, xcom_queries
-from aiosched.db.engine import Database
-from aiosched.db.queries import RunRow, TaskRow
+from aiosched.db.queries import queries, try_queries, xcom_queries
+from aiosched.db.queries.queries import RunRow, TaskRow
+from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
-from aiosched.executors.log_files import list_tries, log_folder
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, MapIndex, Name, Resource, RunRef
+from aiosched.executors.attempt.log_files import list_tries, log_folder
+from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.api.runs import TaskInstance
 from aiosched.web.api.versions import Task, tasks_of
-from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
 
 router = APIRouter(tags=["Task instances"])
 

@@ -9,14 +9,14 @@ import msgspec
 from fastapi import APIRouter, Path
 from pydantic import BaseModel
 
-from aiosched.core.spec import DagSpec, TaskSpec
-from aiosched.db import version_queries
-from aiosched.db.version_queries import VersionText, get_version
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, Name, Resource
-from aiosched.web.etags import RARELY
-from aiosched.web.gateway import TheGateway
-from aiosched.web.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.db.queries import version_queries
+from aiosched.db.queries.version_queries import VersionText, get_version
+from aiosched.web.api.base.models import Instant, Name, Resource
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.server.etags import RARELY
 
 router = APIRouter(tags=["DAGs"])
 

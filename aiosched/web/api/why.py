@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 from pydantic import Field
 
-from aiosched.core.why import Verdict
+from aiosched.core.why.explanation import Verdict
 from aiosched.scheduler.why import why
-from aiosched.web.access import Role, allow
-from aiosched.web.api.models import Instant, MapIndex, Name, Resource, RunRef
-from aiosched.web.gateway import TheGateway
+from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
 
 router = APIRouter(tags=["Why"])
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import asyncpg
 
-from aiosched.db.dsn import address_of
-from aiosched.db.embedded import EmbeddedPostgres
+from aiosched.db.server.dsn import address_of
+from aiosched.db.server.embedded import EmbeddedPostgres
 
 NOT_SYNCED = {"fsync": "off"}  # commits are written before they are answered, not forced to the disk
 _PATIENCE = 120.0  # seconds until a server that restarts must answer

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aiosched.core.connections import ConnectionValue
-from aiosched.db.engine import Database
-from aiosched.db.keyring import Keyring
-from aiosched.db.migrate import migrate
-from aiosched.db.secrets import SecretStore, VariableValue
+from aiosched.core.values.connections import ConnectionValue
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import migrate
 from tests.faults.campaign.asking import CONNECTION, VALUE, VARIABLE
 from tests.faults.campaign.fleet import Service, children
 from tests.faults.campaign.history import Read, read_history

@@ -1,0 +1,106 @@
+"""Options and arguments that several commands share, with one spelling and one help text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from aiosched.cli.base.output import Format
+from aiosched.errors import AioschedError
+
+Output = Annotated[
+    Format | None,
+    typer.Option("--output", "-o", help="Default: table on a terminal, plain when piped.", show_default=False),
+]
+Dsn = Annotated[
+    str | None,
+    typer.Option(
+        "--dsn", metavar="DSN", help="PostgreSQL address; without one, the embedded database.", show_default=False
+    ),
+]
+DagsFolder = Annotated[
+    Path | None, typer.Option("--dags", help="Folder with the DAG files.", show_default=False, metavar="FOLDER")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="How many at most.")]
+DagId = Annotated[str, typer.Argument(metavar="DAG", help="The DAG's id.", show_default=False)]
+RunRef = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run id, a logical date, latest or latest-failed.", show_default=False),
+]
+TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.", show_default=False)]
+Param = Annotated[
+    list[str] | None,
+    typer.Option("--param", "-p", metavar="KEY=VALUE", help="One value of the run's conf; the value as JSON or text."),
+]
+Conf = Annotated[
+    str | None, typer.Option("--conf", "-c", metavar="JSON", help="The run's conf, a JSON object.", show_default=False)
+]
+
+
+class UsageProblem(AioschedError):
+    """The command line cannot be understood; exit code 2."""
+
+    exit_code = 2
+
+
+def read_conf(conf: str | None, params: Sequence[str] | None) -> dict[str, Any]:
+    """The run's conf: `--conf` with each `-p key=value` over it. Raises UsageProblem."""
+    document = read_json(conf, "--conf") if conf else {}
+    if not isinstance(document, dict):
+        raise UsageProblem(f"--conf must be a JSON object such as '{{\"day\": 1}}', not {conf}.")
+    return document | read_pairs(params or (), "-p")
+
+
+def read_pairs(pairs: Sequence[str], option: str) -> dict[str, Any]:
+    """`key=value` pairs; a value that is JSON means that, any other is text. Raises UsageProblem."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageProblem(f"{option} {pair}: write it as key=value.")
+        try:
+            found[key] = json.loads(value)
+        except json.JSONDecodeError:
+            found[key] = value
+    return found
+
+
+def read_json(text: str, option: str) -> Any:
+    """The value of `text`; raises UsageProblem naming the option."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageProblem(f"{option} is not valid JSON: {error}.") from None
+
+
+def read_instant(text: str, option: str) -> datetime:
+    """An ISO date or time; UTC where it names no zone. Aware, in UTC. Raises UsageProblem."""
+    found = parse_instant(text)
+    if found is None:
+        raise UsageProblem(f"{option} {text}: write a date as 2026-01-31 or 2026-01-31T06:00:00+01:00.")
+    return found
+
+
+def parse_instant(text: str) -> datetime | None:
+    """As `read_instant`, None when `text` is no date."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone; where nobody can answer, `--yes` is required."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageProblem(f"{question} Add --yes, nobody can be asked here.")
+    typer.confirm(question, abort=True, err=True)

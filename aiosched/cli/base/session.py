@@ -1,0 +1,173 @@
+"""From settings to an open database, and requests to the scheduler that owns a DAG."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from aiosched.cli.base.output import Format, report, talk
+from aiosched.errors import AioschedError, DatabaseUnreachable, Refused, TimedOut
+
+if TYPE_CHECKING:
+    from aiosched.config import Loaded, Settings
+    from aiosched.db.server.engine import Database
+
+T = TypeVar("T")
+
+ANSWER_SECONDS: Final = 10.0  # how long a request waits for its answer while a scheduler is alive
+
+
+def load(**flags: Any) -> Loaded:
+    """The settings of this call; flags are given as `database__dsn=…`, None where they were not typed."""
+    from aiosched.config import load_settings
+
+    return load_settings({name.replace("__", "."): value for name, value in flags.items()})
+
+
+def with_database(dsn: str | None, work: Callable[[Database], Awaitable[T]]) -> T:
+    """Run `work` on the database that `--dsn`, the environment or the file names, else on the embedded one."""
+
+    async def run() -> T:
+        async with open_database(load(database__dsn=dsn).settings) as db:
+            return await work(db)
+
+    return asyncio.run(run())
+
+
+@contextlib.asynccontextmanager
+async def open_database(settings: Settings, *, check: bool = True) -> AsyncIterator[Database]:
+    """The database of `settings`, open. The embedded one is started for as long as needed if nobody runs it.
+
+    With `check` the schema must be current. Raises DatabaseError and its kinds; whatever
+    the server says later inside the block becomes one of them, too.
+    """
+    from aiosched.db.server.engine import Database
+
+    async with address(settings) as dsn, await Database.open(dsn, settings=settings.database, check=check) as db:
+        with _told_plainly(db.dsn):
+            yield db
+
+
+@contextlib.asynccontextmanager
+async def address(settings: Settings, *, create: bool = False, keep: bool = False) -> AsyncIterator[str]:
+    """The DSN to connect to. `create` makes the embedded database if it does not exist yet.
+
+    `keep` is for processes that go on: the embedded server is started again whenever it ends.
+    """
+    from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
+    from aiosched.db.server.embedded_watch import kept_running
+
+    if settings.database.dsn is not None:
+        yield settings.database.dsn
+        return
+    folder = embedded_data_dir(settings.core.home)
+    if not folder.exists() and not create:
+        raise DatabaseUnreachable(
+            f"There is no database: none is named by --dsn or AIOSCHED_DSN, and {shown_path(settings.core.home)} "
+            "holds none yet. Start `aiosched serve` here, or go to the folder where it runs."
+        )
+    if embedded_dsn(settings.core.home) is None and sys.stderr.isatty():
+        talk(f"starting the embedded database in {shown_path(folder)}")
+    server = EmbeddedPostgres(folder)
+    async with server as dsn, kept_running(server if keep else None):
+        yield dsn
+
+
+@contextlib.contextmanager
+def _told_plainly(dsn: str) -> Iterator[None]:
+    """What PostgreSQL refuses, as our DatabaseError; also when it comes wrapped by SQLAlchemy."""
+    import asyncpg
+    from sqlalchemy.exc import DBAPIError
+
+    from aiosched.db.server.failures import explain
+
+    try:
+        yield
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError) as error:
+        cause = getattr(error.orig, "__cause__", None) if isinstance(error, DBAPIError) else error
+        told = explain(cause, dsn) if cause is not None else None
+        if told is None:
+            raise
+        raise told from error
+
+
+async def ask(
+    db: Database,
+    verb: str,
+    dag_id: str | None,
+    args: Mapping[str, Any] | None = None,
+    *,
+    timeout: float | None = None,
+    reason: str | None = None,
+    partition: int | None = None,
+) -> dict[str, Any] | None:
+    """Ask the owner of `dag_id` (or of `partition`) for something and return its answer; None when it still waits.
+
+    The request stays in the inbox then, and is applied when a scheduler comes. It waits `timeout` seconds
+    (ANSWER_SECONDS without one) while a scheduler is alive. Raises Refused with the owner's words.
+    """
+    from aiosched.db.statements.inbox import add_command, wait_applied
+
+    async with db.acquire() as conn:
+        number = await add_command(
+            conn,
+            verb=verb,
+            dag_id=dag_id,
+            args=args or {},
+            requested_by=requester(),
+            reason=reason,
+            partition=partition,
+        )
+    timeout = ANSWER_SECONDS if timeout is None else timeout
+    answer = await wait_applied(db, number, timeout=timeout if await somebody_is_alive(db) else 0.0)
+    if answer is None:
+        return None
+    if answer.error is not None:
+        raise answer.error
+    return answer.result
+
+
+async def look_unanswered(db: Database, *, otherwise: str = "") -> AioschedError:
+    """The error for a look at what a request would touch that nobody has answered. `otherwise` is another way out."""
+    if await somebody_is_alive(db):
+        return TimedOut(
+            f"No scheduler has told within {ANSWER_SECONDS:g} s what would be touched, so nothing was changed. "
+            f"Look at `aiosched schedulers list`, then try again{otherwise}."
+        )
+    return Refused(
+        "No scheduler runs that could tell what would be touched, so nothing was changed. "
+        f"Start one (aiosched serve), then try again{otherwise}."
+    )
+
+
+async def somebody_is_alive(db: Database) -> bool:
+    """Whether any scheduler is there to apply requests."""
+    from aiosched.db.queries.status import list_schedulers
+
+    return any(scheduler.alive for scheduler in await list_schedulers(db))
+
+
+def say_it_waits(what: str, output: Format | None = None) -> None:
+    """Tell the person that a request is stored and nobody has applied it yet; a program reads `{"waits": true}`."""
+    talk(f"{what} waits: no scheduler has applied it yet. It is done as soon as one runs (aiosched serve).")
+    report({"waits": True}, output)
+
+
+def requester() -> str:
+    """Who asks, for the audit log."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # no such user in a container
+        user = "unknown"
+    return f"cli:{user}@{socket.gethostname()}"
+
+
+def shown_path(path: Path) -> str:
+    """A path for people: relative with `./`, else as it is."""
+    return str(path) if path.is_absolute() else f"./{path}"

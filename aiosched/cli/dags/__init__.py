@@ -1,0 +1,1 @@
+"""Commands about DAGs, their runs and their tasks."""

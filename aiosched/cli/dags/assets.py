@@ -1,0 +1,98 @@
+"""`aiosched assets`: list, events and emit."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Limit, Output
+from aiosched.cli.base.output import Columns, show_list, show_one, talk
+from aiosched.cli.base.session import ask, say_it_waits, with_database
+from aiosched.core.values.ids import partition_of
+from aiosched.errors import NotFound, did_you_mean
+
+if TYPE_CHECKING:
+    from aiosched.db.queries.asset_queries import AssetRow, EventRow
+    from aiosched.db.server.engine import Database
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Assets and their events.")
+
+Name = Annotated[str, typer.Argument(metavar="ASSET", help="The asset's name.", show_default=False)]
+
+_COLUMNS: Final[Columns[AssetRow]] = {
+    "ASSET": lambda asset: asset.name,
+    "URI": lambda asset: asset.uri,
+    "ACTIVE": lambda asset: asset.is_active,
+    "MADE BY": lambda asset: ", ".join(asset.producers),
+    "WAITED FOR BY": lambda asset: ", ".join(asset.consumers),
+    "LAST EVENT": lambda asset: asset.last_event_at,
+}
+
+_EVENT_COLUMNS: Final[Columns[EventRow]] = {
+    "AT": lambda event: event.timestamp,
+    "DAG": lambda event: event.dag_id,
+    "RUN": lambda event: event.run_id,
+    "TASK": lambda event: event.task_id,
+    "EXTRA": lambda event: json.dumps(event.extra),
+}
+
+
+@app.command("list")
+def list_(dsn: Dsn = None, output: Output = None) -> None:
+    """List assets, who makes them and who waits for them."""
+    from aiosched.db.queries.asset_queries import list_assets
+
+    show_list(with_database(dsn, list_assets), _COLUMNS, output, empty="no assets yet")
+
+
+@app.command()
+def events(name: Name, limit: Limit = 25, dsn: Dsn = None, output: Output = None) -> None:
+    """List the newest events of an asset, oldest first."""
+    from aiosched.db.queries.asset_queries import events_of
+    from aiosched.db.statements.assets import asset_states
+
+    async def read(db: Database) -> list[EventRow]:
+        async with db.acquire() as conn:
+            known = await asset_states(conn)
+            if name not in known:
+                raise NotFound(f"There is no asset {name!r}.{did_you_mean(name, known)} See `aiosched assets list`.")
+            return await events_of(conn, name=name, limit=limit)
+
+    show_list(with_database(dsn, read), _EVENT_COLUMNS, output, empty="no events yet")
+
+
+@app.command()
+def emit(
+    name: Name,
+    extra: Annotated[
+        str | None,
+        typer.Option("--extra", metavar="JSON", help="A JSON object to keep with the event.", show_default=False),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit log.")] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Emit an event: DAGs that wait for the asset run as if a task had made it."""
+    args = {"name": name, "extra": _object(extra)}
+
+    async def work(db: Database) -> dict[str, Any] | None:
+        return await ask(db, "emit_asset", None, args, reason=reason, partition=partition_of(name))
+
+    answer = with_database(dsn, work)
+    if answer is None:
+        say_it_waits(f"The event of {name}", output)
+    else:
+        talk(f"emitted an event of {name}")
+        show_one({"asset": name, "at": answer["at"], "extra": json.dumps(args["extra"])}, output, data=answer | args)
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text) if text is not None else {}
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no JSON ({error}).", param_hint="--extra") from None
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f"{text!r} is no JSON object; write {{…}}.", param_hint="--extra")
+    return value

@@ -1,0 +1,232 @@
+"""`aiosched backfill`: create, list, show, pause, resume and cancel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, read_conf, read_instant
+from aiosched.cli.base.output import Columns, Format, chosen, counted, report, show_list, show_one, talk
+from aiosched.cli.base.session import ask, look_unanswered, say_it_waits, with_database
+from aiosched.cli.base.spellings import understanding
+from aiosched.core.creation.backfills import Rerun
+from aiosched.errors import TimedOut
+
+if TYPE_CHECKING:
+    from aiosched.db.queries.backfill_queries import BackfillRow
+    from aiosched.db.server.engine import Database
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Runs of past dates.")
+
+Number = Annotated[int, typer.Argument(metavar="ID", help="The backfill's number.", show_default=False)]
+
+_LOOK_SECONDS: Final = 0.5
+_AIRFLOW_OPTIONS: Final = {
+    "--from-date": "--from",
+    "--to-date": "--to",
+    "--reprocess-behavior": "--rerun",
+    "--max-active-runs": "--max-active",
+    "--run-backwards": "--backwards",
+    "--dag-run-conf": "--conf",
+}
+_AIRFLOW_WORDS: Final = {"--rerun": {"none": "missing", "completed": "all"}}
+
+COLUMNS: Final[Columns[BackfillRow]] = {
+    "ID": lambda row: row.id,
+    "DAG": lambda row: row.dag_id,
+    "STATE": lambda row: row.state,
+    "FROM": lambda row: row.from_date,
+    "TO": lambda row: row.to_date,
+    "RUNS": lambda row: f"{row.finished} of {row.total}",
+    "FAILED": lambda row: row.failed,
+    "CREATED": lambda row: row.created_at,
+}
+
+
+@app.command(cls=understanding(_AIRFLOW_OPTIONS, _AIRFLOW_WORDS))
+def create(
+    dag_id: DagId,
+    first: Annotated[str, typer.Option("--from", metavar="T", help="First logical date.", show_default=False)],
+    final: Annotated[str, typer.Option("--to", metavar="T", help="Last logical date, inclusive.", show_default=False)],
+    rerun: Annotated[Rerun, typer.Option("--rerun", help="Which existing runs to run again.")] = Rerun.MISSING,
+    max_active: Annotated[int, typer.Option("--max-active", min=1, metavar="N", help="Runs at a time.")] = 10,
+    backwards: Annotated[bool, typer.Option("--backwards", help="From the newest date to the oldest.")] = False,
+    conf: Conf = None,
+    param: Param = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would happen at each date.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow it to its end; exit 1 if a run fails.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="With --watch: exit 124 then.")
+    ] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Create the runs of past dates; the scheduler runs them under their own limit."""
+    args = {
+        "from": read_instant(first, "--from").isoformat(),
+        "to": read_instant(final, "--to").isoformat(),
+        "rerun": rerun,
+        "max_active_runs": max_active,
+        "backwards": backwards,
+        "conf": read_conf(conf, param),
+        "dry_run": dry_run,
+    }
+
+    async def work(db: Database) -> tuple[dict[str, Any] | None, BackfillRow | None]:
+        from aiosched.db.queries.queries import get_dag
+
+        await get_dag(db, dag_id)
+        answer = await ask(db, "backfill_create", dag_id, args)
+        if answer is None and dry_run:
+            raise await look_unanswered(db)
+        if answer is None or not watch or dry_run:
+            return answer, None
+        talk(f"backfill {answer['id']} of {dag_id}: {_fates(answer)}")
+        return answer, await _follow(db, answer["id"], timeout)
+
+    answer, followed = with_database(dsn, work)
+    if answer is None:
+        say_it_waits("The backfill", output)
+        return
+    if followed is not None:
+        show_one(_fields(followed), output, data=followed)
+        if followed.failed:
+            raise typer.Exit(1)
+        return
+    if chosen(output) in (Format.TABLE, Format.PLAIN):
+        rows: list[Mapping[str, Any]] = answer["dates"]
+        show_list(
+            rows, {"LOGICAL DATE": lambda d: d["logical_date"], "": lambda d: d["fate"]}, output, empty="no dates"
+        )
+        talk(("would be: " if dry_run else f"backfill {answer['id']} of {dag_id}: ") + _fates(answer))
+    else:
+        show_one({}, output, data=answer)
+
+
+@app.command("list")
+def list_(
+    dag: Annotated[str | None, typer.Option("--dag", "-d", metavar="DAG", help="Only those of this DAG.")] = None,
+    limit: Limit = 25,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """List backfills, newest first."""
+    from aiosched.db.queries.backfill_queries import list_backfills
+
+    rows = with_database(dsn, lambda db: list_backfills(db, dag_id=dag, limit=limit))
+    show_list(rows, COLUMNS, output, empty="no backfills")
+
+
+@app.command()
+def show(number: Number, dsn: Dsn = None, output: Output = None) -> None:
+    """Show a backfill and how far it is."""
+    from aiosched.db.queries.backfill_queries import get_backfill
+
+    row = with_database(dsn, lambda db: get_backfill(db, number))
+    show_one(_fields(row), output, data=row)
+
+
+@app.command()
+def pause(number: Number, dsn: Dsn = None, output: Output = None) -> None:
+    """Start no further run; running ones go on."""
+    _request(number, "backfill_pause", "paused", dsn, output)
+
+
+@app.command()
+def resume(number: Number, dsn: Dsn = None, output: Output = None) -> None:
+    """Start runs again."""
+    _request(number, "backfill_resume", "resumed", dsn, output)
+
+
+@app.command()
+def cancel(number: Number, dsn: Dsn = None, output: Output = None) -> None:
+    """End it: its queued runs fail, running ones go on."""
+    _request(number, "backfill_cancel", "cancelled", dsn, output)
+
+
+def _request(number: int, verb: str, done: str, dsn: str | None, output: Format | None) -> None:
+    from aiosched.db.queries.backfill_queries import get_backfill
+
+    async def work(db: Database) -> tuple[dict[str, Any], BackfillRow] | None:
+        row = await get_backfill(db, number)
+        answer = await ask(db, verb, row.dag_id, {"id": number})
+        return None if answer is None else (answer, await get_backfill(db, number))
+
+    changed = with_database(dsn, work)
+    if changed is None:
+        say_it_waits("The request", output)
+        return
+    answer, row = changed
+    failed = f", {counted(answer['failed'], 'queued run')} failed" if answer.get("failed") else ""
+    talk(f"{done} backfill {number}{failed}")
+    report({"backfill": number, "state": row.state} | answer, output)
+
+
+async def _follow(db: Database, number: int, timeout: float | None) -> BackfillRow:
+    """Show a bar until the backfill is over. Raises TimedOut; the backfill goes on then."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from aiosched.cli.base.output import console
+    from aiosched.db.queries.backfill_queries import get_backfill
+
+    columns = (TextColumn("backfill {task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+            bar = progress.add_task(str(number), total=None)
+            async with asyncio.timeout(timeout):
+                while True:
+                    row = await get_backfill(db, number)
+                    progress.update(bar, completed=row.finished, total=row.total)
+                    if row.completed_at is not None:
+                        return row
+                    await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError:
+        raise TimedOut(f"Backfill {number} goes on; see `aiosched backfill show {number}`.") from None
+
+
+def _fields(row: BackfillRow) -> dict[str, Any]:
+    return {
+        "backfill": row.id,
+        "dag": row.dag_id,
+        "state": row.state,
+        "dates": f"{row.from_date.isoformat()} to {row.to_date.isoformat()}" + (", backwards" if row.backwards else ""),
+        "runs": f"{row.finished} of {row.total} finished, {row.running} running, {row.failed} failed",
+        "at a time": row.max_active_runs,
+    }
+
+
+def _fates(answer: Mapping[str, Any]) -> str:
+    counts = Counter(date["fate"] for date in answer["dates"])
+    return ", ".join(f"{number} {fate}" for fate, number in counts.items()) or "no dates"
+
+
+def as_in_airflow_2(
+    dag_id: DagId,
+    first: Annotated[str, typer.Option("--start-date", "-s", metavar="T")],
+    final: Annotated[str | None, typer.Option("--end-date", "-e", metavar="T")] = None,
+    conf: Conf = None,
+    rerun_failed: Annotated[bool, typer.Option("--rerun-failed-tasks")] = False,
+    reset: Annotated[bool, typer.Option("--reset-dagruns")] = False,
+    backwards: Annotated[bool, typer.Option("--run-backwards", "-B")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n")] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Airflow 2's spelling of `backfill create`; it follows the backfill to its end, as there."""
+    rerun = Rerun.ALL if reset else Rerun.FAILED if rerun_failed else Rerun.MISSING
+    create(
+        dag_id,
+        first,
+        final or first,
+        rerun=rerun,
+        backwards=backwards,
+        conf=conf,
+        dry_run=dry_run,
+        watch=not dry_run,
+        dsn=dsn,
+        output=output,
+    )

@@ -1,0 +1,290 @@
+"""`aiosched dags test`, `next` and `check`: what works on DAG files, without a database."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aiosched.cli.base.options import (
+    Conf,
+    DagId,
+    DagsFolder,
+    Dsn,
+    Output,
+    Param,
+    UsageProblem,
+    read_conf,
+    read_instant,
+    read_pairs,
+)
+from aiosched.cli.base.output import Columns, Format, chosen, duration, show_data, show_list, talk
+from aiosched.cli.base.session import load, open_database, shown_path
+from aiosched.errors import ConfigError, DagError, NotFound, did_you_mean
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag import DAG
+    from aiosched.config import Settings
+    from aiosched.core.creation.next_run import SchedulePosition
+    from aiosched.core.graph.spec import DagSpec
+    from aiosched.parsing.discovery import DagFile
+    from aiosched.parsing.result import FileError, ParsedFile
+
+
+# ---- test: run_once ----
+
+
+def run_once(
+    dag_id: DagId,
+    date: Annotated[
+        str | None, typer.Argument(metavar="DATE", help="The run's logical date; UTC without a zone.")
+    ] = None,
+    param: Param = None,
+    conf: Conf = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="TASK", help="Run this task alone.")] = None,
+    mock: Annotated[
+        list[str] | None,
+        typer.Option("--mock", metavar="TASK=JSON", help="Do not run this task; it returns that value."),
+    ] = None,
+    dags: DagsFolder = None,
+    output: Output = None,
+) -> None:
+    """Run one DAG run in this process, without a database; exit 1 if it fails."""
+    from aiosched.executors.dag_test.dag_test import run_dag_test
+
+    loaded = load(core__dags_folder=dags)
+    _log_for_people(loaded.settings)
+    document = read_conf(conf, param)
+    mocks = read_pairs(mock or (), "--mock")
+    logical_date = read_instant(date, "DATE") if date else None
+    with contextlib.redirect_stdout(sys.stderr):  # what tasks print is talk; stdout gets the result alone
+        dag = find_dag(dag_id, loaded.settings)
+        _known_tasks(dag, [*mocks, *([task] if task else [])])
+        result = asyncio.run(run_dag_test(dag, logical_date=logical_date, conf=document, mocks=mocks, only_task=task))
+    if chosen(output) in (Format.JSON, Format.YAML):
+        tasks = [
+            {"task_id": t.task_id, "map_index": t.map_index, "state": t.state, "try_number": t.try_number}
+            for t in result.tasks
+        ]
+        show_data({"state": result.state, "tasks": tasks}, chosen(output))
+    else:
+        columns: Columns[Any] = {
+            "TASK": lambda t: t.task_id if t.map_index < 0 else f"{t.task_id}[{t.map_index}]",
+            "STATE": lambda t: t.state,
+            "TRY": lambda t: t.try_number,
+            "REASON": lambda t: t.reason,
+        }
+        show_list(result.tasks, columns, output, empty="it has no tasks")
+        talk(f"{dag_id}: {result.state}")
+    if result.state != "success":
+        raise typer.Exit(1)
+
+
+def _known_tasks(dag: DAG, task_ids: list[str]) -> None:
+    for task_id in task_ids:
+        if task_id not in dag.task_dict:
+            raise NotFound(f"DAG {dag.dag_id!r} has no task {task_id!r}.{did_you_mean(task_id, dag.task_dict)}")
+
+
+def _log_for_people(settings: Settings) -> None:
+    from aiosched.logs import configure_logging
+
+    text = settings.logs.model_copy(update={"format": "text"})
+    configure_logging(text if settings.logs.format == "auto" else settings.logs)
+
+
+# ---- finding a DAG in files ----
+
+
+def find_dag(dag_id: str, settings: Settings) -> DAG:
+    """Import files of the DAGs folder, those that mention `dag_id` first, until one defines it.
+
+    Raises NotFound naming near ids and files that cannot be imported, ConfigError if there is no
+    such folder, DagError with the code frame when a file that mentions it cannot be imported.
+    """
+    from aiosched.authoring.loader import load_file
+    from aiosched.authoring.settings import AuthoringDefaults, use_defaults
+    from aiosched.parsing.tracebacks import file_error
+
+    use_defaults(AuthoringDefaults.of(settings))
+    files = _dag_files(settings)
+    root = settings.core.dags_folder.absolute()
+    seen: list[str] = []
+    broken: dict[str, FileError] = {}
+    mentions = {file.name: dag_id.encode() in file.path.read_bytes() for file in files}
+    for file in sorted(files, key=lambda file: (not mentions[file.name], file.name)):
+        try:
+            dags = load_file(file.path, root=root, member=file.member).dags
+        except (Exception, SystemExit) as error:  # whatever user code does at import
+            path = file.path / file.member if file.member else file.path
+            broken[file.name] = file_error(error, path=str(path), root=str(root))
+            continue
+        for dag in dags:
+            if dag.dag_id == dag_id:
+                return dag
+            seen.append(dag.dag_id)
+    for name, wrong in broken.items():
+        if mentions[name]:
+            raise DagError(f"{_where(name, wrong)}\n{wrong.code_frame or wrong.traceback or ''}".rstrip())
+    hint = did_you_mean(dag_id, seen) or (f" Found: {', '.join(sorted(seen)[:10])}." if seen else "")
+    unread = f" Not importable: {', '.join(broken)}; see `aiosched dags check`." if broken else ""
+    raise NotFound(f"No file in {shown_path(settings.core.dags_folder)} defines the DAG {dag_id!r}.{hint}{unread}")
+
+
+def _dag_files(settings: Settings) -> list[DagFile]:
+    from aiosched.parsing.discovery import Discovery
+
+    folder = settings.core.dags_folder
+    if not folder.is_dir():
+        raise ConfigError(f"There is no DAGs folder {shown_path(folder)}. Name it with --dags or AIOSCHED_DAGS.")
+    listing = Discovery(folder, safe_mode=settings.core.dag_discovery_safe_mode).list(now_ns=time.time_ns())
+    return list(listing.files.values())
+
+
+def _where(name: str, wrong: FileError) -> str:
+    return f"{name}:{wrong.line}: {wrong.type}: {wrong.message}" if wrong.line else f"{name}: {wrong.message}"
+
+
+# ---- next ----
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A run to come. Instants in UTC."""
+
+    logical_date: datetime
+    data_interval_start: datetime
+    data_interval_end: datetime
+    run_after: datetime
+    note: str | None
+
+
+def next_(
+    dag_id: DagId,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, max=10_000, metavar="N", help="How many.")] = 5,
+    tz: Annotated[
+        str | None, typer.Option("--tz", metavar="ZONE", help="Show times in this zone; default: the DAG's own.")
+    ] = None,
+    dags: DagsFolder = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Show the next data intervals, when their runs are due, and what clock changes do to them."""
+    from aiosched.core.creation.next_run import coming_runs
+    from aiosched.core.timetables import condition_of, zone
+    from aiosched.errors import TimetableError
+
+    spec, position = _from_files(dag_id, dags) if dags is not None else asyncio.run(_from_database(dag_id, dsn))
+    try:
+        shown_in = zone(tz or spec.timezone)
+    except TimetableError as error:
+        raise UsageProblem(f"--tz: {error}") from None
+    coming = [
+        Coming(u.run.logical_date, u.run.interval.start, u.run.interval.end, u.run.run_after, u.note)
+        for u in coming_runs(spec, position, now=datetime.now(UTC), n=number)
+    ]
+
+    def local(instant: datetime) -> str:
+        return instant.astimezone(shown_in).isoformat()
+
+    columns: Columns[Coming] = {
+        "INTERVAL START": lambda c: local(c.data_interval_start),
+        "INTERVAL END": lambda c: local(c.data_interval_end),
+        "RUN AFTER": lambda c: local(c.run_after),
+        "NOTE": lambda c: c.note,
+    }
+    condition = condition_of(spec.timetable)
+    if condition is not None:
+        talk(f"{dag_id} {'also ' if coming else ''}runs when there is news of {condition}")
+    show_list(coming, columns, output, empty=f"DAG {dag_id!r} has no scheduled run to come")
+
+
+def _from_files(dag_id: str, dags: Path) -> tuple[DagSpec, SchedulePosition]:
+    from aiosched.core.creation.next_run import SchedulePosition
+
+    with contextlib.redirect_stdout(sys.stderr):
+        return find_dag(dag_id, load(core__dags_folder=dags).settings).to_spec(), SchedulePosition()
+
+
+async def _from_database(dag_id: str, dsn: str | None) -> tuple[DagSpec, SchedulePosition]:
+    from aiosched.db.queries.queries import get_dag, get_spec
+    from aiosched.db.statements.schedules import schedule_positions
+
+    async with open_database(load(database__dsn=dsn).settings) as db:
+        if (await get_dag(db, dag_id)).is_paused:
+            talk(f"{dag_id} is paused: no run is made before an unpause")
+        spec = await get_spec(db, dag_id)
+        async with db.acquire() as conn:
+            return spec, (await schedule_positions(conn, [spec]))[dag_id]
+
+
+# ---- check ----
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The outcome for one file."""
+
+    file: str
+    dags: tuple[str, ...]
+    seconds: float
+    warnings: tuple[str, ...]
+    error: FileError | None
+
+    @property
+    def status(self) -> str:
+        return "ok" if self.error is None else "error"
+
+
+_CHECK_COLUMNS: Final[Columns[Checked]] = {
+    "FILE": lambda c: c.file,
+    "STATUS": lambda c: c.status,
+    "DAGS": lambda c: c.dags,
+    "TIME": lambda c: duration(c.seconds),
+}
+
+
+def check(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH", help="Files and folders; default: the DAGs folder.")
+    ] = None,
+    dags: DagsFolder = None,
+    output: Output = None,
+) -> None:
+    """Parse DAG files as the scheduler does and show errors, warnings and times; exit 1 on an error."""
+    from aiosched.parsing import check_paths
+
+    settings = load(core__dags_folder=dags).settings
+    wanted = paths or [settings.core.dags_folder]
+    for path in wanted:
+        if not path.exists():
+            raise NotFound(f"There is no {shown_path(path)}.")
+    found = [_checked(parsed) for parsed in asyncio.run(check_paths(wanted, settings))]
+    show_list(found, _CHECK_COLUMNS, output, empty="no DAG files here")
+    if chosen(output) in (Format.TABLE, Format.PLAIN):
+        _tell_details(found)
+    if wrong := sum(1 for checked in found if checked.error):
+        talk(f"{wrong} of {len(found)} files have errors")
+        raise typer.Exit(1)
+
+
+def _checked(parsed: ParsedFile) -> Checked:
+    ids = tuple(dag.dag_id for dag in parsed.dags)
+    return Checked(parsed.name, ids, parsed.seconds, parsed.warnings, parsed.error)
+
+
+def _tell_details(found: list[Checked]) -> None:
+    for checked in found:
+        for warning in checked.warnings:
+            talk(f"warning: {checked.file}: {warning}")
+        if checked.error is not None:
+            talk(f"\n{_where(checked.file, checked.error)}")
+            if details := checked.error.code_frame or checked.error.traceback:
+                talk("\n".join(f"    {line}" for line in details.rstrip().splitlines()))

@@ -1,0 +1,297 @@
+"""`aiosched dags`: what is in the database. What works on files alone stands in dag_files.py."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, Yes, confirm, read_conf, read_instant
+from aiosched.cli.base.output import (
+    Columns,
+    Format,
+    chosen,
+    instant,
+    report,
+    show_data,
+    show_list,
+    show_one,
+    talk,
+    write,
+)
+from aiosched.cli.base.session import ANSWER_SECONDS, ask, say_it_waits, with_database
+from aiosched.cli.base.watching import follow, run_fields
+from aiosched.cli.dags import backfill, dag_files, runs
+from aiosched.errors import Refused, TimedOut
+
+if TYPE_CHECKING:
+    from aiosched.db.queries.queries import DagRow, RunRow
+    from aiosched.db.server.engine import Database
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="DAGs: list, trigger, pause, test, check."
+)
+
+_PAGE: Final = 500
+_COLUMNS: Final[Columns[DagRow]] = {
+    "DAG": lambda row: row.dag_id,
+    "STATUS": lambda row: row.status,
+    "SCHEDULE": lambda row: row.schedule,
+    "LAST RUN": lambda row: row.last_run_state,
+    "ACTIVE": lambda row: row.active_runs,
+    "NEXT RUN AFTER": lambda row: row.next_run_after,
+    "FILE": lambda row: row.file,
+}
+
+
+@app.command("list")
+def list_(
+    pattern: Annotated[
+        str | None, typer.Argument(metavar="PATTERN", help="Only ids like this, with * and ?.", show_default=False)
+    ] = None,
+    stale: Annotated[bool, typer.Option("--stale", help="Also DAGs whose file is gone.")] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """List DAGs with their state, schedule and next run."""
+    from aiosched.db.queries.queries import list_dags
+
+    async def every_page(db: Database) -> list[DagRow]:
+        found: list[DagRow] = []
+        while page := await list_dags(
+            db, pattern=pattern, stale=stale, after=(found[-1].dag_id, None) if found else None, limit=_PAGE
+        ):
+            found += page
+        return found
+
+    rows = with_database(dsn, every_page)
+    show_list(rows, _COLUMNS, output, empty=f"no DAG is like {pattern}" if pattern else "no DAGs yet")
+
+
+@app.command()
+def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
+    """Show a DAG: its settings, its tasks and what they depend on."""
+    from aiosched.db.queries.queries import get_dag, get_spec
+    from aiosched.db.statements.slas import RecordedMiss, latest_misses
+
+    async def read(db: Database) -> tuple[DagRow, Any, list[RecordedMiss]]:
+        row, spec = await get_dag(db, dag_id), await get_spec(db, dag_id)
+        async with db.acquire() as conn:
+            return row, spec, await latest_misses(conn, dag_id)
+
+    row, spec, missed = with_database(dsn, read)
+    tasks = [
+        {"task_id": t.task_id, "operator": t.operator, "upstream": list(t.upstream), "trigger_rule": t.trigger_rule}
+        for t in spec.tasks
+    ]
+    fields = {
+        "dag": row.dag_id,
+        "status": row.status,
+        "schedule": row.schedule,
+        "time zone": spec.timezone,
+        "catchup": spec.catchup,
+        "run types": spec.allowed_run_types or None,
+        "next run after": row.next_run_after,
+        "last run": f"{row.last_run_id} {row.last_run_state}" if row.last_run_id else None,
+        "active runs": f"{row.active_runs} of {row.max_active_runs}",
+        "missed SLAs": [f"{miss.task_id} on {instant(miss.logical_date)}" for miss in missed] or None,
+        "file": row.file,
+        "version": row.version,
+        "owner": row.owner,
+        "tags": row.tags,
+        "description": row.description,
+    }
+    show_one(fields, output, data=asdict(row) | {"tasks": tasks, "missed_slas": [m._asdict() for m in missed]})
+    if chosen(output) in (Format.TABLE, Format.PLAIN):
+        columns: Columns[dict[str, Any]] = {
+            "TASK": lambda t: t["task_id"],
+            "OPERATOR": lambda t: t["operator"],
+            "AFTER": lambda t: t["upstream"],
+            "TRIGGER RULE": lambda t: t["trigger_rule"],
+        }
+        show_list(tasks, columns, output, empty="it has no tasks")
+
+
+@app.command("runs")
+def runs_(dag_id: DagId, state: runs.States = None, limit: Limit = 25, dsn: Dsn = None, output: Output = None) -> None:
+    """List the newest runs of a DAG."""
+    runs.show_runs(dag_id, state, limit, dsn, output)
+
+
+@app.command("list-runs", hidden=True)
+def list_runs(
+    dag_id: Annotated[str | None, typer.Argument()] = None,
+    option: Annotated[str | None, typer.Option("--dag-id", "-d")] = None,
+    state: runs.States = None,
+    limit: Limit = 25,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Airflow's spelling of `runs`."""
+    runs.show_runs(dag_id or option, state, limit, dsn, output)
+
+
+@app.command()
+def errors(dsn: Dsn = None, output: Output = None) -> None:
+    """Show the import errors of DAG files, each with the line that caused it."""
+    from aiosched.db.queries.status import list_import_errors
+
+    rows = with_database(dsn, list_import_errors)
+    if chosen(output) in (Format.JSON, Format.YAML):
+        show_data(rows, chosen(output))
+        return
+    for row in rows:
+        write(f"{row.file}:{row.line}: {row.error}" if row.line else f"{row.file}: {row.error}")
+        if chosen(output) is Format.TABLE and (details := row.code_frame or row.traceback):
+            write("".join(f"    {line}\n" for line in details.rstrip().splitlines()))
+    if not rows:
+        talk("no import errors")
+
+
+@app.command()
+def trigger(
+    dag_id: DagId,
+    logical_date: Annotated[
+        str | None,
+        typer.Option("--logical-date", "-e", metavar="T", help="The run's logical date; UTC without a zone."),
+    ] = None,
+    run_id: Annotated[str | None, typer.Option("--run-id", "-r", metavar="R", help="The run's id.")] = None,
+    param: Param = None,
+    conf: Conf = None,
+    unpause: Annotated[bool, typer.Option("--unpause", help="Unpause the DAG first.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Follow the run; exit 1 if it fails.")] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            min=0,
+            metavar="SECONDS",
+            help="Seconds that --wait waits at most; exit 124 then.",
+            show_default=False,
+        ),
+    ] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Make a new run. Refused (exit 4) while the DAG is paused."""
+    args: dict[str, Any] = {"conf": read_conf(conf, param), "unpause": unpause}
+    if logical_date is not None:
+        args["logical_date"] = read_instant(logical_date, "--logical-date").replace(microsecond=0)
+    if run_id is not None:
+        args["run_id"] = run_id
+    finished = with_database(dsn, lambda db: _trigger(db, dag_id, args, wait, timeout, output))
+    if finished is not None and finished.state == "failed":
+        raise typer.Exit(1)
+
+
+async def _trigger(
+    db: Database, dag_id: str, args: dict[str, Any], wait: bool, timeout: float | None, output: Format | None
+) -> RunRow | None:
+    """Ask for the run, write it, and follow it when `wait`. None when nobody applied the request or nobody waits."""
+    from aiosched.db.queries.queries import count_tasks, find_run, get_dag
+
+    row = await get_dag(db, dag_id)
+    if row.is_paused and not args["unpause"]:
+        raise Refused(
+            f"DAG {dag_id!r} is paused, so the run would wait. Add --unpause, or first: aiosched dags unpause {dag_id}"
+        )
+    started = time.monotonic()
+    answer = await ask(db, "trigger", dag_id, args, timeout=ANSWER_SECONDS if timeout is None else timeout)
+    if answer is None:
+        say_it_waits(f"The request for a run of {dag_id}", output)
+        if wait:
+            raise TimedOut("Nobody made the run, so there is nothing to wait for; the request stays.")
+        return None
+    run = await find_run(db, dag_id, answer["run_id"])
+    if wait:
+        left = None if timeout is None else max(timeout - (time.monotonic() - started), 0.0)
+        run = await follow(db, run, timeout=left)
+    show_one(run_fields(run, await count_tasks(db, run)), output, data=run)
+    return run if wait else None
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """What `pause` and `unpause` did with one DAG."""
+
+    dag_id: str
+    result: str  # paused, unpaused, "was paused already", "waits for a scheduler"
+
+
+@app.command()
+def pause(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
+    """Pause DAGs (an id, or a pattern with * and ?): no new runs; those in flight go on."""
+    _switch("pause", dag_id, dsn, output)
+
+
+@app.command()
+def unpause(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
+    """Unpause DAGs (an id, or a pattern with * and ?)."""
+    _switch("unpause", dag_id, dsn, output)
+
+
+def _switch(verb: str, pattern: str, dsn: str | None, output: Format | None) -> None:
+    from aiosched.db.queries.queries import get_dag, matching_dags
+
+    async def one(db: Database, dag_id: str) -> Switched:
+        if (await get_dag(db, dag_id)).is_paused is (verb == "pause"):
+            return Switched(dag_id, f"was {verb}d already")
+        answer = await ask(db, verb, dag_id)
+        return Switched(dag_id, "waits for a scheduler" if answer is None else f"{verb}d")
+
+    async def every(db: Database) -> list[Switched]:
+        return await _few_at_a_time([_later(one, db, dag_id) for dag_id in await matching_dags(db, pattern)])
+
+    done = with_database(dsn, every)
+    show_list(done, {"DAG": lambda s: s.dag_id, "RESULT": lambda s: s.result}, output, empty="")
+    if any(s.result == "waits for a scheduler" for s in done):
+        say_it_waits(f"The request to {verb}")
+
+
+def _later(
+    work: Callable[[Database, str], Awaitable[Switched]], db: Database, dag_id: str
+) -> Callable[[], Awaitable[Switched]]:
+    return lambda: work(db, dag_id)
+
+
+async def _few_at_a_time(jobs: list[Callable[[], Awaitable[Switched]]]) -> list[Switched]:
+    gate = asyncio.Semaphore(4)
+
+    async def through(job: Callable[[], Awaitable[Switched]]) -> Switched:
+        async with gate:
+            return await job()
+
+    return await asyncio.gather(*map(through, jobs))
+
+
+@app.command()
+def delete(dag_id: DagId, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
+    """Remove a DAG's rows: versions, runs, task instances. A file that is still there brings the DAG back."""
+    from aiosched.db.queries.queries import get_dag
+
+    confirm(f"Delete DAG {dag_id} with all its runs?", yes=yes)
+
+    async def work(db: Database) -> bool:
+        await get_dag(db, dag_id)
+        return await ask(db, "delete_dag", dag_id, timeout=60.0) is not None
+
+    if with_database(dsn, work):
+        talk(f"deleted DAG {dag_id}")
+        report({"dag_id": dag_id, "deleted": True}, output)
+    else:
+        say_it_waits(f"The request to delete {dag_id}", output)
+
+
+app.command("test")(dag_files.run_once)
+app.command("next")(dag_files.next_)
+app.command("check")(dag_files.check)
+
+# Airflow's spellings.
+app.command("details", hidden=True)(show)
+app.command("list-import-errors", hidden=True)(errors)
+app.command("next-execution", hidden=True)(dag_files.next_)
+app.command("backfill", hidden=True)(backfill.as_in_airflow_2)

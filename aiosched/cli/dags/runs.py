@@ -1,0 +1,152 @@
+"""`aiosched runs`: list, show, watch and cancel; clear and mark: clearing.py."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aiosched.cli.base.options import DagId, Dsn, Limit, Output, RunRef
+from aiosched.cli.base.output import Columns, Format, chosen, duration, show_list, show_one, talk
+from aiosched.cli.base.session import ask, say_it_waits, with_database
+from aiosched.cli.base.watching import RUN_COLUMNS, follow, run_fields
+from aiosched.cli.dags import clearing, notes
+from aiosched.core.values.states import RunState
+from aiosched.errors import Refused
+
+if TYPE_CHECKING:
+    from aiosched.db.queries.queries import RunRow, TaskRow
+    from aiosched.db.server.engine import Database
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Runs of DAGs.")
+
+app.command("clear")(clearing.clear_runs)
+app.command("mark")(clearing.mark_run)
+app.command("note")(notes.note_run)
+
+States = Annotated[
+    list[RunState] | None, typer.Option("--state", "-s", help="Only runs in this state; may be repeated.")
+]
+
+TASK_COLUMNS: Final[Columns[TaskRow]] = {
+    "TASK": lambda task: task.name,
+    "STATE": lambda task: task.state,
+    "TRY": lambda task: task.try_number,
+    "START": lambda task: task.start_date,
+    "DURATION": lambda task: duration(task.seconds),
+    "REASON": lambda task: task.reason,
+}
+
+
+@app.command("list")
+def list_(
+    dag: Annotated[str | None, typer.Option("--dag", "-d", metavar="DAG", help="Only runs of this DAG.")] = None,
+    state: States = None,
+    limit: Limit = 25,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """List runs, newest first."""
+    show_runs(dag, state, limit, dsn, output)
+
+
+def show_runs(
+    dag_id: str | None, states: list[RunState] | None, limit: int, dsn: str | None, output: Format | None
+) -> None:
+    """The newest runs of one DAG or of all. Raises NotFound for a DAG that does not exist."""
+    from aiosched.db.queries.queries import get_dag, list_runs
+
+    async def read(db: Database) -> list[RunRow]:
+        if dag_id is not None:
+            await get_dag(db, dag_id)
+        return await list_runs(db, dag_id=dag_id, states=states or (), limit=limit + 1)
+
+    rows = with_database(dsn, read)
+    show_list(rows[:limit], RUN_COLUMNS, output, empty="no such runs" if states else "no runs yet")
+    if len(rows) > limit:
+        talk(f"the newest {limit}; more with --limit")
+
+
+@app.command()
+def show(
+    dag_id: DagId,
+    run: RunRef = "latest",
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many task instances at most.")
+    ] = 1000,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Show a run and its task instances."""
+    from aiosched.db.queries.queries import count_tasks, find_run, list_run_tasks
+    from aiosched.db.statements.slas import late_tasks
+
+    async def read(db: Database) -> tuple[RunRow, dict[str, int], list[TaskRow], list[str]]:
+        found = await find_run(db, dag_id, run)
+        tasks = await list_run_tasks(db, found, limit=limit)
+        async with db.acquire() as conn:
+            return found, await count_tasks(db, found), tasks, await late_tasks(conn, dag_id, found.logical_date)
+
+    found, counts, tasks, late = with_database(dsn, read)
+    fields = run_fields(found, counts) | {"missed SLAs": late or None}
+    show_one(fields, output, data=asdict(found) | {"missed_slas": late, "counts": counts, "tasks": tasks})
+    if chosen(output) in (Format.TABLE, Format.PLAIN):
+        noted: Columns[TaskRow] = {"NOTE": lambda task: task.note} if any(task.note for task in tasks) else {}
+        show_list(tasks, {**TASK_COLUMNS, **noted}, output, empty="it has no task instances yet")
+        if sum(counts.values()) > len(tasks):
+            talk(f"{len(tasks)} of {sum(counts.values())} task instances; more with --limit")
+
+
+@app.command()
+def watch(
+    dag_id: DagId,
+    run: RunRef = "latest",
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout", min=0, metavar="SECONDS", help="Seconds to wait at most; exit 124 then.", show_default=False
+        ),
+    ] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Follow a run until it ends; exit 1 if it fails."""
+    from aiosched.db.queries.queries import count_tasks, find_run
+
+    async def work(db: Database) -> tuple[RunRow, dict[str, int]]:
+        finished = await follow(db, await find_run(db, dag_id, run), timeout=timeout)
+        return finished, await count_tasks(db, finished)
+
+    finished, counts = with_database(dsn, work)
+    show_one(run_fields(finished, counts), output, data=asdict(finished) | {"counts": counts})
+    if finished.state == RunState.FAILED:
+        raise typer.Exit(1)
+
+
+@app.command()
+def cancel(
+    dag_id: DagId,
+    run: RunRef = "latest",
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit log.")] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Stop a run: its running tasks are ended, the others do not start, the run is failed."""
+    from aiosched.db.queries.queries import count_tasks, find_run
+
+    async def work(db: Database) -> tuple[RunRow, dict[str, int]] | None:
+        found = await find_run(db, dag_id, run)
+        if found.finished:
+            raise Refused(f"Run {found.run_id} of {dag_id} is {found.state} already; there is nothing to cancel.")
+        answer: Any = await ask(db, "cancel_run", dag_id, {"run_id": found.run_id}, reason=reason)
+        if answer is None:
+            say_it_waits(f"The request to cancel {found.run_id}", output)
+            return None
+        found = await find_run(db, dag_id, found.run_id)
+        return found, await count_tasks(db, found)
+
+    if (done := with_database(dsn, work)) is not None:
+        found, counts = done
+        talk(f"cancelled run {found.run_id} of {dag_id}")
+        show_one(run_fields(found, counts), output, data=asdict(found) | {"counts": counts})

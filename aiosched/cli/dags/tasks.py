@@ -1,0 +1,205 @@
+"""`aiosched tasks`: tasks of a DAG, instances of a run with their tries, and logs.
+
+`clear` and `mark` live in clearing.py, `test` and `render` in trying.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId, UsageProblem
+from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
+from aiosched.cli.base.session import load, open_database, with_database
+from aiosched.cli.base.spellings import understanding
+from aiosched.cli.dags import clearing, notes, runs, trying
+from aiosched.core.values.states import FINISHED
+from aiosched.errors import NotFound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aiosched.db.queries.queries import RunRow, TaskRow
+    from aiosched.db.queries.try_queries import TryRow
+    from aiosched.db.server.engine import Database
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tasks and their instances.")
+
+MapIndex = Annotated[
+    int | None, typer.Option("--map-index", metavar="N", help="Which instance of a mapped task.", show_default=False)
+]
+
+_AIRFLOW_OPTIONS: Final = {
+    "--start-date": "--from",
+    "-s": "--from",
+    "--end-date": "--to",
+    "-e": "--to",
+    "--task-regex": "--task",
+}
+
+app.command("clear", cls=understanding(_AIRFLOW_OPTIONS))(clearing.clear_tasks)
+app.command("mark")(clearing.mark_task)
+app.command("note")(notes.note_task)
+app.command("test")(trying.try_task)
+app.command("render")(trying.render)
+
+_LOOK_SECONDS: Final = 0.3
+_TRY_COLUMNS: Final[Columns[TryRow]] = {
+    "TRY": lambda row: row.try_number,
+    "STATE": lambda row: row.state,
+    "QUEUED": lambda row: row.queued_at,
+    "START": lambda row: row.start_date,
+    "DURATION": lambda row: duration(row.seconds),
+    "VERSION": lambda row: row.version,
+    "SOURCE": lambda row: row.source_hash,
+    "HOST": lambda row: row.hostname,
+    "REASON": lambda row: row.reason,
+}
+
+
+@app.command("list")
+def list_(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
+    """List the tasks of a DAG with what they wait for and the limits they count against."""
+    from aiosched.db.queries.queries import get_spec
+
+    spec = with_database(dsn, lambda db: get_spec(db, dag_id))
+    columns: Columns[Any] = {
+        "TASK": lambda task: task.task_id,
+        "OPERATOR": lambda task: task.operator,
+        "AFTER": lambda task: task.upstream,
+        "TRIGGER RULE": lambda task: task.trigger_rule,
+        "RETRIES": lambda task: task.retries,
+        "POOL": lambda task: task.pool if task.pool_slots == 1 else f"{task.pool} x {task.pool_slots}",
+    }
+    show_list(spec.tasks, columns, output, empty="it has no tasks")
+
+
+@app.command()
+def show(
+    dag_id: DagId, run: RunRef, task_id: TaskId, map_index: MapIndex = None, dsn: Dsn = None, output: Output = None
+) -> None:
+    """Show a task instance with its tries; all instances of a mapped task without --map-index."""
+    from aiosched.db.queries.try_queries import list_tries
+
+    async def read(db: Database) -> tuple[list[TaskRow], list[TryRow]]:
+        found, instances = await _instances(db, dag_id, run, task_id, map_index)
+        return instances, await list_tries(db, found, instances[0]) if len(instances) == 1 else []
+
+    instances, tries = with_database(dsn, read)
+    if len(instances) > 1:
+        show_list(instances, runs.TASK_COLUMNS, output, empty="")
+        return
+    task = instances[0]
+    fields = {
+        "task": task.name,
+        "state": task.state,
+        "reason": task.reason,
+        "try": f"{task.try_number} of {task.max_tries + 1}",
+        "operator": task.operator,
+        "pool": task.pool,
+        "scheduled": task.scheduled_at,
+        "queued": task.queued_at,
+        "started": task.start_date,
+        "ended": task.end_date,
+        "duration": duration(task.seconds),
+        "next at": task.next_at,
+        "note": task.note,
+    }
+    show_one(fields, output, data=asdict(task) | {"tries": tries})
+    if chosen(output) in (Format.TABLE, Format.PLAIN):
+        show_list(tries, _TRY_COLUMNS, output, empty="it has not been tried yet")
+
+
+@app.command()
+def logs(
+    dag_id: DagId,
+    run: RunRef,
+    task_id: TaskId,
+    map_index: MapIndex = None,
+    number: Annotated[
+        int | None, typer.Option("--try", min=1, metavar="N", help="Which try; default: the newest.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task is finished.")] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Show the log of a task instance."""
+    if follow and output in STRUCTURED:
+        raise UsageProblem(f"--follow shows a log while it grows, -o {output} writes it in one piece: leave one out.")
+
+    async def work() -> None:
+        settings = load(database__dsn=dsn).settings
+        folder = settings.logs_folder
+        async with open_database(settings) as db:
+            await _show_log(db, folder, dag_id, run, task_id, map_index, number, follow, output)
+
+    asyncio.run(work())
+
+
+async def _show_log(
+    db: Database,
+    logs: Path,
+    dag_id: str,
+    run: str,
+    task_id: str,
+    map_index: int | None,
+    number: int | None,
+    follow: bool,
+    output: Format | None,
+) -> None:
+    from aiosched.executors.attempt.log_files import list_tries, log_folder, read_log
+
+    found, instances = await _instances(db, dag_id, run, task_id, map_index)
+    if len(instances) > 1:
+        raise NotFound(f"{task_id} is mapped: choose one of its {len(instances)} instances with --map-index.")
+    task = instances[0]
+    folder = log_folder(logs, dag_id=dag_id, run_id=found.run_id, task_id=task_id, map_index=task.map_index)
+    tries = list_tries(folder)
+    if number is not None and number > max(task.try_number, *tries, 0):
+        raise NotFound(f"{task.name} has no try {number}; the newest is {task.try_number}.")
+    shown = number or max(task.try_number, 1)
+    offset = 0
+    while True:
+        (task,) = (await _instances(db, dag_id, found.run_id, task_id, task.map_index))[1]
+        text, offset = read_log(folder, shown, offset=offset)  # after the state: nothing is written behind the end
+        if output not in STRUCTURED:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        if not follow or task.state in FINISHED or task.try_number > shown:
+            break
+        await asyncio.sleep(_LOOK_SECONDS)
+    which = {"dag_id": dag_id, "run_id": found.run_id, "task_id": task_id, "map_index": task.map_index}
+    report(which | {"try_number": shown, "log": text}, output)
+    if not offset:
+        talk(f"try {shown} of {task.name} wrote nothing here ({task.state}); looked in {folder}")
+
+
+async def _instances(
+    db: Database, dag_id: str, run: str, task_id: str, map_index: int | None
+) -> tuple[RunRow, list[TaskRow]]:
+    """The instances of a task in a run, at least one. Raises NotFound."""
+    from aiosched.db.queries.queries import find_run, list_run_tasks
+
+    found = await find_run(db, dag_id, run)
+    instances = await list_run_tasks(db, found, task_id=task_id, limit=10_000)
+    if map_index is not None:
+        instances = [task for task in instances if task.map_index == map_index]
+    if not instances:
+        which = task_id if map_index is None else f"{task_id}[{map_index}]"
+        raise NotFound(f"Run {found.run_id} of {dag_id} has no instance of {which}.")
+    return found, instances
+
+
+@app.command("states-for-dag-run", hidden=True)
+def states_for_dag_run(dag_id: DagId, run: RunRef, dsn: Dsn = None, output: Output = None) -> None:
+    """Airflow's spelling of `runs show`, task instances only."""
+    from aiosched.db.queries.queries import find_run, list_run_tasks
+
+    async def read(db: Database) -> list[TaskRow]:
+        return await list_run_tasks(db, await find_run(db, dag_id, run), limit=10_000)
+
+    show_list(with_database(dsn, read), runs.TASK_COLUMNS, output, empty="it has no task instances yet")

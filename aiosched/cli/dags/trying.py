@@ -1,0 +1,99 @@
+"""`tasks test` and `tasks render`: a task tried and looked at in this process, without a scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aiosched.cli.base.options import Conf, DagId, DagsFolder, Dsn, Output, Param, RunRef, TaskId
+from aiosched.cli.base.output import show_one
+from aiosched.cli.base.session import load, open_database
+from aiosched.cli.dags import dag_files
+from aiosched.errors import NotFound
+
+if TYPE_CHECKING:
+    from aiosched.core.values.messages import Attempt
+    from aiosched.db.server.engine import Database
+
+MapIndex = Annotated[
+    int | None, typer.Option("--map-index", metavar="N", help="Which instance of a mapped task.", show_default=False)
+]
+
+
+def try_task(
+    dag_id: DagId,
+    task_id: TaskId,
+    date: Annotated[
+        str | None, typer.Argument(metavar="DATE", help="The run's logical date; UTC without a zone.")
+    ] = None,
+    param: Param = None,
+    conf: Conf = None,
+    dags: DagsFolder = None,
+    output: Output = None,
+) -> None:
+    """Run one task in this process, without a database and what is before it; exit 1 if it fails."""
+    dag_files.run_once(dag_id, date, param=param, conf=conf, task=task_id, mock=None, dags=dags, output=output)
+
+
+def render(
+    dag_id: DagId,
+    run: RunRef,
+    task_id: TaskId,
+    map_index: MapIndex = None,
+    dags: DagsFolder = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Show the template fields of a task as they are in a run, without running it; secrets are hidden."""
+    loaded = load(core__dags_folder=dags, database__dsn=dsn)
+
+    async def work() -> dict[str, Any]:
+        from aiosched.db.crypto.keyring import Keyring
+        from aiosched.executors.dag_test.preview import rendered_fields
+        from aiosched.scheduler.secret_services import secret_services
+        from aiosched.scheduler.task_services import SERVICES, DatabaseServices
+
+        with contextlib.redirect_stdout(sys.stderr):  # what the DAG file prints is talk
+            dag = dag_files.find_dag(dag_id, loaded.settings)
+            async with open_database(loaded.settings) as db:
+                attempt = await _attempt(db, dag_id, run, task_id, map_index)
+                services = DatabaseServices(db, {**SERVICES, **secret_services(Keyring.of(loaded.settings))})
+                return await rendered_fields(dag, attempt, services)
+
+    fields = asyncio.run(work())
+    show_one(fields, output, data=fields)
+
+
+async def _attempt(db: Database, dag_id: str, run: str, task_id: str, map_index: int | None) -> Attempt:
+    """The newest attempt of a task in a run. Raises NotFound."""
+    from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
+    from aiosched.db.queries.queries import find_run, list_run_tasks
+
+    found = await find_run(db, dag_id, run)
+    instances = await list_run_tasks(db, found, task_id=task_id, limit=10_000)
+    chosen = [task for task in instances if map_index in (None, task.map_index)]
+    if not chosen:
+        which = task_id if map_index is None else f"{task_id}[{map_index}]"
+        raise NotFound(f"Run {found.run_id} of {dag_id} has no instance of {which}.")
+    if len(chosen) > 1:
+        raise NotFound(f"{task_id} is mapped: choose one of its {len(chosen)} instances with --map-index.")
+    (task,) = chosen
+    info = RunInfo(
+        key=found.key,
+        dag_id=dag_id,
+        run_id=found.run_id,
+        run_type=found.run_type,
+        run_after=found.run_after,
+        logical_date=found.logical_date,
+        interval_start=found.data_interval_start,
+        interval_end=found.data_interval_end,
+        start_date=found.start_date or found.run_after,
+        conf=found.conf,
+        version=found.version,
+    )
+    key = AttemptKey(found.key, task.task_index, task.map_index, max(task.try_number, 1))
+    return Attempt(key=key, run=info, task_id=task_id, is_async=False, max_tries=task.max_tries)

@@ -1,0 +1,1 @@
+"""Commands for operators: database, settings, people, pools, secrets."""

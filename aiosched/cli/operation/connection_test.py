@@ -1,0 +1,61 @@
+"""Trying a connection out: what `aiosched connections test` does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from aiosched.errors import AioschedError, Refused
+
+if TYPE_CHECKING:
+    from aiosched.core.values.connections import ConnectionValue
+
+_PORTS: Final = {
+    "postgres": 5432, "mysql": 3306, "mssql": 1433, "oracle": 1521, "redis": 6379, "mongo": 27017, "ssh": 22,
+    "sftp": 22, "ftp": 21, "smtp": 25, "http": 80, "https": 443, "kafka": 9092, "amqp": 5672,
+}  # fmt: skip
+
+
+async def try_connection(connection: ConnectionValue, *, timeout: float) -> str:
+    """Connect within `timeout` seconds and say what was shown by that.
+
+    Raises Refused for a connection that names no address, AioschedError with the reason when it fails.
+    """
+    if connection.conn_type == "postgres":
+        return await _log_in(connection, timeout)
+    protocol, _, host = (connection.host or "").rpartition("://")
+    port = connection.port or _PORTS.get(protocol or connection.conn_type)
+    if not host or port is None:
+        raise Refused(f"Connection {connection.conn_id!r} names no host and port: there is nothing to connect to.")
+    host = host.strip("[]")
+    try:
+        async with asyncio.timeout(timeout):
+            _, writer = await asyncio.open_connection(host, port)
+    except (OSError, TimeoutError) as error:
+        raise _failed(connection, f"{host}:{port}", error) from None
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return f"{host}:{port} takes connections; the login was not tried, that is not known how for {connection.conn_type}"
+
+
+async def _log_in(connection: ConnectionValue, timeout: float) -> str:
+    import asyncpg
+
+    host, port = connection.host or "localhost", connection.port or 5432
+    try:
+        async with asyncio.timeout(timeout):
+            server = await asyncpg.connect(
+                host=host, port=port, user=connection.login, password=connection.password, database=connection.schema
+            )
+            version = server.get_server_version()
+            await server.close()
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise _failed(connection, f"{host}:{port}", error) from None
+    return f"logged in to PostgreSQL {version.major}.{version.minor} at {host}:{port}"
+
+
+def _failed(connection: ConnectionValue, where: str, error: Exception) -> AioschedError:
+    why = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    return AioschedError(f"Connection {connection.conn_id!r} does not work: {where}: {why}")

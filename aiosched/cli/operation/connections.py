@@ -1,0 +1,259 @@
+"""`aiosched connections`: list, get, add, set, test, delete, import and export.
+
+Passwords and secret extras are shown only with `--reveal`. Options are understood with Airflow's prefix, too:
+`--conn-uri` is `--uri`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Output, UsageProblem, Yes, confirm, read_json
+from aiosched.cli.base.output import Columns, Format, report, show_list, show_one, talk
+from aiosched.cli.base.session import requester
+from aiosched.cli.operation.secret_files import (
+    Existing,
+    Reveal,
+    SourceFile,
+    TargetFile,
+    read_document,
+    refuse_secrets,
+    tell_imported,
+    with_store,
+    write_document,
+)
+
+if TYPE_CHECKING:
+    from aiosched.core.values.connections import ConnectionValue
+    from aiosched.db.people.secrets import Change, ConnectionInfo, SecretStore
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"token_normalize_func": lambda name: name.removeprefix("conn-")},
+    help="Where services are, and how to log in there.",
+)
+
+ConnId = Annotated[str, typer.Argument(metavar="ID", help="The connection's id.", show_default=False)]
+Uri = Annotated[
+    str | None,
+    typer.Option("--uri", metavar="URI", help="type://login:password@host:port/schema?extra=value", show_default=False),
+]
+JsonText = Annotated[
+    str | None, typer.Option("--json", metavar="JSON", help="All fields as a JSON object.", show_default=False)
+]
+Type = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Such as postgres.", show_default=False)]
+Host = Annotated[str | None, typer.Option("--host", metavar="HOST", show_default=False)]
+Login = Annotated[str | None, typer.Option("--login", metavar="NAME", show_default=False)]
+Password = Annotated[
+    str | None,
+    typer.Option("--password", metavar="TEXT", help="- asks, or reads the standard input.", show_default=False),
+]
+Port = Annotated[int | None, typer.Option("--port", min=1, max=65535, show_default=False)]
+Schema = Annotated[str | None, typer.Option("--schema", metavar="NAME", help="Or database.", show_default=False)]
+Extra = Annotated[str | None, typer.Option("--extra", metavar="JSON", help="A JSON object.", show_default=False)]
+Description = Annotated[str | None, typer.Option("--description", help="What it is for.", show_default=False)]
+
+_COLUMNS: Final[Columns[ConnectionInfo]] = {
+    "CONNECTION": lambda info: info.conn_id,
+    "TYPE": lambda info: info.conn_type,
+    "DESCRIPTION": lambda info: info.description,
+    "CREATED": lambda info: info.created_at,
+}
+
+
+@app.command("list")
+def list_(dsn: Dsn = None, output: Output = None) -> None:
+    """List connections, without what is encrypted."""
+    show_list(with_store(dsn, lambda store: store.list_connections()), _COLUMNS, output, empty="no connections")
+
+
+@app.command()
+def get(conn_id: ConnId, reveal: Reveal = False, dsn: Dsn = None, output: Output = None) -> None:
+    """Show one connection; its password and secret extras with --reveal."""
+    found = with_store(dsn, lambda store: store.get_connection(conn_id))
+    shown = found if reveal else found.masked()
+    if shown != found:
+        talk("add --reveal to see its secrets")
+    show_one(_fields(shown), output)
+
+
+@app.command()
+def add(
+    conn_id: ConnId,
+    uri: Uri = None,
+    json: JsonText = None,
+    type: Type = None,
+    host: Host = None,
+    login: Login = None,
+    password: Password = None,
+    port: Port = None,
+    schema: Schema = None,
+    extra: Extra = None,
+    description: Description = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Store a new connection: by --uri, by --json, or by --type and fields."""
+    given = _given(type, host, login, password, port, schema, extra, description)
+    _store(dsn, _described(conn_id, uri, json, given), new=True, output=output)
+
+
+@app.command("set")
+def set_(
+    conn_id: ConnId,
+    uri: Uri = None,
+    json: JsonText = None,
+    type: Type = None,
+    host: Host = None,
+    login: Login = None,
+    password: Password = None,
+    port: Port = None,
+    schema: Schema = None,
+    extra: Extra = None,
+    description: Description = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Make a connection or change it. Fields that are not given stay as they are; --uri and --json replace all."""
+    given = _given(type, host, login, password, port, schema, extra, description)
+    if uri is None and json is None:
+        before = with_store(dsn, lambda store: store.get_connections([conn_id])).get(conn_id)
+        given = (before.as_fields() if before is not None else {}) | given
+    _store(dsn, _described(conn_id, uri, json, given), new=False, output=output)
+
+
+@app.command()
+def delete(conn_id: ConnId, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
+    """Delete a connection."""
+    confirm(f"Delete connection {conn_id}?", yes=yes)
+    with_store(dsn, lambda store: store.delete_connection(conn_id, requested_by=requester()))
+    talk(f"deleted connection {conn_id}")
+    report({"conn_id": conn_id, "deleted": True}, output)
+
+
+@app.command("test")
+def try_out(
+    conn_id: ConnId,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to try.")] = 10.0,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Connect to it from this machine: PostgreSQL with login, others as far as their port."""
+    from aiosched.cli.operation.connection_test import try_connection
+
+    found = with_store(dsn, lambda store: store.get_connection(conn_id))
+    shown = asyncio.run(try_connection(found, timeout=timeout))
+    talk(f"ok: {shown}")
+    report({"conn_id": conn_id, "ok": True, "shown": shown}, output)
+
+
+@app.command("import")
+def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None, output: Output = None) -> None:
+    """Store the connections of a JSON file, all or none.
+
+    The file is an object: {"id": "URI", "other": {"conn_type": "postgres", "host": …}}.
+    """
+    from aiosched.core.values.connections import ConnectionValue
+    from aiosched.db.people.secrets import Existing as Choice
+
+    document = read_document(file)
+    if wrong := [name for name, one in document.items() if not isinstance(one, str | dict)]:
+        raise UsageProblem(f"{file}: {wrong[0]} must be a URI or a JSON object.")
+    values = [
+        ConnectionValue.from_text(name, one) if isinstance(one, str) else ConnectionValue.from_fields(name, one)
+        for name, one in document.items()
+    ]
+    choice = Choice(existing)
+    changes = with_store(dsn, lambda store: store.set_connections(values, existing=choice, requested_by=requester()))
+    tell_imported(file, changes, "connection", output)
+
+
+@app.command()
+def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Output = None) -> None:
+    """Write all connections to a JSON file that `import` reads; with secrets only with --reveal."""
+
+    async def read(store: SecretStore) -> dict[str, ConnectionValue]:
+        return await store.get_connections([info.conn_id for info in await store.list_connections(limit=1_000_000)])
+
+    found = with_store(dsn, read)
+    refuse_secrets((name for name, one in found.items() if one.masked() != one), reveal=reveal)
+    write_document(file, {name: _document(found[name]) for name in sorted(found)}, "connection", output)
+
+
+def _given(
+    type: str | None,
+    host: str | None,
+    login: str | None,
+    password: str | None,
+    port: int | None,
+    schema: str | None,
+    extra: str | None,
+    description: str | None,
+) -> dict[str, Any]:
+    if password == "-":
+        password = typer.prompt("Password", hide_input=True, err=True) if sys.stdin.isatty() else _from_stdin()
+    every = {
+        "conn_type": type, "host": host, "login": login, "password": password, "port": port, "schema": schema,
+        "extra": None if extra is None else read_json(extra, "--extra"), "description": description,
+    }  # fmt: skip
+    return {name: value for name, value in every.items() if value is not None}
+
+
+def _from_stdin() -> str:
+    return sys.stdin.readline().removesuffix("\n")
+
+
+def _described(conn_id: str, uri: str | None, json: str | None, given: Mapping[str, Any]) -> ConnectionValue:
+    from aiosched.core.values.connections import ConnectionValue
+
+    if (uri is not None) + (json is not None) + bool(given.keys() - {"description"}) != 1:
+        raise UsageProblem("Describe the connection in one way: --uri, or --json, or --type with --host and the like.")
+    document = {"uri": uri, **given} if uri is not None else given
+    if json is not None:
+        read = read_json(json, "--json")
+        if not isinstance(read, dict):
+            raise UsageProblem('--json must be a JSON object such as {"conn_type": "http", "host": "example.com"}.')
+        document = {**read, **given}
+    value = ConnectionValue.from_fields(conn_id, document)
+    if not value.conn_type:
+        raise UsageProblem("Say what kind of connection it is: --type postgres, for example.")
+    return value
+
+
+def _store(dsn: str | None, value: ConnectionValue, *, new: bool, output: Format | None) -> None:
+    from aiosched.db.people.secrets import Existing as Choice
+
+    async def store(store: SecretStore) -> Mapping[str, Change]:
+        choice = Choice.FAIL if new else Choice.OVERWRITE
+        return await store.set_connections([value], existing=choice, requested_by=requester())
+
+    change = with_store(dsn, store)[value.conn_id]
+    talk(f"{change} connection {value.conn_id}")
+    report({"conn_id": value.conn_id, "result": change}, output)
+
+
+def _fields(value: ConnectionValue) -> dict[str, Any]:
+    return {
+        "conn_id": value.conn_id,
+        "conn_type": value.conn_type,
+        "host": value.host,
+        "login": value.login,
+        "password": value.password,
+        "port": value.port,
+        "schema": value.schema,
+        "extra": value.extra_dejson or None,
+        "description": value.description,
+    }
+
+
+def _document(value: ConnectionValue) -> dict[str, Any]:
+    """The fields that are set, the extras as an object: for people who edit the file."""
+    found = value.as_fields()
+    return {**found, "extra": value.extra_dejson} if "extra" in found else found

@@ -1,0 +1,278 @@
+"""`aiosched db`: the database as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Output, UsageProblem, Yes, confirm, read_instant
+from aiosched.cli.base.output import STRUCTURED, console, counted, report, show_one, talk, write
+from aiosched.cli.base.session import address, load, open_database, requester, with_database
+from aiosched.cli.base.spellings import understanding
+from aiosched.cli.operation.secret_files import with_store
+
+if TYPE_CHECKING:
+    from aiosched.config import Settings
+    from aiosched.db.server.admin import DatabaseInfo
+    from aiosched.db.server.engine import Database
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="The database as a whole.")
+
+T = TypeVar("T")
+
+
+@app.command()
+def migrate(
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Only print the SQL that is outstanding, for psql and the database's owner.")
+    ] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Bring the tables to the state that this aiosched needs; an empty database gets them."""
+    from aiosched.db.server.migrate import HEAD, outstanding
+    from aiosched.db.server.migrate import migrate as run_migrations
+
+    settings = load(database__dsn=dsn).settings
+    if sql:
+        slots = settings.core.default_pool_task_slot_count
+        found, script = _with_address(settings, partial(outstanding, default_pool_slots=slots))
+        if not script:
+            talk(f"schema {HEAD} is current")
+        if output in STRUCTURED:
+            report({"before": found, "after": HEAD, "sql": script}, output)
+        elif script:
+            write(script.rstrip("\n"))
+        return
+    work = partial(run_migrations, default_pool_slots=settings.core.default_pool_task_slot_count)
+    found = _with_address(settings, work, create=True)
+    talk(f"schema {HEAD} is current" if found == HEAD else f"migrated from {found or 'empty'} to {HEAD}")
+    report({"before": found, "after": HEAD, "changed": found != HEAD}, output)
+
+
+@app.command()
+def check(dsn: Dsn = None, output: Output = None) -> None:
+    """Exit 0 if the database answers, takes writes and has the right tables."""
+    from aiosched.db.server.migrate import current_revision
+
+    async def look(db: Database) -> tuple[str, str | None]:
+        return db.where, await current_revision(db)
+
+    where, revision = with_database(dsn, look)
+    talk(f"ok: PostgreSQL at {where} answers, the schema is current")
+    report({"ok": True, "revision": revision}, output)
+
+
+@app.command()
+def info(dsn: Dsn = None, output: Output = None) -> None:
+    """Show the server, the schema and the number of rows."""
+    from aiosched.db.server import admin
+
+    async def read() -> DatabaseInfo:
+        async with open_database(load(database__dsn=dsn).settings, check=False) as db:
+            return await admin.info(db)
+
+    found = asyncio.run(read())
+    fields = {
+        "address": found.address,
+        "database": found.database,
+        "user": found.user,
+        "server": f"PostgreSQL {found.server_version}",
+        "size": f"{found.size_bytes / 1_048_576:.1f} MB",
+        "schema": found.revision or "none (empty)",
+        "schema needed": found.needed_revision,
+    }
+    rows = {f"rows of {name}": f"{'' if count.exact else 'about '}{count.rows}" for name, count in found.tables.items()}
+    show_one(fields | rows, output, data=found)
+
+
+@app.command()
+def reset(yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
+    """Drop everything that aiosched has in the database and make it anew."""
+    from aiosched.db.server import admin
+    from aiosched.db.server.dsn import address_of
+
+    async def work(where: str) -> str:
+        name = address_of(where).database or ""
+        confirm(f"Drop all DAGs, runs and history in database {name}?", yes=yes)
+        await admin.reset(where, confirm=name, default_pool_slots=settings.core.default_pool_task_slot_count)
+        return name
+
+    settings = load(database__dsn=dsn).settings
+    name = _with_address(settings, work)
+    talk(f"reset database {name}")
+    report({"database": name, "reset": True}, output)
+
+
+@app.command(cls=understanding({"--clean-before-timestamp": "--before"}))
+def clean(
+    before: Annotated[
+        str, typer.Option("--before", metavar="T", help="Remove what ended before this.", show_default=False)
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what it would remove.")] = False,
+    yes: Yes = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Remove old history, a little at a time: finished runs with their tasks, tries, values and logs, old requests.
+
+    Unfinished runs stay, and of each DAG the newest scheduled run and the newest version. Logs are those that lie
+    on this machine. Schedulers may go on meanwhile.
+    """
+    from aiosched.db.statements import retention
+    from aiosched.executors.attempt.log_files import count_logs, remove_logs
+
+    logs = load(database__dsn=dsn).settings.logs_folder
+
+    async def of_runs(work: Callable[..., int], runs: Sequence[retention.RunName]) -> int:
+        return await asyncio.to_thread(lambda: sum(work(logs, dag_id=r.dag_id, run_id=r.run_id) for r in runs))
+
+    limit = read_instant(before, "--before")
+    if limit > datetime.now(UTC):
+        raise UsageProblem(f"--before {before} is in the future; name a time that has passed.")
+    found = with_database(dsn, lambda db: retention.count_old(db, limit, count_logs=partial(of_runs, count_logs)))
+    if found.total and not dry_run:
+        confirm(f"Remove {counted(found.runs, 'run')} and what else ended before {limit.isoformat()}?", yes=yes)
+        with console(stderr=True).status("removing") as status:
+            found = with_database(
+                dsn,
+                lambda db: retention.clean(
+                    db,
+                    limit,
+                    progress=lambda gone: status.update(f"removed {counted(gone.runs, 'run')}"),
+                    remove_logs=partial(of_runs, remove_logs),
+                ),
+            )
+    show_one({name.replace("_", " "): number for name, number in asdict(found).items()}, output, data=found)
+    if not found.total:
+        talk(f"nothing is older than {limit.isoformat()}")
+    else:
+        talk(f"{'would remove' if dry_run else 'removed'} {counted(found.total, 'row')}")
+
+
+@app.command()
+def shell(dsn: Dsn = None) -> None:
+    """Open psql on the database."""
+    from aiosched.db.server import admin
+
+    async def work(where: str) -> int:
+        command = admin.shell(where)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is psql's
+        try:
+            return await asyncio.to_thread(_call, command.argv, dict(command.environment))
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    raise typer.Exit(_with_address(load(database__dsn=dsn).settings, work))
+
+
+@app.command()
+def backup(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Default: aiosched-<now>.dump here.", show_default=False)
+    ] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Write the whole database to a file; schedulers may go on meanwhile.
+
+    For `aiosched db restore`, and for pg_restore of the server's version, or, where no pg_dump of that version is
+    here, for psql.
+    """
+    from aiosched.db.server import backups
+
+    target = path or Path(f"aiosched-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.dump")
+
+    async def work(where: str) -> backups.Backup:
+        with console(stderr=True).status(f"writing {target}"):
+            return await backups.backup(where, target)
+
+    done = _with_address(load(database__dsn=dsn).settings, work)
+    kind = "archive" if done.is_archive else "SQL"
+    show_one({"file": str(target), "bytes": done.size, "kind": kind}, output)
+
+
+@app.command()
+def restore(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="What `db backup` wrote.", show_default=False)],
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Load a backup into an empty database, all or nothing; a home without an embedded database gets one.
+
+    The backup may come from another version of PostgreSQL.
+    """
+    from aiosched.db.server import backups
+    from aiosched.db.server.dsn import address_of
+    from aiosched.db.server.migrate import HEAD
+
+    async def work(where: str) -> tuple[str | None, backups.Restored]:
+        with console(stderr=True).status(f"restoring {path}"):
+            return address_of(where).database, await backups.restore(where, path)
+
+    name, done = _with_address(load(database__dsn=dsn).settings, work, create=True)
+    if done.revision != HEAD:
+        talk(f"its schema is {done.revision}, this aiosched needs {HEAD}: run `aiosched db migrate`")
+    if secrets := sum(done.rows.get(table, 0) for table in ("variable", "connection")):
+        talk(
+            f"{counted(secrets, 'secret')} in it can be read with the keys of the database that was backed up: "
+            "fernet.key in its home, or the setting secrets.fernet_keys"
+        )
+    rows = {f"rows of {table}": number for table, number in done.rows.items() if number}
+    data = {"file": str(path), "database": name, "revision": done.revision, "rows": done.rows}
+    show_one({"file": str(path), "database": name, "schema": done.revision} | rows, output, data=data)
+
+
+@app.command("make-key")
+def make_key(output: Output = None) -> None:
+    """Print a new key for the setting secrets.fernet_keys."""
+    from aiosched.db.crypto.keyring import new_key
+
+    key = new_key()
+    if output in STRUCTURED:
+        report({"key": key}, output)
+    else:
+        write(key)
+
+
+@app.command("rotate-keys")
+def rotate_keys(dsn: Dsn = None, output: Output = None) -> None:
+    """Encrypt all variables and connections again, with the newest key.
+
+    Beside an embedded database a new key is made first. Keys of the setting secrets.fernet_keys: put a new one in
+    front everywhere, restart, run this, then take the old ones out.
+    """
+    done = with_store(dsn, lambda store: store.rotate(requested_by=requester()))
+    talk(f"encrypted {counted(done, 'secret')} again with the newest key")
+    report({"encrypted": done}, output)
+
+
+# Airflow's spellings.
+app.command("upgrade", hidden=True)(migrate)
+app.command("init", hidden=True)(migrate)
+app.command("check-migrations", hidden=True)(check)
+
+
+def _with_address(settings: Settings, work: Callable[[str], Awaitable[T]], *, create: bool = False) -> T:
+    from aiosched.db.server.engine import address_of_sessions
+
+    async def run() -> T:
+        async with address(settings, create=create) as where:
+            return await work(address_of_sessions(where, settings.database))
+
+    return asyncio.run(run())
+
+
+def _call(argv: tuple[str, ...], environment: dict[str, str]) -> int:
+    """Run a client on this terminal; its exit code."""
+    return subprocess.run(argv, env={**os.environ, **environment}, check=False).returncode

@@ -1,0 +1,120 @@
+"""`aiosched doctor`: everything that must be right, on one screen, and what to do where it is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Output
+from aiosched.cli.base.output import Columns, counted, instant, show_list, talk
+from aiosched.cli.base.session import load, open_database, shown_path
+from aiosched.cli.serve.disk import low_disk
+from aiosched.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from aiosched.config import Settings
+    from aiosched.db.server.engine import Database
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line. `fix` says what to do when it is an error."""
+
+    check: str
+    status: Literal["ok", "error"]
+    text: str
+    fix: str | None = None
+
+
+_COLUMNS: Final[Columns[Finding]] = {
+    "CHECK": lambda f: f.check,
+    "STATUS": lambda f: f.status,
+    "WHAT": lambda f: f.text,
+    "DO": lambda f: f.fix,
+}
+
+
+@app.command()
+def doctor(dsn: Dsn = None, output: Output = None) -> None:
+    """Check database, schema, schedulers and parsing; exit 1 if something is wrong."""
+    settings = load(database__dsn=dsn).settings
+
+    async def examine() -> list[Finding]:
+        return [finding async for finding in _examine(settings)]
+
+    findings = asyncio.run(examine())
+    show_list(findings, _COLUMNS, output, empty="")
+    if wrong := [finding for finding in findings if finding.status == "error"]:
+        talk(f"{len(wrong)} of {len(findings)} checks failed")
+        raise typer.Exit(1)
+
+
+async def _examine(settings: Settings) -> AsyncIterator[Finding]:
+    """One finding after the other; what builds on a broken thing is left out."""
+    if settings.database.dsn is None or settings.core.dags_folder.is_dir():  # else files are parsed elsewhere
+        yield _dags_folder(settings)
+    if (low := low_disk(settings.logs_folder)) is not None:
+        yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
+    try:
+        async with open_database(settings, check=False) as db:
+            async for finding in _examine_database(db):
+                yield finding
+    except DatabaseError as error:
+        fix = "aiosched serve" if settings.database.dsn is None else "start PostgreSQL, or correct the address"
+        yield Finding("database", "error", str(error), fix)
+
+
+def _dags_folder(settings: Settings) -> Finding:
+    folder = settings.core.dags_folder
+    if not folder.is_dir():
+        return Finding("dags", "error", f"{shown_path(folder)} is no folder", "aiosched init NAME, or set --dags")
+    return Finding("dags", "ok", shown_path(folder))
+
+
+async def _examine_database(db: Database) -> AsyncIterator[Finding]:
+    from aiosched.db.server import admin
+    from aiosched.db.server.migrate import check_schema
+
+    found = await admin.info(db)
+    yield Finding("database", "ok", f"PostgreSQL {found.server_version} at {found.address}, {found.database}")
+    try:
+        await check_schema(db)
+    except DatabaseError as error:
+        yield Finding("schema", "error", str(error), "aiosched db migrate")
+        return
+    yield Finding("schema", "ok", f"{found.revision} is current")
+    yield await _schedulers(db)
+    async for finding in _parsing(db):
+        yield finding
+
+
+async def _schedulers(db: Database) -> Finding:
+    from aiosched.db.queries.status import list_schedulers
+
+    rows = await list_schedulers(db)
+    alive = [row for row in rows if row.alive]
+    if not alive:
+        return Finding("schedulers", "error", "none is alive: nothing runs", "aiosched serve")
+    if dead := [row.name for row in rows if not row.alive]:
+        return Finding("schedulers", "error", f"no life sign of {', '.join(dead)}", "the others take over; look there")
+    oldest = max(row.lease_age for row in alive)
+    return Finding("schedulers", "ok", f"{len(alive)} alive, the oldest lease {oldest:.1f} s old")
+
+
+async def _parsing(db: Database) -> AsyncIterator[Finding]:
+    from aiosched.db.queries.status import parsing_summary
+
+    summary = await parsing_summary(db)
+    if summary.errors:
+        yield Finding(
+            "parsing", "error", f"{summary.errors} of {summary.files} files have import errors", "aiosched dags errors"
+        )
+    else:
+        last = f", last parsed at {instant(summary.parsed_at)}" if summary.parsed_at else ""
+        yield Finding("parsing", "ok", f"{counted(summary.dags, 'DAG')} in {counted(summary.files, 'file')}{last}")

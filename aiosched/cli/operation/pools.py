@@ -1,0 +1,110 @@
+"""`aiosched pools`: list, get, set and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Output, Yes, confirm
+from aiosched.cli.base.output import Columns, report, show_list, show_one, talk
+from aiosched.cli.base.session import requester, with_database
+
+if TYPE_CHECKING:
+    from aiosched.db.people.pools import Pool, PoolChange
+    from aiosched.db.server.engine import Database
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Pools and their slots.")
+
+Name = Annotated[str, typer.Argument(metavar="POOL", help="The pool's name.", show_default=False)]
+
+_COLUMNS: Final[Columns[Pool]] = {
+    "POOL": lambda pool: pool.name,
+    "SLOTS": lambda pool: _slots(pool.slots),
+    "USED": lambda pool: pool.used,
+    "OPEN": lambda pool: _slots(-1) if pool.open is None else pool.open,
+    "DEFERRED COUNT": lambda pool: pool.include_deferred,
+    "DESCRIPTION": lambda pool: pool.description,
+}
+
+
+@app.command("list")
+def list_(dsn: Dsn = None, output: Output = None) -> None:
+    """List pools with their slots."""
+    from aiosched.db.people.pools import list_pools
+
+    show_list(with_database(dsn, list_pools), _COLUMNS, output, empty="no pools")
+
+
+@app.command()
+def get(name: Name, dsn: Dsn = None, output: Output = None) -> None:
+    """Show one pool."""
+    from aiosched.db.people.pools import get_pool
+
+    pool = with_database(dsn, lambda db: get_pool(db, name))
+    show_one(_fields(pool), output, data=pool)
+
+
+@app.command("set", context_settings={"ignore_unknown_options": True})
+def set_(
+    name: Name,
+    slots: Annotated[int, typer.Argument(min=-1, metavar="SLOTS", help="-1 is infinite, 0 lets nothing run.")],
+    description: Annotated[
+        str | None, typer.Argument(metavar="DESCRIPTION", help="What the pool is for.", show_default=False)
+    ] = None,
+    include_deferred: Annotated[
+        bool | None,
+        typer.Option("--include-deferred/--no-include-deferred", help="Deferred tasks keep their slots."),
+    ] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Make a pool or change it; doing it twice is doing it once."""
+    from aiosched.db.people.pools import set_pool
+
+    async def change(db: Database) -> PoolChange:
+        return await set_pool(
+            db, name, slots, include_deferred=include_deferred, description=description, requested_by=requester()
+        )
+
+    done = with_database(dsn, change)
+    talk(_told(done))
+    show_one(_fields(done.after), output, data={"before": done.before, "after": done.after, "changed": done.changed})
+
+
+@app.command()
+def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
+    """Delete a pool that nothing runs in."""
+    from aiosched.db.people.pools import delete_pool
+
+    confirm(f"Delete pool {name}?", yes=yes)
+    with_database(dsn, lambda db: delete_pool(db, name, requested_by=requester()))
+    talk(f"deleted pool {name}")
+    report({"pool": name, "deleted": True}, output)
+
+
+def _fields(pool: Pool) -> Mapping[str, Any]:
+    return {title.lower(): read(pool) for title, read in _COLUMNS.items()}
+
+
+def _told(change: PoolChange) -> str:
+    after = change.after
+    if change.before is None:
+        return f"created pool {after.name} with {_slots(after.slots)} slots"
+    if not change.changed:
+        return f"pool {after.name} is so already: {_slots(after.slots)} slots"
+    told = [
+        f"{title} {before or 'none'} -> {now or 'none'}"
+        for title, before, now in (
+            ("slots", _slots(change.before.slots), _slots(after.slots)),
+            ("include_deferred", str(change.before.include_deferred), str(after.include_deferred)),
+            ("description", change.before.description, after.description),
+        )
+        if before != now
+    ]
+    return f"changed pool {after.name}: {', '.join(told)}"
+
+
+def _slots(number: int) -> str:
+    return "infinite" if number == -1 else str(number)

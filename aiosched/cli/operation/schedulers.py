@@ -1,0 +1,69 @@
+"""`aiosched schedulers`: who is alive."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Output
+from aiosched.cli.base.output import Columns, show_list, talk
+from aiosched.cli.base.session import with_database
+from aiosched.core.values.ids import PARTITIONS
+
+if TYPE_CHECKING:
+    from aiosched.db.queries.status import SchedulerRow
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Schedulers of this database."
+)
+
+_COLUMNS: Final[Columns[SchedulerRow]] = {
+    "SCHEDULER": lambda row: row.name or row.hostname,
+    "STATUS": lambda row: row.status,
+    "LEASE AGE": lambda row: f"{row.lease_age:.1f} s",
+    "PARTITIONS": lambda row: row.partitions,
+    "EXECUTOR": lambda row: row.executor,
+    "SLOTS": lambda row: row.slots,
+    "HOST": lambda row: row.hostname,
+    "PID": lambda row: row.pid,
+    "STARTED": lambda row: row.started_at,
+    "VERSION": lambda row: row.version,
+    "INCARNATION": lambda row: row.incarnation,
+}
+
+
+@app.command("list")
+def list_(dsn: Dsn = None, output: Output = None) -> None:
+    """List schedulers: alive, age of the lease, partitions, slots. Shares of partitions differ by at most one."""
+    from aiosched.db.queries.status import list_schedulers
+
+    rows = with_database(dsn, list_schedulers)
+    show_list(rows, _COLUMNS, output, empty="no scheduler is running; start one: aiosched serve")
+
+
+@app.command()
+def check(
+    local: Annotated[bool, typer.Option("--local", help="Only schedulers of this host count.")] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Exit 0 if a scheduler is alive, else 1; for health checks of containers."""
+    from aiosched.db.queries.status import list_schedulers
+
+    host = socket.gethostname()
+    everybody = with_database(dsn, list_schedulers)
+    rows = [row for row in everybody if not local or row.hostname == host]
+    owned = sum(row.partitions for row in everybody if row.alive)
+    alive = [row for row in rows if row.alive]
+    where = f" on {host}" if local else ""
+    if output is not None:
+        show_list(rows, _COLUMNS, output, empty="")
+    talk(
+        f"{len(alive)} of {len(rows)} schedulers{where} alive; {owned} of {PARTITIONS} partitions have a living owner"
+        if rows
+        else f"no scheduler{where} is running"
+    )
+    if not alive:
+        raise typer.Exit(1)

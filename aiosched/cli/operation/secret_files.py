@@ -1,0 +1,103 @@
+"""JSON files of variables and connections, and what the two command groups share."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+
+import typer
+
+from aiosched.cli.base.options import UsageProblem, read_json
+from aiosched.cli.base.output import Format, counted, report, talk, to_yaml, write
+from aiosched.cli.base.session import load, open_database
+from aiosched.errors import Refused
+
+if TYPE_CHECKING:
+    from aiosched.db.people.secrets import Change, SecretStore
+
+T = TypeVar("T")
+
+STDIN: Final = "-"
+
+Reveal = Annotated[bool, typer.Option("--reveal", help="Show secrets in clear text.")]
+SourceFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A JSON file; - is the standard input.", show_default=False)
+]
+TargetFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Where to write; - is the standard output.", show_default=False)
+]
+
+
+Existing = Annotated[
+    Literal["overwrite", "skip", "fail"],
+    typer.Option("--existing", "--action-on-existing-key", "-a", help="What to do with those that exist."),
+]
+
+
+def with_store(dsn: str | None, work: Callable[[SecretStore], Awaitable[T]]) -> T:
+    """Run `work` on the secrets of the database that the settings name."""
+    import asyncio
+
+    from aiosched.db.crypto.keyring import Keyring
+    from aiosched.db.people.secrets import SecretStore
+
+    async def run() -> T:
+        settings = load(database__dsn=dsn).settings
+        async with open_database(settings) as db:
+            return await work(SecretStore(db, Keyring.of(settings)))
+
+    return asyncio.run(run())
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The JSON object in a file, or on the standard input for `-`. Raises UsageProblem."""
+    try:
+        text = sys.stdin.read() if str(path) == STDIN else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UsageProblem(f"{path} cannot be read: {reason}.") from None
+    document = read_json(text, str(path))
+    if not isinstance(document, dict):
+        raise UsageProblem(f"{path} must hold a JSON object: names, and what belongs to each.")
+    return document
+
+
+def write_document(path: Path, document: Mapping[str, Any], noun: str, output: Format | None) -> None:
+    """Write a JSON object to a new file that only its owner can read, or to the standard output for `-`.
+
+    On the standard output it is the data, in YAML with `-o yaml`; of a file, `-o` reports its name and how many of
+    `noun` it holds. Raises Refused for a file that exists.
+    """
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    if str(path) == STDIN:
+        write(to_yaml(document) if output is Format.YAML else text)
+        return
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Refused(f"{path} exists: name another file, or remove it.") from None
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be written: {error.strerror}.") from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+    report({"file": str(path), f"{noun}s": len(document)}, output)
+
+
+def refuse_secrets(names: Iterable[str], *, reveal: bool) -> None:
+    """A file without its secrets could not be imported; one with them takes a word. Raises Refused."""
+    if not reveal and (found := sorted(names)):
+        some = ", ".join(found[:5]) + (" …" if len(found) > 5 else "")
+        raise Refused(f"The file would hold secrets in clear text ({some}). Add --reveal if that is meant.")
+
+
+def tell_imported(file: Path, changes: Mapping[str, Change], noun: str, output: Format | None) -> None:
+    """`imported 3 variables: 2 created, 1 unchanged`; for programs the change of each name."""
+    counts = Counter(changes.values())
+    detail = ", ".join(f"{number} {change}" for change, number in counts.items())
+    talk(f"imported {counted(len(changes), noun)}" + (f": {detail}" if detail else ""))
+    report({"file": str(file), f"{noun}s": changes}, output)

@@ -1,0 +1,84 @@
+"""`aiosched tokens`: tokens of programs that use the REST API."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Output
+from aiosched.cli.base.output import Columns, report, show_list, talk
+from aiosched.cli.base.session import with_database
+from aiosched.cli.operation.users import Name, check_role
+
+if TYPE_CHECKING:
+    from aiosched.db.people.accounts import Token
+    from aiosched.db.server.engine import Database
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tokens of programs that use the REST API."
+)
+
+_COLUMNS: Final[Columns[Token]] = {
+    "TOKEN": lambda token: token.id,
+    "OWNER": lambda token: token.owner,
+    "LABEL": lambda token: token.label,
+    "ROLE": lambda token: token.role,
+    "EXPIRES": lambda token: token.expires_at,
+    "LAST USED": lambda token: token.last_used_at,
+}
+
+
+@app.command("list")
+def list_(
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only those of one person.")] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """List tokens; the tokens themselves are not kept."""
+    from aiosched.db.people.accounts import list_tokens
+
+    rows = with_database(dsn, lambda db: list_tokens(db, owner))
+    show_list(rows, _COLUMNS, output, empty="no tokens; make one: aiosched tokens create NAME --label WHAT")
+
+
+@app.command()
+def create(
+    name: Name,
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="What it is for.")] = "command line",
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="At most what its owner has.")] = "viewer",
+    days: Annotated[float, typer.Option("--days", min=0, help="Days until it expires; 0: never.")] = 90.0,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Make a token for a person, and print it: it is shown this once."""
+    from aiosched.db.people.accounts import create_token
+    from aiosched.web.auth.passwords import hash_token, new_token
+
+    check_role(role)
+    token = new_token()
+    expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
+
+    async def make(db: Database) -> Token:
+        return await create_token(db, name, label, hash_token(token), role, expires_at)
+
+    made = with_database(dsn, make)
+    if output is not None:
+        report({"token": token, "id": made.id, "role": made.role, "expires_at": made.expires_at}, output)
+    else:
+        typer.echo(token)
+
+
+@app.command()
+def revoke(
+    number: Annotated[int, typer.Argument(metavar="TOKEN", min=1, help="Its number.", show_default=False)],
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Let a token in no longer."""
+    from aiosched.db.people.accounts import delete_token
+
+    with_database(dsn, lambda db: delete_token(db, number, None))
+    talk(f"revoked token {number}")
+    report({"id": number, "revoked": True}, output)

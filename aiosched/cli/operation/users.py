@@ -1,0 +1,137 @@
+"""`aiosched users`: people who may log in to the web server."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Output, UsageProblem, Yes, confirm
+from aiosched.cli.base.output import Columns, report, show_list, talk
+from aiosched.cli.base.session import with_database
+from aiosched.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from aiosched.db.people.accounts import User
+    from aiosched.db.server.engine import Database
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="People who may log in to the web server."
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The person's name.", show_default=False)]
+RoleWord = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, operator or admin.", show_default=False)]
+
+ROLES: Final = ("viewer", "operator", "admin")
+_COLUMNS: Final[Columns[User]] = {
+    "USER": lambda user: user.name,
+    "ROLE": lambda user: user.role,
+    "STATUS": lambda user: "disabled" if user.is_disabled else "enabled",
+    "CREATED": lambda user: user.created_at,
+}
+
+
+def check_role(role: str) -> str:
+    """The role; raises UsageProblem naming the near one."""
+    if role not in ROLES:
+        raise UsageProblem(f"{role!r} is no role: there are {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
+    return role
+
+
+def ask_password() -> str:
+    """A password, typed twice on a terminal, else the first line of stdin."""
+    if sys.stdin.isatty():
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+    return sys.stdin.readline().rstrip("\n")
+
+
+@app.command("list")
+def list_(dsn: Dsn = None, output: Output = None) -> None:
+    """List people with their roles."""
+    from aiosched.db.people.accounts import list_users
+
+    rows = with_database(dsn, list_users)
+    show_list(rows, _COLUMNS, output, empty="no users; make one: aiosched users create NAME --role admin")
+
+
+@app.command()
+def create(
+    name: Name,
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="viewer, operator or admin.")] = "viewer",
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Add a person. The password is asked for, or read from stdin."""
+    import re
+
+    from aiosched.db.people.accounts import NAME_PATTERN, create_user
+    from aiosched.web.auth.passwords import check_password, hash_password
+
+    check_role(role)
+    if not re.match(NAME_PATTERN, name):
+        raise UsageProblem(f"{name!r} cannot be a user's name: letters, digits and . _ @ + - are allowed.")
+    password = ask_password()
+    check_password(password)
+
+    async def make(db: Database) -> User:
+        return await create_user(db, name, role, await hash_password(password))
+
+    user = with_database(dsn, make)
+    talk(f"created {user.role} {user.name}")
+    report(asdict(user), output)
+
+
+@app.command()
+def role(name: Name, role: RoleWord, dsn: Dsn = None, output: Output = None) -> None:
+    """Give a person another role."""
+    _change(name, dsn, output, f"{name} is {check_role(role)} now", role=role)
+
+
+@app.command()
+def password(name: Name, dsn: Dsn = None, output: Output = None) -> None:
+    """Set a person's password, and end their sessions."""
+    from aiosched.db.people.accounts import change_user
+    from aiosched.web.auth.passwords import check_password, hash_password
+
+    typed = ask_password()
+    check_password(typed)
+
+    async def change(db: Database) -> User:
+        return await change_user(db, name, password=await hash_password(typed))
+
+    user = with_database(dsn, change)
+    talk(f"the password of {name} is set")
+    report(asdict(user), output)
+
+
+@app.command()
+def disable(name: Name, dsn: Dsn = None, output: Output = None) -> None:
+    """Let a person, and their tokens, in no longer."""
+    _change(name, dsn, output, f"{name} is disabled", is_disabled=True)
+
+
+@app.command()
+def enable(name: Name, dsn: Dsn = None, output: Output = None) -> None:
+    """Undo `disable`."""
+    _change(name, dsn, output, f"{name} is enabled", is_disabled=False)
+
+
+@app.command()
+def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
+    """Remove a person and their tokens."""
+    from aiosched.db.people.accounts import delete_user
+
+    confirm(f"Delete the user {name} and their tokens?", yes=yes)
+    with_database(dsn, lambda db: delete_user(db, name))
+    talk(f"deleted {name}")
+    report({"name": name, "deleted": True}, output)
+
+
+def _change(name: str, dsn: str | None, output: Any, done: str, **changes: Any) -> None:
+    from aiosched.db.people.accounts import change_user
+
+    user = with_database(dsn, lambda db: change_user(db, name, **changes))
+    talk(done)
+    report(asdict(user), output)

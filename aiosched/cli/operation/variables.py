@@ -1,0 +1,164 @@
+"""`aiosched variables`: list, get, set, delete, import and export.
+
+A value is shown as it is, unless its key says that it is a secret: then only with `--reveal`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Output, Yes, confirm, read_json
+from aiosched.cli.base.output import Columns, Format, chosen, report, show_list, show_one, talk, write
+from aiosched.cli.base.session import requester
+from aiosched.cli.operation.secret_files import (
+    Existing,
+    Reveal,
+    SourceFile,
+    TargetFile,
+    read_document,
+    refuse_secrets,
+    tell_imported,
+    with_store,
+    write_document,
+)
+
+if TYPE_CHECKING:
+    from aiosched.db.people.secrets import SecretStore, VariableInfo, VariableValue
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Settings of DAGs.")
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The variable's key.", show_default=False)]
+
+_COLUMNS: Final[Columns[VariableInfo]] = {
+    "KEY": lambda info: info.key,
+    "DESCRIPTION": lambda info: info.description,
+    "CREATED": lambda info: info.created_at,
+}
+
+
+@app.command("list")
+def list_(dsn: Dsn = None, output: Output = None) -> None:
+    """List variables, without their values."""
+    show_list(with_store(dsn, lambda store: store.list_variables()), _COLUMNS, output, empty="no variables")
+
+
+@app.command()
+def get(
+    key: Key,
+    default: Annotated[
+        str | None, typer.Option("--default", "-d", metavar="VALUE", help="What to show if there is none.")
+    ] = None,
+    reveal: Reveal = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Show the value of a variable in the database; a secret one with --reveal."""
+
+    async def read(store: SecretStore) -> VariableValue:
+        from aiosched.db.people.secrets import VariableValue
+
+        if default is None:
+            return await store.get_variable(key)
+        return (await store.get_variables([key])).get(key) or VariableValue(default)
+
+    found = with_store(dsn, read)
+    value = found.value if reveal else _masked(key, found.value)
+    if value != found.value:
+        talk(f"{key} holds a secret: add --reveal to see it")
+    if chosen(output) in (Format.JSON, Format.YAML):
+        show_one({"key": key, "value": value, "description": found.description}, output)
+    else:
+        write(value)
+
+
+@app.command("set")
+def set_(
+    key: Key,
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="The value; - reads the standard input.", show_default=False)
+    ],
+    description: Annotated[
+        str | None, typer.Option("--description", help="What it is for.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", "-j", help="Refuse a value that is not JSON.")] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Make a variable or change it; doing it twice is doing it once."""
+    from aiosched.db.people.secrets import VariableValue
+
+    text = sys.stdin.read().removesuffix("\n") if value == "-" else value
+    if as_json:
+        read_json(text, f"the value of {key}")
+    changes = with_store(
+        dsn, lambda store: store.set_variables({key: VariableValue(text, description)}, requested_by=requester())
+    )
+    talk(f"{changes[key]} variable {key}")
+    report({"key": key, "result": changes[key]}, output)
+
+
+@app.command()
+def delete(key: Key, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
+    """Delete a variable."""
+    confirm(f"Delete variable {key}?", yes=yes)
+    with_store(dsn, lambda store: store.delete_variable(key, requested_by=requester()))
+    talk(f"deleted variable {key}")
+    report({"key": key, "deleted": True}, output)
+
+
+@app.command("import")
+def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None, output: Output = None) -> None:
+    """Store the variables of a JSON file, all or none.
+
+    The file is an object: {"key": value, "other": {"value": value, "description": text}}. Texts are stored as
+    they are, other values as JSON.
+    """
+    from aiosched.db.people.secrets import Existing as Choice
+
+    values = {key: _value(document) for key, document in read_document(file).items()}
+    choice = Choice(existing)
+    changes = with_store(dsn, lambda store: store.set_variables(values, existing=choice, requested_by=requester()))
+    tell_imported(file, changes, "variable", output)
+
+
+@app.command()
+def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Output = None) -> None:
+    """Write all variables to a JSON file that `import` reads; secrets only with --reveal."""
+
+    async def read(store: SecretStore) -> dict[str, VariableValue]:
+        return await store.get_variables([info.key for info in await store.list_variables(limit=1_000_000)])
+
+    found = with_store(dsn, read)
+    refuse_secrets((key for key, one in found.items() if _masked(key, one.value) != one.value), reveal=reveal)
+    write_document(file, {key: _document(found[key]) for key in sorted(found)}, "variable", output)
+
+
+def _masked(key: str, text: str) -> str:
+    """The value for people: `***` for a secret, and in the place of secrets inside of JSON."""
+    from aiosched.core.values.masking import Redactor
+
+    redactor = Redactor()
+    try:
+        inner = json.loads(text)
+    except ValueError:
+        return str(redactor.redact_value(text, key))
+    hidden = redactor.redact_value(inner, key)
+    return text if hidden == inner else hidden if isinstance(hidden, str) else json.dumps(hidden)
+
+
+def _value(document: Any) -> VariableValue:
+    from aiosched.db.people.secrets import VariableValue
+
+    description = None
+    if isinstance(document, dict) and document.keys() == {"value", "description"}:
+        document, description = document["value"], document["description"]
+    text = document if isinstance(document, str) else json.dumps(document)
+    return VariableValue(text, None if description is None else str(description))
+
+
+def _document(found: VariableValue) -> Any:
+    return found.value if found.description is None else {"value": found.value, "description": found.description}

@@ -1,0 +1,1 @@
+"""`aiosched serve`: the process, what it shows, how it ends."""

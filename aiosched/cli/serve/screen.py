@@ -1,0 +1,106 @@
+"""What `serve` shows: the banner, a line for each run that starts and ends, or the same as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from aiosched import __version__
+from aiosched.cli.base.output import STYLES, Format, chosen, console, counted, duration
+
+if TYPE_CHECKING:
+    from aiosched.parsing import ParserStats
+    from aiosched.scheduler import SchedulerEvent
+
+
+class Screen:
+    """Writes to stdout, each line at once. In JSON every line is an object with `event` and `at`."""
+
+    def __init__(self, output: Format | None) -> None:
+        self._json = chosen(output) in (Format.JSON, Format.YAML)
+        self._width = 0
+        self._gone = False
+        self._held: list[SchedulerEvent] | None = []  # runs that moved before the banner was complete
+
+    def title(self) -> None:
+        if not self._json:
+            self._line(f"aiosched {__version__}")
+
+    def fact(self, name: str, text: str, **data: Any) -> None:
+        """One line of the banner, such as `database   PostgreSQL 18.4, embedded`."""
+        if self._json:
+            self._object(name, datetime.now(UTC), {"text": text, **data})
+        else:
+            self._line(f"  {name:<10} {text}")
+
+    def dags(self, folder: str, stats: ParserStats | None, *, watching: bool) -> None:
+        """What the first pass over the DAG files found; None while it is still at work."""
+        if stats is None:
+            self.fact("dags", f"{folder}   still parsing, watching", folder=folder)
+            return
+        hint = " (aiosched dags errors)" if stats.errors else ""
+        text = f"{folder}   {counted(stats.dags, 'DAG')}, {counted(stats.errors, 'error')}{hint}"
+        parsed = f", parsed in {duration(stats.seconds)}" + (", watching" if watching else "")
+        self.fact("dags", text + parsed, folder=folder, **asdict(stats))
+
+    def ready(self, seconds: float) -> None:
+        """The end of the banner; runs are shown from here on."""
+        if self._json:
+            self._object("ready", datetime.now(UTC), {"version": __version__, "seconds": round(seconds, 3)})
+        else:
+            self._line(f"ready in {seconds:.1f} s")
+        held, self._held = self._held or [], None
+        for event in held:
+            self.run(event)
+
+    def run(self, event: SchedulerEvent) -> None:
+        """A run started or ended."""
+        if self._held is not None:
+            self._held.append(event)
+            return
+        if self._json:
+            data = {name: value for name, value in asdict(event).items() if name not in ("kind", "at")}
+            self._object(event.kind, event.at, data)
+            return
+        self._width = min(max(self._width, len(event.dag_id)), 40)
+        about = f"{event.at.astimezone():%H:%M:%S} {event.dag_id:<{self._width}}  run {short_run(event.run_id)} "
+        self._line(about, event.state, _ending(event))
+
+    def _line(self, text: str, state: str = "", rest: str = "") -> None:
+        if state and not self._gone and sys.stdout.isatty():
+            from rich.text import Text
+
+            console().print(Text.assemble(text, (state, STYLES.get(state, "")), rest), soft_wrap=True)
+        else:
+            self._write(f"{text}{state}{rest}")
+
+    def _object(self, event: str, at: datetime, data: dict[str, Any]) -> None:
+        instant = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._write(json.dumps({"event": event, "at": instant, **data}, default=str))
+
+    def _write(self, line: str) -> None:
+        """One line; a reader that has gone (`serve | head`) does not end the scheduler."""
+        if self._gone:
+            return
+        try:
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self._gone = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+
+
+def short_run(run_id: str) -> str:
+    """`2026-11-20T12:00:00+00:00` for a scheduled run; other run ids as they are."""
+    return run_id.removeprefix("scheduled__")
+
+
+def _ending(event: SchedulerEvent) -> str:
+    if event.seconds is None:
+        return ""
+    why = f" ({event.reason})" if event.reason else ""
+    return f" in {duration(event.seconds)}, {event.done} of {event.total} tasks{why}"

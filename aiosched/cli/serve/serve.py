@@ -1,0 +1,361 @@
+"""`aiosched serve`: a scheduler with its database, parsing and workers, in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from aiosched.cli.base.options import DagsFolder, Dsn, Output, UsageProblem
+from aiosched.cli.base.output import duration
+from aiosched.cli.base.session import address, load, shown_path
+from aiosched.cli.serve.disk import logs_summary
+from aiosched.cli.serve.screen import Screen
+from aiosched.cli.serve.stopping import StopRequests, end
+from aiosched.errors import ConfigError, TimedOut, did_you_mean
+
+if TYPE_CHECKING:
+    from aiosched.config import Loaded, Settings
+    from aiosched.parsing import Parser
+    from aiosched.scheduler import Scheduler
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+T = TypeVar("T")
+
+ROLES: Final = ("scheduler", "web", "parser")
+_FIRST_PASS_SECONDS: Final = 5.0  # how long the banner waits for the first pass over the DAG files
+
+
+@app.command()
+def serve(
+    dsn: Dsn = None,
+    dags: DagsFolder = None,
+    executor: Annotated[
+        str | None, typer.Option("--executor", metavar="KIND", help="local (processes) or inline (this process).")
+    ] = None,
+    slots: Annotated[
+        int | None, typer.Option("--slots", metavar="N", help="Plain functions that run at a time.")
+    ] = None,
+    parallelism: Annotated[
+        int | None, typer.Option("--parallelism", metavar="N", help="Tasks that run at a time.")
+    ] = None,
+    grace: Annotated[
+        float | None, typer.Option("--grace", metavar="SECONDS", help="Seconds that Ctrl-C waits for tasks.")
+    ] = None,
+    role: Annotated[
+        str | None, typer.Option("--role", metavar="ROLES", help="Some of scheduler,web,parser; default: all.")
+    ] = None,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="Exit 0 once no run of the fleet is unfinished or due.")
+    ] = False,
+    run_duration: Annotated[
+        float | None, typer.Option("--run-duration", metavar="SECONDS", help="Stop after so many seconds.")
+    ] = None,
+    no_web: Annotated[bool, typer.Option("--no-web", help="Without the web server.")] = False,
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="Migrate the database of --dsn; the embedded one always is.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="This scheduler's name; default: the host's.")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="HOST", help="Address of the web server.")] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="PORT", help="Port of the web server.")] = None,
+    home: Annotated[
+        Path | None, typer.Option("--home", help="Folder of the embedded database and the logs.", metavar="FOLDER")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Run everything: database, parsing, scheduler and workers.
+
+    Ctrl-C stops claiming and waits for running tasks; a second one ends them, a third one exits.
+    """
+    loaded = load(
+        database__dsn=dsn,
+        core__dags_folder=dags,
+        core__home=home,
+        core__parallelism=parallelism,
+        executor__kind=executor,
+        executor__slots=slots,
+        scheduler__grace=grace,
+        scheduler__name=name,
+        logs__level=log_level,
+        web__host=host,
+        web__port=port,
+    )
+    roles = read_roles(role) - ({"web"} if no_web else set())
+    if roles != {"web"}:
+        _check_folder(loaded.settings)
+    if "web" in roles:
+        from aiosched.web.server.ports import check_exposure
+
+        check_exposure(loaded.settings.web)
+        if loaded.settings.web.auth == "oidc":
+            from aiosched.web.auth.oidc import check_provider
+
+            check_provider(loaded.settings.web)
+    _configure_logging(loaded)
+    service = _Service(loaded.settings, roles, Screen(output), migrate, until_idle, run_duration)
+    from aiosched.scheduler.garbage import rare_collections
+
+    with rare_collections(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        code = runner.run(service.run())
+    raise typer.Exit(code)
+
+
+def read_roles(text: str | None) -> set[str]:
+    """The parts to run; raises UsageProblem naming the near one."""
+    if text is None:
+        return set(ROLES)
+    roles = {word.strip() for word in text.split(",") if word.strip()}
+    for word in sorted(roles):
+        if word not in ROLES:
+            raise UsageProblem(f"--role {word}: there are {', '.join(ROLES)}.{did_you_mean(word, ROLES)}")
+    if not roles:
+        raise UsageProblem(f"--role: name at least one of {', '.join(ROLES)}.")
+    return roles
+
+
+def _check_folder(settings: Settings) -> None:
+    folder = settings.core.dags_folder
+    if not folder.is_dir():
+        raise ConfigError(
+            f"There is no DAGs folder {shown_path(folder)}. Make a start with `aiosched init demo`, "
+            "or name yours with --dags or AIOSCHED_DAGS."
+        )
+
+
+def _configure_logging(loaded: Loaded) -> None:
+    """On a terminal the screen tells what happens, so unless asked for more the log says what is wrong."""
+    import sys
+
+    from aiosched.logs import configure_logging
+
+    settings = loaded.settings.logs
+    if sys.stderr.isatty() and loaded.origins["logs.level"].source == "default":
+        settings = settings.model_copy(update={"level": "WARNING"})
+    configure_logging(settings)
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop
+    except ImportError:  # there is none for Windows
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+class _Service:
+    """One run of `serve`: start, show, wait for a reason to end, end."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        roles: set[str],
+        screen: Screen,
+        migrate: bool,
+        until_idle: bool,
+        run_duration: float | None,
+    ) -> None:
+        self.settings, self.roles, self.screen, self.migrate = settings, roles, screen, migrate
+        self.until_idle, self.run_duration = until_idle, run_duration
+        self.requests = StopRequests()
+        self.started = time.monotonic()
+
+    async def run(self) -> int:
+        """Serve until asked to stop; the exit code."""
+        self.requests.install()
+        self.screen.title()
+        if "scheduler" not in self.roles:
+            return await (self._run_parser() if "parser" in self.roles else self._run_web_alone())
+        async with self._scheduler() as scheduler:
+            if scheduler is None:
+                return 130
+            async with self._web_beside(scheduler.db.dsn, scheduler) as url:
+                await self._show(scheduler)
+                self._show_web(url)
+                if not self.requests.asked.is_set():
+                    self.screen.ready(time.monotonic() - self.started)
+                return await self._serve(scheduler)
+
+    @contextlib.asynccontextmanager
+    async def _web_beside(self, dsn: str, scheduler: Scheduler | None = None) -> AsyncIterator[str | None]:
+        """The web server in a process of its own, as long as the block; its address, None without the role."""
+        if "web" not in self.roles:
+            yield None
+            return
+        from aiosched.web.process import WebProcess
+        from aiosched.web.server import ports
+
+        web = self.settings.web
+        sock = ports.bind(web.host, web.port)
+        process = WebProcess(self.settings, dsn, sock)
+        await process.start()
+        if scheduler is not None:
+            scheduler.on_close(process.stop)  # before the database goes
+        try:
+            yield ports.url_of(sock, web.host)
+        finally:
+            await process.stop()
+
+    def _show_web(self, url: str | None) -> None:
+        if url is not None:
+            auth = self.settings.web.auth
+            login = {
+                None: "no login on loopback",
+                "none": "no login",
+                "password": "login by password",
+                "oidc": "login with a provider",
+            }[auth]
+            self.screen.fact("web", f"{url}   {login}", url=url)
+
+    @contextlib.asynccontextmanager
+    async def _scheduler(self) -> AsyncIterator[Scheduler | None]:
+        """A started scheduler; None when asked to stop before it was ready."""
+        from aiosched.scheduler import Scheduler
+
+        scheduler = Scheduler(
+            settings=self.settings,
+            dags_folder=self.settings.core.dags_folder,
+            executor=self.settings.executor.kind,
+            migrate=self.migrate,
+            parse="parser" in self.roles,
+            listener=self.screen.run,
+        )
+        starting = asyncio.ensure_future(scheduler.start())
+        if not await self._first(starting, self.requests.asked.wait()):
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            yield None
+            return
+        await starting
+        try:
+            yield scheduler
+        finally:
+            await scheduler.stop(0.0)
+
+    async def _show(self, scheduler: Scheduler) -> None:
+        self.screen.fact("database", scheduler.database_summary)
+        folder = shown_path(self.settings.core.dags_folder)
+        if "parser" in self.roles:
+            parser = await self._first_pass(scheduler)
+            stats = parser.stats if parser is not None else None
+            self.screen.dags(folder, stats, watching=True)
+        else:
+            self.screen.fact("dags", f"{folder}   parsed elsewhere")
+        executor = scheduler.executor
+        self.screen.fact("executor", f"{executor.name}, {executor.slots} slots")
+        self.screen.fact("logs", logs_summary(self.settings))
+
+    async def _first_pass(self, scheduler: Scheduler) -> Parser | None:
+        """The parser once it has seen every file, None if that takes longer than a banner may wait."""
+
+        async def seen() -> Parser:
+            while (parser := scheduler.parser) is None:  # noqa: ASYNC110  # it is made right after the start
+                await asyncio.sleep(0.01)
+            await parser.first_pass
+            return parser
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_PASS_SECONDS):
+                watching = asyncio.ensure_future(seen())
+                try:
+                    if await self._first(watching, scheduler.failed, self.requests.asked.wait()):
+                        return await watching
+                finally:
+                    watching.cancel()
+        return None
+
+    async def _serve(self, scheduler: Scheduler) -> int:
+        """Wait for a reason to end, then end; the exit code."""
+        idle = asyncio.ensure_future(scheduler.wait_idle() if self.until_idle else asyncio.Event().wait())
+        left = None if self.run_duration is None else max(self.started + self.run_duration - time.monotonic(), 0.0)
+        timer = asyncio.ensure_future(asyncio.sleep(left) if left is not None else asyncio.Event().wait())
+        asked = asyncio.ensure_future(self.requests.asked.wait())
+        try:
+            await asyncio.wait({idle, timer, asked, scheduler.failed}, return_when=asyncio.FIRST_COMPLETED)
+            if scheduler.failed.done():
+                await scheduler.failed  # raises what made it impossible to go on
+            reached = idle.done() and not asked.done()
+            if reached:
+                await idle
+            late = self.until_idle and timer.done() and not reached and not asked.done()
+        finally:
+            for task in (idle, timer, asked):
+                task.cancel()
+            await asyncio.gather(idle, timer, asked, return_exceptions=True)
+        finished = await end(scheduler, self.requests, grace=self.settings.scheduler.grace)
+        if late:
+            raise TimedOut(f"Runs were still unfinished after {duration(self.run_duration)} (--run-duration).")
+        return 130 if self.requests.insisted.is_set() and not finished else 0
+
+    async def _run_web_alone(self) -> int:
+        """`--role web`: the web server for schedulers that run elsewhere."""
+        from aiosched.db.server.engine import Database
+        from aiosched.db.server.migrate import migrate
+        from aiosched.web.app import make_app
+        from aiosched.web.requests.request_client import Gateway
+        from aiosched.web.server import ports
+        from aiosched.web.server import uvicorn_server as server
+
+        web = self.settings.web
+        async with address(self.settings, create=True, keep=True) as dsn:
+            if self.migrate or self.settings.database.dsn is None:
+                await migrate(dsn, default_pool_slots=self.settings.core.default_pool_task_slot_count)
+            async with await Database.open(dsn, settings=self.settings.database, application_name="aiosched web") as db:
+                sock = ports.bind(web.host, web.port)
+                self.screen.fact("database", db.where)
+                self._show_web(ports.url_of(sock, web.host))
+                self.screen.ready(time.monotonic() - self.started)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.run_duration):
+                        await server.run(make_app(Gateway(db, self.settings)), sock, self.requests.asked)
+        return 0
+
+    async def _run_parser(self) -> int:
+        """`--role parser`: parse all files for schedulers that run elsewhere without this role."""
+        from aiosched.db.server.engine import Database
+        from aiosched.db.server.migrate import migrate
+        from aiosched.parsing import Parser
+
+        async with address(self.settings, create=True, keep=True) as dsn:
+            if self.migrate or self.settings.database.dsn is None:
+                await migrate(dsn, default_pool_slots=self.settings.core.default_pool_task_slot_count)
+            async with (
+                await Database.open(dsn, settings=self.settings.database) as db,
+                self._web_beside(dsn) as url,
+            ):
+                parser = Parser(self.settings, db)
+                running = asyncio.ensure_future(parser.run())
+                try:
+                    await self._first(parser.first_pass, running, self.requests.asked.wait())
+                    self.screen.fact("database", db.where)
+                    self.screen.dags(shown_path(self.settings.core.dags_folder), parser.stats, watching=True)
+                    self._show_web(url)
+                    self.screen.ready(time.monotonic() - self.started)
+                    if not self.until_idle:
+                        with contextlib.suppress(TimeoutError):
+                            async with asyncio.timeout(self.run_duration):
+                                await self._first(running, self.requests.asked.wait())
+                finally:
+                    parser.stop()
+                    await running
+        return 0
+
+    async def _first(self, wanted: Awaitable[Any], *others: Awaitable[Any]) -> bool:
+        """Whether `wanted` is done first. The others are cancelled unless they are somebody's tasks."""
+        given = [wanted, *others]
+        tasks = [asyncio.ensure_future(one) for one in given]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for one, task in zip(given, tasks, strict=True):
+            if one is not task:  # made here, from a coroutine
+                task.cancel()
+        return tasks[0].done()

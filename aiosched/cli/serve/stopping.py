@@ -1,0 +1,120 @@
+"""How `serve` ends: asked once it drains, asked twice it ends what runs, asked three times it exits.
+
+Source: docs/operations.md, "The command line". TERM counts like Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from aiosched.cli.base.output import counted, duration, talk
+
+_SECOND_GRACE: Final = 5.0  # between TERM and KILL, after the second request
+_NAMED: Final = 5  # running tasks that the countdown names
+_TICK: Final = 1.0
+
+RunningAttempt = tuple[str, str, str, float]  # DAG id, run id, task id, seconds
+
+
+class Stoppable(Protocol):
+    """What is needed of a scheduler to end it."""
+
+    async def drain(self, grace: float) -> object: ...
+    async def stop(self, grace: float) -> object: ...
+    def running_attempts(self) -> Sequence[RunningAttempt]: ...
+
+
+@dataclass
+class StopRequests:
+    """Counts the requests to stop; the third one exits at once."""
+
+    exit_now: Callable[[int], object] = os._exit
+    count: int = 0
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    insisted: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def install(self) -> None:
+        """Listen to Ctrl-C and TERM on the running loop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.ask)
+
+    def ask(self) -> None:
+        """One more request."""
+        self.count += 1
+        if self.count == 1:
+            self.asked.set()
+        elif self.count == 2:
+            self.insisted.set()
+        else:
+            self.exit_now(130)
+
+
+async def end(scheduler: Stoppable, requests: StopRequests, *, grace: float) -> bool:
+    """Drain for at most `grace` seconds, then stop; a second request meanwhile ends what runs at once.
+
+    True when everything that ran could finish by itself.
+    """
+    draining = asyncio.ensure_future(scheduler.drain(grace))
+    insisting = asyncio.ensure_future(requests.insisted.wait())
+    countdown = asyncio.ensure_future(_count_down(scheduler, grace))
+    try:
+        await asyncio.wait({draining, insisting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (insisting, countdown):
+            task.cancel()
+        await asyncio.gather(insisting, countdown, return_exceptions=True)
+    if draining.done():
+        draining.result()
+        left = scheduler.running_attempts()
+        if left:
+            late = f"{counted(len(left), 'task')} did not finish within {duration(grace)}"
+            talk(f"{late} and will be ended: {_named(left)}")
+        await scheduler.stop(0.0)
+        return not left
+    left = scheduler.running_attempts()
+    talk(f"ending {counted(len(left), 'task')}: TERM now, KILL in {duration(_SECOND_GRACE)}; once more exits at once")
+    draining.cancel()
+    await asyncio.gather(draining, return_exceptions=True)
+    await scheduler.stop(0.0)
+    return False
+
+
+async def _count_down(scheduler: Stoppable, grace: float) -> None:
+    """Name what still runs: one rewritten line on a terminal, elsewhere a line when that changes."""
+    terminal = sys.stderr.isatty()
+    ends = time.monotonic() + grace
+    told: frozenset[tuple[str, str, str]] | None = None
+    try:
+        while left := scheduler.running_attempts():
+            names = frozenset(attempt[:3] for attempt in left)
+            remaining = max(ends - time.monotonic(), 0.0)
+            line = f"stopping: {_still_run(len(left))}, {remaining:.0f} s left: {_named(left)}"
+            if terminal:
+                sys.stderr.write(f"\r\x1b[K{line}")
+                sys.stderr.flush()
+            elif names != told:
+                talk(line)
+            told = names
+            await asyncio.sleep(_TICK)
+    finally:
+        if terminal and told is not None:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _still_run(number: int) -> str:
+    return "1 task still runs" if number == 1 else f"{number} tasks still run"
+
+
+def _named(attempts: Sequence[RunningAttempt]) -> str:
+    shown = [f"{dag} {task} ({duration(seconds)})" for dag, _, task, seconds in attempts[:_NAMED]]
+    more = len(attempts) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,84 @@
+"""What a backfill does with each of its dates. Source: the semantics reference, section 29.1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from aiosched.core.timetables.base import NextRun
+from aiosched.core.values.states import RunState
+from aiosched.errors import DagError, Refused
+
+
+class Rerun(StrEnum):
+    """Which runs that exist already a backfill runs again."""
+
+    MISSING = "missing"
+    FAILED = "failed"
+    ALL = "all"
+
+
+class Fate(StrEnum):
+    """What happens at one date."""
+
+    CREATE = "create"
+    RERUN = "rerun"
+    IN_FLIGHT = "in flight"
+    EXISTS = "already exists"
+
+
+_FATES: Final[Mapping[tuple[RunState, Rerun], Fate]] = MappingProxyType(
+    {
+        (RunState.SUCCESS, Rerun.ALL): Fate.RERUN,
+        (RunState.FAILED, Rerun.FAILED): Fate.RERUN,
+        (RunState.FAILED, Rerun.ALL): Fate.RERUN,
+        **{(state, rerun): Fate.IN_FLIGHT for state in (RunState.QUEUED, RunState.RUNNING) for rerun in Rerun},
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDate:
+    """One date of a backfill; `order` is 1 for the first that is run."""
+
+    run: NextRun
+    fate: Fate
+    order: int | None
+
+
+def fate_of(existing: RunState | None, rerun: Rerun) -> Fate:
+    """What becomes of a date whose run is in the state `existing` (None: there is no run)."""
+    return Fate.CREATE if existing is None else _FATES.get((existing, rerun), Fate.EXISTS)
+
+
+def plan_backfill(
+    runs: Sequence[NextRun], existing: Mapping[datetime, RunState], rerun: Rerun, *, depends_on_past: bool
+) -> list[PlannedDate]:
+    """The dates of a backfill, in the order of `runs`, numbered where they are run.
+
+    Raises Refused when a task depends on its past and existing runs would be left out.
+    """
+    if depends_on_past and rerun is Rerun.MISSING:
+        raise Refused(
+            "A task of this DAG depends on its past, so a backfill that leaves existing runs out has gaps; "
+            "use --rerun failed or --rerun all."
+        )
+    planned: list[PlannedDate] = []
+    order = 0
+    for run in runs:
+        fate = fate_of(existing.get(run.logical_date), rerun)
+        order += fate in (Fate.CREATE, Fate.RERUN)
+        planned.append(PlannedDate(run, fate, order if fate in (Fate.CREATE, Fate.RERUN) else None))
+    return planned
+
+
+def rerun_of(name: str) -> Rerun:
+    """The reprocess behaviour of this name; Airflow's words are understood too."""
+    try:
+        return Rerun({"none": "missing", "completed": "all"}.get(name, name))
+    except ValueError:
+        raise DagError(f"There is no rerun behaviour {name!r}: use missing, failed or all.") from None

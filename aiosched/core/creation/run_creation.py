@@ -1,0 +1,427 @@
+"""Which runs should exist and which of them may start: the decisions of run creation.
+
+Lives here: a DAG's next run, which DAGs are due, what a new run looks like and which
+tasks it has, which queued runs start, and what makes a schedule unacceptable.
+Does not live here: when ticks happen (core.timetables), storing, waking up (scheduler).
+
+Source: the semantics reference, sections 10.1, 11.1, 13, 14, 29.1 and 34.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from aiosched.core.creation.awaited import NOBODY, Awaited
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.timetables import (
+    DataInterval,
+    NextRun,
+    Restriction,
+    is_trigger,
+    scheduled_between,
+)
+from aiosched.core.values.ids import ALLOWED_RUN_ID, make_run_id
+from aiosched.core.values.states import RunType
+from aiosched.errors import DagError, ParamError, Refused, TimetableError
+
+MAX_RUN_ID: Final = 250
+_AUTOMATED_PREFIXES: Final = tuple(f"{kind}__" for kind in RunType if kind is not RunType.MANUAL)
+_NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
+
+
+# Which kinds of runs a DAG takes
+
+
+def allows(dag: DagSpec | DagStatus, run_type: RunType) -> bool:
+    """Whether the DAG takes runs of this type, by its `allowed_run_types`."""
+    return dag.allowed_run_types is None or run_type in dag.allowed_run_types
+
+
+def check_run_type(spec: DagSpec, run_type: RunType) -> None:
+    """Raise Refused for a run of a type that the DAG does not take. Source: the semantics reference, section 29.1."""
+    if not allows(spec, run_type):
+        raise Refused(
+            f"DAG {spec.dag_id!r} takes no {run_type} runs: its allowed_run_types are "
+            f"{', '.join(spec.allowed_run_types or ())}. Add {str(run_type)!r} to them in its file."
+        )
+
+
+# The next run of a DAG
+
+
+def restriction_of(spec: DagSpec) -> Restriction:
+    """The dates that limit the DAG's schedule, both inclusive.
+
+    The earliest start date of the DAG and its tasks; the DAG's end date, or the latest
+    end date of all when every task has one.
+    """
+    dated: tuple[DagSpec | TaskSpec, ...] = (spec, *spec.tasks)
+    starts = [one.start_date for one in dated if one.start_date is not None]
+    latest = spec.end_date
+    ends = [task.end_date for task in spec.tasks if task.end_date is not None]
+    if ends and len(ends) == len(spec.tasks):
+        latest = max(ends if latest is None else [*ends, latest])
+    return Restriction(min(starts, default=None), latest, spec.catchup)
+
+
+def compute_next(spec: DagSpec, last: DataInterval | None, now: datetime) -> NextRun | None:
+    """The next scheduled run of the DAG, None for none.
+
+    `last` is the interval of the latest run that the schedule has made, or of one that exists at its next date (see
+    next_run.py). Whatever goes wrong inside the timetable is a TimetableError: log it, it means "no run".
+    """
+    if not allows(spec, RunType.SCHEDULED):
+        return None
+    try:
+        return spec.timetable.next_run(last=last, restriction=restriction_of(spec), now=now)
+    except TimetableError:
+        raise
+    except Exception as problem:
+        raise TimetableError(
+            f"The schedule {spec.timetable.summary!r} of DAG {spec.dag_id!r} gives no next run: {problem!r}; "
+            "the DAG is not scheduled until its file is corrected."
+        ) from problem
+
+
+def active_runs_limit(spec: DagSpec) -> int:
+    """`max_active_runs`, or less where the timetable allows less (`@continuous`: 1)."""
+    limit = spec.timetable.active_runs_limit
+    return spec.max_active_runs if limit is None else min(limit, spec.max_active_runs)
+
+
+# Which DAGs are due
+
+
+@dataclass(frozen=True, slots=True)
+class DagStatus:
+    """What decides whether a DAG gets its next scheduled run."""
+
+    dag_id: str
+    next_run: NextRun | None
+    max_active_runs: int  # see active_runs_limit
+    active_runs: int  # see count_active
+    is_paused: bool = False
+    is_stale: bool = False
+    has_import_errors: bool = False
+    allowed_run_types: tuple[str, ...] | None = None  # see allows
+    failures: int = 0  # of `@continuous`: how many runs in a row have failed
+
+
+def count_active(active: Iterable[RunType]) -> int:
+    """How many of the queued and running runs count against creating scheduled ones: all but backfill runs."""
+    return sum(run_type is not RunType.BACKFILL for run_type in active)
+
+
+def why_not_due(dag: DagStatus, now: datetime) -> str | None:
+    """What keeps the DAG's next scheduled run from being created, in words; None when it is due."""
+    return next((why for why in due_questions(dag, now).values() if why is not None), None)
+
+
+def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
+    """What is asked before a scheduled run is created, in this order: the reason against it, None for no objection."""
+    next_run = dag.next_run
+    schedule = None
+    if not allows(dag, RunType.SCHEDULED):
+        schedule = "its allowed_run_types leave out 'scheduled'"
+    elif next_run is None:
+        schedule = "its schedule has no further run"
+    elif next_run.run_after > now:
+        schedule = f"its next run is due at {_stamp(next_run.run_after)}"
+        if dag.failures:
+            failed = "its last run" if dag.failures == 1 else f"its last {dag.failures} runs"
+            schedule = f"it pauses because {failed} failed; the next is due at {_stamp(next_run.run_after)}"
+    limit = None
+    if dag.active_runs >= dag.max_active_runs:
+        limit = f"max_active_runs={dag.max_active_runs} reached: {dag.active_runs} runs are queued or running"
+    return {
+        "file": "no DAG file produces the DAG any more" if dag.is_stale and not dag.has_import_errors else None,
+        "import": "its file cannot be imported: see `aiosched dags errors`" if dag.has_import_errors else None,
+        "paused": f"the DAG is paused: `aiosched dags unpause {dag.dag_id}`" if dag.is_paused else None,
+        "schedule": schedule,
+        "max_active_runs": limit,
+    }
+
+
+def due_dags(dags: Iterable[DagStatus], now: datetime) -> list[DagStatus]:
+    """The DAGs that get one scheduled run now, the longest due first."""
+    due = [(dag.next_run.run_after, dag.dag_id, dag) for dag in dags if dag.next_run and why_not_due(dag, now) is None]
+    return [dag for *_, dag in sorted(due, key=lambda entry: entry[:2])]
+
+
+# New runs and their tasks
+
+
+class PlannedRun(NamedTuple):
+    """A run to create, in state queued. Instants are UTC; `interval` is None without a logical date."""
+
+    run_id: str
+    run_type: RunType
+    run_after: datetime
+    logical_date: datetime | None
+    interval: DataInterval | None
+
+
+def automated_run(run: NextRun, run_type: RunType = RunType.SCHEDULED) -> PlannedRun:
+    """The scheduled (or backfill) run that the timetable asks for."""
+    run_id = make_run_id(run_type, logical_date=run.logical_date, run_after=run.run_after)
+    return PlannedRun(run_id, run_type, run.run_after, run.logical_date, run.interval)
+
+
+def asset_run(at: datetime) -> PlannedRun:
+    """The run that asset events ask for at their triggering instant: without logical date and interval (decision 4)."""
+    run_id = make_run_id(RunType.ASSET_TRIGGERED, logical_date=None, run_after=at)
+    return PlannedRun(run_id, RunType.ASSET_TRIGGERED, at.astimezone(UTC), None, None)
+
+
+def manual_run(
+    spec: DagSpec,
+    *,
+    now: datetime,
+    run_id: str | None = None,
+    logical_date: datetime | None = None,
+    run_after: datetime | None = None,
+    allowed_run_id: re.Pattern[str] = ALLOWED_RUN_ID,
+) -> PlannedRun:
+    """The run that somebody asks for; it may start at `run_after`, by default `now`.
+
+    The logical date is cut to whole seconds; without one the run has no data interval
+    (decision 8). Raises Refused for a run id or a date that cannot be.
+
+    Source: the semantics reference, section 13.4.
+    """
+    at = now.astimezone(UTC) if run_after is None else _aware(run_after, "run_after")
+    interval = None
+    if logical_date is not None:
+        logical_date = _aware(logical_date, "logical date").replace(microsecond=0)
+        try:
+            interval = spec.timetable.manual_interval(logical_date)
+        except OverflowError as error:
+            message = f"The logical date {logical_date.isoformat()} lies at the edge of the calendar: give another one."
+            raise Refused(message) from error
+    if run_id is None:
+        run_id = make_run_id(RunType.MANUAL, logical_date=logical_date, run_after=at)
+    else:
+        check_run_id(run_id, allowed_run_id)
+    return PlannedRun(run_id, RunType.MANUAL, at, logical_date, interval)
+
+
+def check_manual_run(dag_id: str, *, is_stale: bool, has_import_errors: bool, import_error: str | None = None) -> None:
+    """Raise Refused when no manual run may be created. A paused DAG takes them: they wait.
+
+    A DAG whose file cannot be imported is stale too; `import_error` names the file and what is wrong with it, if known.
+    """
+    if has_import_errors:
+        reason = "" if import_error is None else f": {import_error}"
+        raise Refused(
+            f"The file of DAG {dag_id!r} cannot be imported{reason}. "
+            "Correct the file, then trigger the DAG again; `aiosched dags errors` shows the place."
+        )
+    if is_stale:
+        raise Refused(f"DAG {dag_id!r} is not in any DAG file any more; bring its file back, then trigger it again.")
+
+
+def check_run_id(run_id: str, allowed: re.Pattern[str] = ALLOWED_RUN_ID) -> None:
+    """Raise Refused for a run id that a person may not choose."""
+    if prefix := next((prefix for prefix in _AUTOMATED_PREFIXES if run_id.startswith(prefix)), None):
+        raise Refused(f"The run id {run_id!r} starts like one of aiosched's own runs; do not begin it with {prefix!r}.")
+    if not allowed.fullmatch(run_id):
+        raise Refused(
+            f"The run id {run_id!r} does not match {allowed.pattern}; use only the characters that it allows."
+        )
+    if len(run_id) > MAX_RUN_ID:
+        raise Refused(f"The run id {run_id[:20]!r}… has {len(run_id)} characters; use at most {MAX_RUN_ID}.")
+
+
+def tasks_of_run(spec: DagSpec, run: PlannedRun) -> tuple[int, ...]:
+    """The indexes of the tasks that get an instance when `run` is created.
+
+    A task whose date window (inclusive, never wider than the DAG's) excludes the logical
+    date gets none; a scheduled run of a trigger timetable is compared by its tick, as its
+    schedule is. Backfill runs and runs without a logical date have all tasks.
+
+    Source: the semantics reference, section 10.1.
+    """
+    date = run.logical_date
+    if date is None or run.run_type is RunType.BACKFILL:
+        return tuple(range(len(spec.tasks)))
+    if run.run_type is RunType.SCHEDULED and run.interval is not None and is_trigger(spec.timetable):
+        date = run.interval.end
+    if not _in_window(spec, date):
+        return ()
+    return tuple(index for index, task in enumerate(spec.tasks) if _in_window(task, date))
+
+
+def _in_window(of: DagSpec | TaskSpec, date: datetime) -> bool:
+    return (of.start_date is None or of.start_date <= date) and (of.end_date is None or date <= of.end_date)
+
+
+# Starting queued runs
+
+
+class QueuedRun(Protocol):
+    """What the start decision needs of a queued run; `key` is its bigint key."""
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def run_after(self) -> datetime: ...
+    @property
+    def backfill_id(self) -> int | None: ...
+
+
+R = TypeVar("R", bound=QueuedRun)
+
+
+@dataclass(frozen=True, slots=True)
+class StartDecision(Generic[R]):
+    """The runs to start, in this order, and by key why each of the others waits."""
+
+    started: tuple[R, ...]
+    waiting: Mapping[int, str]
+
+
+def runs_to_start(
+    queued: Iterable[R],
+    *,
+    now: datetime,
+    limits: Mapping[int | None, int],
+    running: Mapping[int | None, int],
+    blocked: str | None = None,
+    paused_backfills: Iterable[int] = (),
+    backfill_order: Mapping[int, int] = _NOTHING,
+    awaited: Awaited = NOBODY,
+) -> StartDecision[R]:
+    """Which queued runs of one DAG become running now.
+
+    `limits` and `running` are by backfill id, None for the runs of no backfill:
+    `max_active_runs` of the DAG or of the backfill, and how many are running. They do not
+    influence each other. `blocked` says why no run of the DAG may start (`the DAG is paused`).
+    Normal runs go first, by run_after; then backfill runs by `backfill_order` (run key to
+    order number). A limit of 0 starts nothing. Runs whose backfill has no limit given wait.
+
+    Under each limit the `awaited` runs go before all others. One of them starts although the limit is reached, where
+    all runs under it stand still: they would wait for it for ever.
+
+    Source: the semantics reference, sections 14.1 to 14.3.
+    """
+    count, still = dict(running), set(awaited.still)
+    closed: dict[int | None, str] = {backfill: f"backfill {backfill} is paused" for backfill in paused_backfills}
+    started: list[R] = []
+    waiting: dict[int, str] = {}
+
+    def turn(run: R) -> tuple[bool, int, datetime, int]:
+        return (run.backfill_id is not None, backfill_order.get(run.key, 0), run.run_after, run.key)
+
+    ordered = sorted(queued, key=turn)
+    if awaited.by:
+        places = {key: place for place, key in enumerate(awaited.by)}
+        ordered.sort(key=lambda run: (run.backfill_id is not None, places.get(run.key, len(places))))
+    for run in ordered:
+        group = run.backfill_id
+        if blocked is not None:
+            waiting[run.key] = blocked
+        elif run.run_after > now:
+            waiting[run.key] = f"may start at {_stamp(run.run_after)}"
+        elif group in closed:
+            waiting[run.key] = closed[group]
+        elif (runs := count.get(group, 0)) >= (limit := limits.get(group, 0)) and not (
+            group in still and limit > 0 and run.key in awaited.first
+        ):
+            owner = "the DAG" if group is None else f"backfill {group}"
+            waiting[run.key] = f"max_active_runs={limit} of {owner} reached: {runs} running"
+            if group not in still:
+                closed[group] = waiting[run.key]
+        else:
+            count[group] = runs + 1
+            still.discard(group)
+            started.append(run)
+    return StartDecision(tuple(started), waiting)
+
+
+# Backfills
+
+
+def backfill_runs(
+    spec: DagSpec, first: datetime, final: datetime, *, now: datetime, backwards: bool = False
+) -> list[NextRun]:
+    """The runs of a backfill over [first, final], in the order in which they start.
+
+    Raises Refused for a range that has none: reversed, in the future, or of a schedule
+    that is not periodic; for a DAG that forbids backfills; and for `backwards` with a task that depends on its past.
+
+    Source: the semantics reference, section 29.1.
+    """
+    check_run_type(spec, RunType.BACKFILL)
+    name = f"DAG {spec.dag_id!r}"
+    if not spec.timetable.periodic:
+        raise Refused(
+            f"{name} has the schedule {spec.timetable.summary!r}, which has no dates to backfill; trigger it."
+        )
+    first, final = _aware(first, "first date"), _aware(final, "last date")
+    if first > final:
+        raise Refused(f"The backfill ends at {_stamp(final)}, before it begins ({_stamp(first)}); swap the two dates.")
+    if first > now:
+        raise Refused(f"The backfill begins at {_stamp(first)}, in the future; choose dates that have passed.")
+    past = next((task.task_id for task in spec.tasks if task.depends_on_past), None)
+    if backwards and past is not None:
+        raise Refused(f"Task {past!r} of {name} depends on its past; it cannot be backfilled backwards.")
+    anchor = restriction_of(spec).earliest
+    runs = list(scheduled_between(spec.timetable, first, final, now=now, anchor=anchor))
+    if not runs:
+        raise Refused(
+            f"{name} has no complete data interval that starts between {_stamp(first)} and {_stamp(final)}; "
+            f"see `aiosched dags next {spec.dag_id}`."
+        )
+    return runs[::-1] if backwards else runs
+
+
+# What makes a schedule unacceptable
+
+
+def check_schedule(spec: DagSpec) -> None:
+    """Raise DagError when the DAG can never be scheduled as it is written.
+
+    Source: the semantics reference, section 11.1.
+    """
+    try:
+        spec.timetable.validate()
+    except TimetableError as problem:
+        raise TimetableError(f"DAG {spec.dag_id!r}: {problem}") from None
+    name, timetable = f"DAG {spec.dag_id!r}", spec.timetable
+    limit = timetable.active_runs_limit
+    if limit is not None and spec.max_active_runs > limit:
+        raise DagError(
+            f"{name} has the schedule {timetable.summary!r}, which allows {limit} active run, "
+            f"but max_active_runs={spec.max_active_runs}; set max_active_runs={limit}."
+        )
+    if not timetable.can_be_scheduled:
+        return
+    if spec.catchup and restriction_of(spec).earliest is None:
+        raise DagError(
+            f"{name} has catchup=True but no start date to catch up from; give it a start_date, or set catchup=False."
+        )
+    required = [key for key, param in spec.params.items() if param.required]
+    if required:
+        raise ParamError(
+            f"{name} has a schedule, but nobody gives scheduled runs its required param {_listed(required)}; "
+            "give it a default value, or set schedule=None."
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def _aware(value: datetime, name: str) -> datetime:
+    if value.tzinfo is None:
+        raise Refused(f"The {name} {value.isoformat()} has no time zone; add one, e.g. {value.isoformat()}+00:00.")
+    return value.astimezone(UTC)
+
+
+def _stamp(t: datetime) -> str:
+    return t.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

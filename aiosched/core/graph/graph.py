@@ -1,0 +1,244 @@
+"""A DAG compiled for the scheduler: task ids become indexes, dependencies become tuples.
+
+Lives here: what can be known of a DAG version before any run of it exists. A graph is
+immutable and shared by all runs of its version. Does not live here: states (they belong
+to runs), the rules themselves (trigger_rules.py, weights.py, branching.py).
+All algorithms are iterative, so a chain may be as long as memory allows.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from aiosched.core.graph.mapping import Mappings, compile_mappings
+from aiosched.core.graph.previous_run import Lookback, compile_lookback
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.graph.trigger_rules import TriggerRule
+from aiosched.core.graph.weights import WeightRule, effective_weights
+from aiosched.errors import DagCycleError, DagError, DuplicateTaskError
+
+Neighbours = tuple[tuple[int, ...], ...]  # for each task index its direct neighbours, ascending
+
+
+class Graph:
+    """A compiled `DagSpec`. A task index is the task's position in `spec.tasks`; every tuple is by task index.
+
+    spec, tasks, task_ids, index     the DAG, its tasks, their ids, and id -> index
+    upstream, downstream             direct neighbours
+    rules, weights                   trigger rules; effective priority weights
+    order                            all indexes, upstreams before downstreams
+    roots, leaves                    without upstreams; those that decide the run's result
+    is_setup, is_teardown            flags
+    upstream_setups                  how many direct upstreams are setups
+    indirect_setups                  relevant setups that are no direct upstreams (8.3)
+    teardown_scopes                  per teardown, the tasks between its setups and it (8.4)
+    mappings                         of the mapped tasks (26); None for a DAG without any
+    lookback                         of tasks that look at the run before (6); None for a DAG without any
+    followers                        task -> those that look at it without being direct downstreams: below a
+                                     setup, behind a scope, mapped over it
+    members, group_roots             group id -> all its tasks; those without an upstream in the group
+
+    Raises DagError for an unknown upstream, group, trigger or weight rule,
+    DuplicateTaskError, and DagCycleError naming the cycle.
+
+    Source: the semantics reference, sections 5, 8 and 18.2.
+    """
+
+    def __init__(self, spec: DagSpec) -> None:
+        self.spec = spec
+        self.tasks = spec.tasks
+        self.task_ids = tuple(task.task_id for task in spec.tasks)
+        self.index = _index(self.task_ids)
+        self.upstream = _resolve_upstreams(spec, self.index)
+        self.downstream = _reversed(self.upstream)
+        self.order = _topological_order(spec, self.upstream, self.downstream)
+        self.rules = tuple(TriggerRule.parse(task.trigger_rule) for task in spec.tasks)
+        self.weights = effective_weights(
+            [task.priority_weight for task in spec.tasks],
+            [WeightRule.parse(task.weight_rule) for task in spec.tasks],
+            upstream=self.upstream,
+            downstream=self.downstream,
+            order=self.order,
+        )
+        self.roots = tuple(index for index, upstreams in enumerate(self.upstream) if not upstreams)
+        self.leaves = _effective_leaves(spec.tasks, self.downstream)
+        self.is_setup = tuple(task.is_setup for task in spec.tasks)
+        self.is_teardown = tuple(task.is_teardown for task in spec.tasks)
+        self._descendants: dict[int, frozenset[int]] = {}
+        self._ancestors: dict[int, frozenset[int]] = {}
+        self.upstream_setups, self.indirect_setups, self.teardown_scopes = self._compile_setups()
+        self.mappings: Mappings | None = compile_mappings(spec, self.index)
+        self.lookback: Lookback | None = compile_lookback(spec.tasks, self.downstream)
+        self.followers = self._compile_followers()
+        self.members = _group_members(spec)
+        self.group_roots = {
+            group_id: tuple(index for index in inside if set(inside).isdisjoint(self.upstream[index]))
+            for group_id, inside in self.members.items()
+        }
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __repr__(self) -> str:
+        return f"<Graph of {self.spec.dag_id}: {len(self)} tasks>"
+
+    def descendants(self, index: int) -> frozenset[int]:
+        """All tasks downstream of `index`, near and far, without itself. Remembered after the first call."""
+        if index not in self._descendants:
+            self._descendants[index] = _reachable(self.downstream, index)
+        return self._descendants[index]
+
+    def ancestors(self, index: int) -> frozenset[int]:
+        """All tasks upstream of `index`, near and far, without itself. Remembered after the first call."""
+        if index not in self._ancestors:
+            self._ancestors[index] = _reachable(self.upstream, index)
+        return self._ancestors[index]
+
+    def resolve(self, name: str) -> tuple[int, ...]:
+        """The task called `name`, or the root tasks of the group called so; DagError naming the nearest id."""
+        if name in self.index:
+            return (self.index[name],)
+        if name in self.group_roots:
+            return self.group_roots[name]
+        hint = _did_you_mean(name, (*self.index, *self.group_roots))
+        raise DagError(f"DAG {self.spec.dag_id!r} has no task or task group {name!r}{hint}.")
+
+    def _compile_setups(self) -> tuple[tuple[int, ...], Neighbours, Neighbours]:
+        none: Neighbours = ((),) * len(self)
+        setups = [index for index, is_setup in enumerate(self.is_setup) if is_setup]
+        teardowns = [index for index, is_teardown in enumerate(self.is_teardown) if is_teardown]
+        direct = tuple(sum(self.is_setup[up] for up in ups) for ups in self.upstream) if setups else (0,) * len(self)
+        indirect: list[set[int]] = [set() for _ in self.tasks] if setups else []
+        for setup in setups:
+            ends = [down for down in self.downstream[setup] if self.is_teardown[down]]
+            below = self.descendants(setup)
+            relevant = below & _union(self.ancestors(end) for end in ends) if ends else below
+            for index in relevant:
+                if not self.is_teardown[index] and setup not in self.upstream[index]:
+                    indirect[index].add(setup)
+        scopes = list(none)
+        for teardown in teardowns:
+            opened = _union(self.descendants(up) for up in self.upstream[teardown] if self.is_setup[up])
+            scopes[teardown] = tuple(sorted(opened & self.ancestors(teardown)))
+        return direct, tuple(tuple(sorted(found)) for found in indirect) or none, tuple(scopes)
+
+    def _compile_followers(self) -> dict[int, list[int]]:
+        followers: dict[int, list[int]] = {}
+        producers = () if self.mappings is None else self.mappings.producers
+        for looked_at in (self.indirect_setups, self.teardown_scopes, producers):
+            for task, found in enumerate(looked_at):
+                for other in found:
+                    followers.setdefault(other, []).append(task)
+        return followers
+
+
+def _index(task_ids: Sequence[str]) -> dict[str, int]:
+    index: dict[str, int] = {}
+    for position, task_id in enumerate(task_ids):
+        if index.setdefault(task_id, position) != position:
+            raise DuplicateTaskError(f"Two tasks are called {task_id!r}; give one of them another task_id.")
+    return index
+
+
+def _resolve_upstreams(spec: DagSpec, index: dict[str, int]) -> Neighbours:
+    try:
+        return tuple(tuple(sorted({index[up] for up in task.upstream})) for task in spec.tasks)
+    except KeyError:
+        for task in spec.tasks:
+            for up in task.upstream:
+                if up not in index:
+                    raise DagError(
+                        f"Task {task.task_id!r} of DAG {spec.dag_id!r} depends on {up!r}, "
+                        f"which the DAG does not have{_did_you_mean(up, index)}."
+                    ) from None
+        raise
+
+
+def _reversed(edges: Neighbours) -> Neighbours:
+    found: list[list[int]] = [[] for _ in edges]
+    for index, neighbours in enumerate(edges):
+        for neighbour in neighbours:
+            found[neighbour].append(index)
+    return tuple(map(tuple, found))
+
+
+def _topological_order(spec: DagSpec, upstream: Neighbours, downstream: Neighbours) -> tuple[int, ...]:
+    missing = [len(upstreams) for upstreams in upstream]
+    order = [index for index, count in enumerate(missing) if not count]
+    for index in order:  # grows while it is walked
+        for down in downstream[index]:
+            missing[down] -= 1
+            if not missing[down]:
+                order.append(down)
+    if len(order) < len(upstream):
+        circle = " → ".join(spec.tasks[index].task_id for index in _cycle(upstream, missing))
+        raise DagCycleError(f"DAG {spec.dag_id!r} has a cycle: {circle}. Remove one of these dependencies.")
+    return tuple(order)
+
+
+def _cycle(upstream: Neighbours, missing: Sequence[int]) -> list[int]:
+    """A cycle in the order of its dependencies, first task repeated. Every task with `missing` leads back to one."""
+    index = next(index for index, count in enumerate(missing) if count)
+    path: list[int] = []
+    seen: dict[int, int] = {}
+    while index not in seen:
+        seen[index] = len(path)
+        path.append(index)
+        index = next(up for up in upstream[index] if missing[up])
+    circle = path[seen[index] :][::-1]
+    start = circle.index(min(circle))
+    return [*circle[start:], *circle[:start], circle[start]]
+
+
+def _effective_leaves(tasks: Sequence[TaskSpec], downstream: Neighbours) -> tuple[int, ...]:
+    counts = [not task.is_teardown or task.on_failure_fail_dagrun for task in tasks]
+    leaves = tuple(i for i, downs in enumerate(downstream) if counts[i] and not any(counts[down] for down in downs))
+    return leaves or tuple(i for i, downs in enumerate(downstream) if not downs)
+
+
+def _group_members(spec: DagSpec) -> dict[str, tuple[int, ...]]:
+    chains = _group_chains(spec)
+    members: dict[str, list[int]] = {group.group_id: [] for group in spec.groups}
+    for index, task in enumerate(spec.tasks):
+        if task.group_id is not None:
+            for group_id in chains[task.group_id]:
+                members[group_id].append(index)
+    return {group_id: tuple(inside) for group_id, inside in members.items()}
+
+
+def _group_chains(spec: DagSpec) -> dict[str, tuple[str, ...]]:
+    """For each group: itself, its parent, and so on outwards."""
+    parents = {group.group_id: group.parent_id for group in spec.groups}
+    wanted = {task.group_id for task in spec.tasks if task.group_id is not None} | set(parents)
+    chains: dict[str, tuple[str, ...]] = {}
+    for group_id in wanted:
+        chain: list[str] = []
+        current: str | None = group_id
+        while current is not None:
+            if current not in parents or current in chain:
+                raise DagError(f"The task group {current!r} of DAG {spec.dag_id!r} does not exist or contains itself.")
+            chain.append(current)
+            current = parents[current]
+        chains[group_id] = tuple(chain)
+    return chains
+
+
+def _reachable(edges: Neighbours, start: int) -> frozenset[int]:
+    found: set[int] = set()
+    to_visit = list(edges[start])
+    while to_visit:
+        index = to_visit.pop()
+        if index not in found:
+            found.add(index)
+            to_visit.extend(edges[index])
+    return frozenset(found)
+
+
+def _union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
+    return frozenset().union(*sets)
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

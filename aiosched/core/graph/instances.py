@@ -1,0 +1,188 @@
+"""Runs and task instances in memory, and what decisions about them ask others to do.
+
+Lives here: the plain mutable rows that a board works on, and the effects that it leaves.
+Does not live here: any decision (board.py), how rows are read and stored (the db room).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.mapping import literal_size
+from aiosched.core.graph.spec import MappingSpec
+from aiosched.core.values.messages import AttemptKey, XComValue
+from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """One task instance. `stored_*` is what the database has (or has been sent) of it."""
+
+    task: int
+    map_index: int = -1
+    state: TaskState = TaskState.NONE
+    try_number: int = 0
+    max_tries: int = 0
+    losses: int = 0
+    queued_by: int | None = None
+    scheduled_at: datetime | None = None
+    queued_at: datetime | None = None
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    next_at: datetime | None = None
+    reason: str | None = None
+    stored_state: TaskState = TaskState.NONE
+    stored_try: int = 0
+    holds_pool: bool = False  # whether its pool slots count as used in the database
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A DAG run's row. Instants are aware UTC.
+
+    A `reason` before its end says how it will end, whatever becomes of its tasks: it goes
+    on for its teardowns only.
+    """
+
+    key: int
+    dag_id: str
+    run_id: str
+    version_id: int
+    run_type: str
+    state: RunState
+    run_after: datetime
+    logical_date: datetime | None = None
+    interval_start: datetime | None = None
+    interval_end: datetime | None = None
+    queued_at: datetime | None = None
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    conf: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+    backfill_id: int | None = None
+    backfill_order: int | None = None  # 1 for the first run of its backfill
+    clear_number: int = 0  # how often it was cleared
+    stored_state: RunState = RunState.QUEUED
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTry:
+    """An attempt that the instance's row will not remember: failed or lost."""
+
+    key: AttemptKey
+    state: str  # failed, lost
+    queued_by: int | None
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+    reason: str | None
+    details: str | None = None
+    hostname: str | None = None
+    pid: int | None = None
+
+
+class TrySource(NamedTuple):
+    """What a try has run: a version's code, or code of which no version is known (yet)."""
+
+    run_id: int
+    task_index: int
+    map_index: int
+    try_number: int
+    version_id: int | None
+    source_hash: str | None
+
+
+class CallbackRequest(NamedTuple):
+    """A callback to run in a worker. `task` is the index of the task that it is about or shows, None for none."""
+
+    kind: str  # as in core.messages.CallbackCall
+    reason: str | None
+    task: int | None = None
+    map_index: int = -1
+    try_number: int = 0
+
+
+class Effects(msgspec.Struct, eq=False):
+    """What decisions ask others to do. Instances may stand in several of these."""
+
+    changed: dict[Instance, None] = {}  # rows to store
+    lazy: dict[Instance, None] = {}  # rows that may wait for the next commit
+    ready: list[Instance] = []  # wait for a slot from now on
+    withdrawn: list[Instance] = []  # do not wait for a slot any more
+    released: list[Instance] = []  # gave their slot back
+    inactive: list[Instance] = []  # do not count for their task's own limits any more
+    timers: list[tuple[datetime, Instance]] = []  # look again then
+    expanded: list[Instance] = []  # their rows have map index -1: it becomes 0
+    created: list[Instance] = []  # rows to insert, before any change is stored
+    cancelled: list[AttemptKey] = []  # attempts to stop
+    tries: list[FinishedTry] = []
+    sources: list[TrySource] = []
+    xcoms: list[tuple[Instance, XComValue]] = []
+    forget_xcoms: list[Instance] = []  # a new try starts without the old values
+    deferrals: dict[Instance, None] = {}  # whose deferral to store, or to forget
+    triggers: list[Instance] = []  # wait for a trigger that is to be run
+    callbacks: list[CallbackRequest] = []
+    run_changed: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether something has to be stored now."""
+        return bool(
+            self.changed
+            or self.tries
+            or self.sources
+            or self.xcoms
+            or self.run_changed
+            or self.deferrals
+            or self.callbacks
+            or self.expanded
+            or self.created
+        )
+
+
+def held_pool(instance: Instance) -> bool:
+    """Whether the instance's pool slots count as used in the database."""
+    stored = instance.stored_state
+    return stored in HOLDING_SLOT or (stored is TaskState.DEFERRED and instance.holds_pool)
+
+
+def holds_pool(instance: Instance, pool: str, include_deferred: Collection[str]) -> bool:
+    """Whether they count from now on. What a pool says of deferred tasks is asked when a task defers."""
+    if instance.state is TaskState.DEFERRED:
+        return instance.holds_pool if instance.stored_state is TaskState.DEFERRED else pool in include_deferred
+    return instance.state in HOLDING_SLOT
+
+
+def new_instances(graph: Graph, tasks: Iterable[int]) -> list[Instance]:
+    """The rows of a new run, for the tasks that take part in it.
+
+    One each; of a task that is mapped over literal values (or stands in a group that is) one
+    for each value, with the map indexes from 0 on. Source: the semantics reference, section 10.1.
+    """
+    return [Instance(task, map_index, max_tries=tries) for task, map_index, tries in new_places(graph, tasks)]
+
+
+def new_places(graph: Graph, tasks: Iterable[int]) -> list[tuple[int, int, int]]:
+    """Of each of the `new_instances`: its task, its map index, and its `max_tries`."""
+    specs, mappings = graph.tasks, graph.mappings
+    if mappings is None:
+        return [(task, -1, specs[task].retries) for task in tasks]
+    return [
+        (task, map_index, specs[task].retries) for task in tasks for map_index in _map_indexes(mappings.units[task])
+    ]
+
+
+def count_instances(graph: Graph, tasks: Collection[int]) -> int:
+    """How many `new_instances` there are."""
+    mappings = graph.mappings
+    return len(tasks) if mappings is None else sum(len(_map_indexes(mappings.units[task])) for task in tasks)
+
+
+def _map_indexes(units: Sequence[MappingSpec]) -> Sequence[int]:
+    size = literal_size(units) if units else None
+    return range(size) if size else (-1,)

@@ -1,0 +1,109 @@
+"""Whether a task may start as far as the run before this one is concerned.
+
+Pure. Which run that is, the scheduler finds out (scheduler/past.py, `previous_types` here);
+what a task does while it waits is the board's business. Source: the semantics reference,
+section 6, and section 34 decisions 9 and 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Protocol
+
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.values.states import SUCCEEDED, RunType, TaskState
+
+_NOT_MANUAL: Final = frozenset(RunType) - {RunType.MANUAL}
+
+
+class PreviousRun(Protocol):
+    """The run before, as far as it matters. A `Board` is one, `StoredRun` another."""
+
+    def all_succeeded(self, task_id: str) -> bool | None:
+        """Whether all instances of the task are success or skipped; None when it has none in that run."""
+        ...
+
+
+class StoredRun:
+    """A previous run that does not change: its states by task id."""
+
+    __slots__ = ("_succeeded",)
+
+    def __init__(self, states: Iterable[tuple[str, TaskState]]) -> None:
+        self._succeeded: dict[str, bool] = {}
+        for task_id, state in states:
+            self._succeeded[task_id] = self._succeeded.get(task_id, True) and state in SUCCEEDED
+
+    def all_succeeded(self, task_id: str) -> bool | None:
+        return self._succeeded.get(task_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a run knows of the runs before it.
+
+    previous     the run before; None: there is none
+    at           the logical date of that run
+    seen_before  tasks that have instances at any earlier logical date
+    opens        it is the first run of its backfill: nothing before counts
+    """
+
+    previous: PreviousRun | None = None
+    at: datetime | None = None
+    seen_before: frozenset[str] = frozenset()
+    opens: bool = False
+
+
+def previous_types(catchup: bool) -> frozenset[RunType]:
+    """Of which types the previous run may be: the latest one with an earlier logical date (6.1)."""
+    return _NOT_MANUAL if catchup else frozenset(RunType)
+
+
+def waits_for_past(task: TaskSpec, downstream: Iterable[str], past: Past, *, catchup: bool) -> str | None:
+    """Why `task` may not start yet, one line for people; None when the past is no obstacle.
+
+    `downstream` are the ids of its direct downstream tasks. Source: sections 6.2 and 6.3.
+    """
+    if not (task.depends_on_past or task.wait_for_downstream) or past.opens or past.previous is None:
+        return None
+    if catchup and task.start_date is not None and past.at is not None and task.start_date > past.at:
+        return None
+    succeeded = past.previous.all_succeeded(task.task_id)
+    if succeeded is None:
+        if task.ignore_first_depends_on_past and task.task_id not in past.seen_before:
+            return None
+        return "the previous run does not have this task (depends_on_past)"
+    if not succeeded:
+        return "has not succeeded in the previous run (depends_on_past)"
+    if task.wait_for_downstream:
+        for task_id in downstream:
+            if past.previous.all_succeeded(task_id) is False:
+                return f"{task_id} has not succeeded in the previous run (wait_for_downstream)"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookback:
+    """Which tasks of a DAG look at the run before. None of a `Graph` that has no such tasks.
+
+    tasks      their indexes
+    concerned  task id -> the indexes of the tasks that look at its instances in the run before
+    """
+
+    tasks: tuple[int, ...]
+    concerned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def compile_lookback(tasks: tuple[TaskSpec, ...], downstream: tuple[tuple[int, ...], ...]) -> Lookback | None:
+    """Who of `tasks` looks at the run before; None when nobody does."""
+    looking = tuple(i for i, task in enumerate(tasks) if task.depends_on_past or task.wait_for_downstream)
+    if not looking:
+        return None
+    concerned: dict[str, list[int]] = {}
+    for index in looking:
+        watched = (index, *downstream[index]) if tasks[index].wait_for_downstream else (index,)
+        for other in watched:
+            concerned.setdefault(tasks[other].task_id, []).append(index)
+    return Lookback(looking, {task_id: tuple(found) for task_id, found in concerned.items()})

@@ -1,0 +1,226 @@
+"""The serialized DAG: what parsing stores and the scheduler reads. No code, no callbacks.
+
+Source: the semantics reference, section 31.1. `DagSpec` says nothing about where its
+file lies, so that moving a file does not make a new version. Durations are seconds,
+instants aware UTC. Fields with their default value are left out of the JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.core.assets.conditions import AssetReference, leaves, reference_of
+from aiosched.core.timetables import AnyTimetable, NullTimetable, condition_of
+from aiosched.core.values.messages import Deferral
+
+DEFAULT_POOL: Final = "default_pool"
+
+
+class LiteralLength(msgspec.Struct, frozen=True, tag_field="kind", tag="literal"):
+    """Mapping over a value that stands in the DAG file."""
+
+    length: int
+
+
+class TaskOutput(msgspec.Struct, frozen=True, tag_field="kind", tag="task"):
+    """Mapping over the return value of a task (of all its instances, when it is mapped itself)."""
+
+    task_id: str
+
+
+class Zipped(msgspec.Struct, frozen=True, tag_field="kind", tag="zip"):
+    """As long as the shortest input, or the longest where there is a fill value."""
+
+    inputs: tuple[MapInput, ...]
+    longest: bool = False
+
+
+class Concatenated(msgspec.Struct, frozen=True, tag_field="kind", tag="concat"):
+    """As long as all inputs together."""
+
+    inputs: tuple[MapInput, ...]
+
+
+MapInput = LiteralLength | TaskOutput | Zipped | Concatenated
+
+
+class MappingSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many instances a mapped task or group has: the product of the lengths of its inputs, in order.
+
+    `.map(f)` does not change a length and leaves no trace here. Source: section 26.2.
+    """
+
+    inputs: tuple[MapInput, ...]
+
+
+class AssetRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An asset (or alias) that a task reads or touches."""
+
+    name: str
+    uri: str = ""
+    is_alias: bool = False
+    kind: str = "asset"  # name or uri: one that another DAG defines
+    extra: dict[str, Any] = {}  # of the asset itself
+
+
+class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A deadline: reference + interval (seconds). Source: section 23.4."""
+
+    reference: str  # logical_date, queued_at, fixed, average_runtime
+    interval: float
+    at: datetime | None = None  # of `fixed`
+    max_runs: int = 10
+    min_runs: int | None = None
+
+
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task. Its position in `DagSpec.tasks` is its task index."""
+
+    task_id: str
+    operator: str  # the class's name, for people
+    module: str = ""
+    upstream: tuple[str, ...] = ()  # direct upstream task ids, sorted
+    group_id: str | None = None  # innermost task group
+    trigger_rule: str = "all_success"
+    is_async: bool = False  # its execute is a coroutine function: many share one process
+    is_empty: bool = False  # trivial empty task: success without an executor
+    can_skip_downstream: bool = False  # branch, short circuit, latest only
+    has_retry_callback: bool = False
+    has_failure_callback: bool = False
+    has_success_callback: bool = False
+    has_skipped_callback: bool = False
+    starts_deferred: Deferral | None = None  # it begins in this trigger, without a worker
+
+    retries: int = 0
+    retry_delay: float = 300.0
+    retry_exponential_backoff: float = 0.0  # multiplier; 0 and 1 mean constant
+    max_retry_delay: float | None = None
+    execution_timeout: float | None = None
+    sla: float | None = None
+
+    pool: str = DEFAULT_POOL
+    pool_slots: int = 1
+    priority_weight: int = 1
+    weight_rule: str = "downstream"
+    queue: str = "default"
+    executor: str | None = None
+    max_active_tis_per_dag: int | None = None
+    max_active_tis_per_dagrun: int | None = None
+
+    depends_on_past: bool = False
+    wait_for_downstream: bool = False
+    ignore_first_depends_on_past: bool = True
+    wait_for_past_depends_before_skipping: bool = False
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+
+    mapping: MappingSpec | None = None
+    map_index_template: str | None = None
+    inlets: tuple[AssetRef, ...] = ()
+    outlets: tuple[AssetRef, ...] = ()
+
+    is_setup: bool = False
+    is_teardown: bool = False
+    on_failure_fail_dagrun: bool = False
+
+    owner: str = ""
+    doc: str | None = None
+    template_fields: dict[str, Any] = {}  # literal values (JSON), for people
+    params: dict[str, Any] = {}
+
+
+class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A task group; `group_id` has its parents' prefixes already."""
+
+    group_id: str
+    parent_id: str | None = None
+    tooltip: str = ""
+    mapping: MappingSpec | None = None
+    arguments: dict[str, Any] = {}  # what it is mapped over (JSON), for people
+
+
+class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A param: its default (absent when `required`) and its JSON schema."""
+
+    value: Any = None
+    required: bool = False
+    description: str | None = None
+    json_schema: dict[str, Any] = {}
+
+
+class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One DAG as the scheduler knows it."""
+
+    dag_id: str
+    timetable: AnyTimetable = NullTimetable()
+    timezone: str = "UTC"
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    catchup: bool = False
+    max_active_runs: int = 16
+    max_active_tasks: int = 16
+    max_active_tasks_per_run: int | None = None
+    max_consecutive_failed_dag_runs: int = 0
+    dagrun_timeout: float | None = None
+    fail_fast: bool = False
+    is_paused_upon_creation: bool | None = None
+    allowed_run_types: tuple[str, ...] | None = None  # None: all
+    params: dict[str, ParamSpec] = {}
+    param_order: tuple[str, ...] = ()  # their names as the author ordered them: the JSON has them by name
+    tags: tuple[str, ...] = ()  # sorted
+    owner: str = ""
+    description: str | None = None
+    doc_md: str | None = None
+    has_success_callback: bool = False
+    has_failure_callback: bool = False
+    tells_missed_slas: bool = False  # by a callback or by mail
+    tasks: tuple[TaskSpec, ...] = ()
+    groups: tuple[GroupSpec, ...] = ()
+    owner_links: dict[str, str] = {}  # owner -> URL
+    deadlines: tuple[DeadlineSpec, ...] = ()
+    edge_labels: dict[str, str] = {}  # "up>down" -> label
+
+
+def encode_spec(spec: DagSpec) -> bytes:
+    """The canonical JSON of `spec`: keys sorted recursively, so that equal DAGs are equal bytes."""
+    return msgspec.json.encode(spec, order="sorted")
+
+
+def decode_spec(document: bytes | str) -> DagSpec:
+    """The DAG of a stored document, its params in their author's order.
+
+    Raises msgspec.ValidationError for one that is not ours.
+    """
+    spec = _DECODER.decode(document)
+    if not spec.param_order:
+        return spec
+    return msgspec.structs.replace(spec, params={name: spec.params[name] for name in spec.param_order})
+
+
+def asset_references(spec: DagSpec) -> tuple[AssetReference, ...]:
+    """Every mention of an asset in the DAG's schedule and in its tasks' inlets and outlets, each once."""
+    condition = condition_of(spec.timetable)
+    found = [] if condition is None else [reference_of(leaf) for leaf in leaves(condition)]
+    for task in spec.tasks:
+        for role, refs in (("inlet", task.inlets), ("outlet", task.outlets)):
+            found += [_mention(role, ref, task.task_id) for ref in refs]
+    return tuple(dict.fromkeys(found))
+
+
+def _mention(role: str, ref: AssetRef, task_id: str) -> AssetReference:
+    kind = "alias" if ref.is_alias else ref.kind
+    if kind == "asset":
+        return AssetReference(role, kind, ref.name, ref.uri or ref.name, task_id, ref.extra)
+    return AssetReference(role, kind, ref.name or ref.uri, "", task_id)
+
+
+def content_hash(document: bytes) -> str:
+    """The digest by which versions are told apart."""
+    return hashlib.sha256(document).hexdigest()
+
+
+_DECODER: Final = msgspec.json.Decoder(DagSpec)

@@ -1,0 +1,1 @@
+"""One unfinished run: its board, its rows, and everything that changes them."""

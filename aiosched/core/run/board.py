@@ -1,0 +1,489 @@
+"""One unfinished run in memory: who may start, who is settled, when the run is done.
+
+Lives here: every decision about a run's task instances, as plain code without I/O; the cost
+of a decision is proportional to what changed. Does not live here: the rows (instances.py), who
+is finished and what the rules say of it (tally.py, trigger_rules.py), who gets a slot
+(slots.py), storing what was decided (scheduler/journal.py).
+
+A board is a cache of rows. What its decisions ask others to do is collected in
+`Board.effects` until somebody takes it: store the changed rows, queue the ready ones,
+set timers, stop attempts.
+
+Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from aiosched.core.graph.branching import skipped_by
+from aiosched.core.graph.instances import Effects, FinishedTry, Instance, Run, new_instances
+from aiosched.core.graph.mapping import RETURN_VALUE
+from aiosched.core.graph.previous_run import Past
+from aiosched.core.graph.trigger_rules import Verdict
+from aiosched.core.run.callbacks import dag_callback, task_callback
+from aiosched.core.run.deferral import first_deferral, is_trigger, trigger_key
+from aiosched.core.run.expansion import Expansion
+from aiosched.core.run.manual_changes import CANCELLED, ENDING, INTENTIONS, Marks
+from aiosched.core.run.run_result import TASK_FAILURE, judge_run, waits_outside
+from aiosched.core.run.run_rows import TICK, is_due
+from aiosched.core.values.instants import later
+from aiosched.core.values.messages import Outcome, Report, XComValue
+from aiosched.core.values.retries import MOST_TRIES, may_retry, retry_delay, retry_seed
+from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskEvent, TaskState
+from aiosched.errors import BranchError
+
+__all__ = ["MAX_LOSSES", "SKIPPED_DOWNSTREAM", "Board", "Effects", "FinishedTry", "Instance", "Run", "new_instances"]
+
+MAX_LOSSES: Final = 3
+SKIPPED_DOWNSTREAM: Final = "skipped_downstream"  # XCom key of a branch's decision, see `Board.recall`
+_SETTLING: Final = {
+    Verdict.SKIPPED: TaskEvent.SETTLED_SKIPPED,
+    Verdict.UPSTREAM_FAILED: TaskEvent.SETTLED_UPSTREAM_FAILED,
+    Verdict.REMOVED: TaskEvent.SETTLED_REMOVED,
+}
+
+
+class Board(Marks, Expansion):
+    """See the module docstring. `instances` are the run's rows, in any order.
+
+    A task without a row (its own dates exclude the run) counts as absent: nobody waits for it.
+    """
+
+    __slots__ = ()
+
+    # -- what happens -----------------------------------------------------------------------
+
+    def start(self, now: datetime) -> None:
+        """The run starts (or is read back): look at every task."""
+        if self.run.state is RunState.QUEUED:
+            self.run.state = RunState.RUNNING
+            self.run.start_date = now
+            self.run.end_date = None
+            if self.run.reason not in INTENTIONS:
+                self.run.reason = None
+            self.effects.run_changed = True
+        self._look_everywhere()
+
+    def resume(self) -> None:
+        """Ask again for what the rows of a re-read run wait for: slots and timers."""
+        for instance in self:
+            if instance.state is TaskState.SCHEDULED:
+                self.effects.ready.append(instance)
+            elif instance.next_at is not None and instance.state in SCHEDULABLE:
+                self.effects.timers.append((instance.next_at + TICK, instance))
+            elif instance.state is TaskState.DEFERRED and not self.deferrals.wait(self.effects, instance):
+                self._go_on(instance, instance.scheduled_at)
+        self._look_everywhere()
+
+    def _look_everywhere(self) -> None:
+        self._know_sizes()
+        self._pending.instances.update((i, None) for i in self if i.state in SCHEDULABLE)
+
+    def pause(self) -> None:
+        """The DAG is paused: nothing more begins, expands, or is called a deadlock (9.5)."""
+        self.is_paused = True
+
+    def unpause(self) -> None:
+        """The DAG is not paused any more: what was held back, and timers that have passed, act now."""
+        self.is_paused = False
+        self._look_everywhere()
+
+    def recall(self, instance: Instance, skipped: Iterable[str]) -> None:
+        """Remember what a finished branch had decided (7.4): the ids of the downstreams that it skips.
+
+        For a run that is read back: the decision is stored as the branch's XCom
+        `SKIPPED_DOWNSTREAM`, a JSON list. Call it before `evaluate`.
+        """
+        index = self.graph.index
+        self._remember_decision(instance, frozenset(index[task_id] for task_id in skipped if task_id in index))
+
+    @property
+    def past(self) -> Past | None:
+        """What it knows of the runs before; None: nothing needs it, or it is not known yet."""
+        return self._past
+
+    def look_back(self, past: Past | None) -> None:
+        """Know the runs before this one; until then tasks that look at them wait."""
+        self._past = past
+        if self.graph.lookback is not None:
+            self._past_news(self.graph.lookback.tasks)
+
+    def past_changed(self, task_ids: Iterable[str]) -> None:
+        """Instances of these tasks in the run before have ended there, or begin anew."""
+        if self.graph.lookback is not None:
+            concerned = self.graph.lookback.concerned
+            self._past_news({task for task_id in task_ids for task in concerned.get(task_id, ())})
+
+    def _past_news(self, tasks: Iterable[int]) -> None:
+        for task in tasks:
+            self._held_back.pop(task, None)
+            self._look_again(task)
+
+    def wake(self, instance: Instance) -> None:
+        """A timer of `instance` is due."""
+        if instance.state in SCHEDULABLE:
+            self._pending.instances[instance] = None
+
+    def time_out_trigger(self, instance: Instance, now: datetime) -> None:
+        """The timer of a deferral is due: when it is over its time, the task goes on by failing (25.5)."""
+        if self.deferrals.overdue(self.effects, instance, self.key(instance), now):
+            self._go_on(instance, now)
+
+    def lose_trigger(self, instance: Instance, now: datetime) -> None:
+        """What a deferred instance waits for is not stored any more: it goes on by failing."""
+        if self.deferrals.vanished(self.effects, instance, self.key(instance)):
+            self._go_on(instance, now)
+
+    def grant(self, instance: Instance, now: datetime, incarnation: int) -> None:
+        """The critical section gave `instance` a slot."""
+        self._set(instance, TaskEvent.SLOT_GRANTED)
+        instance.queued_at = now
+        instance.queued_by = incarnation
+        instance.reason = None
+        if (news := self.code.begins(instance)) is not None:
+            self.effects.sources.append(news)
+
+    def begins_deferred(self, instance: Instance) -> bool:
+        """Whether `instance`, which is ready, begins in its trigger, and has not yet done so in this try (25.6)."""
+        return self.graph.tasks[instance.task].starts_deferred is not None and instance not in self.deferrals
+
+    def defer(self, instance: Instance, now: datetime) -> None:
+        """The critical section lets `instance` begin in its trigger, without a worker (25.6)."""
+        instance.start_date = instance.start_date or now
+        instance.queued_at = instance.queued_by = instance.reason = None
+        self.deferrals.begin(self.effects, instance, first_deferral(self.graph.tasks[instance.task]), now)
+        self._set(instance, TaskEvent.DEFERRED)
+
+    def apply(self, report: Report, now: datetime) -> bool:
+        """Apply a report; False when it is about an attempt that is over (stale: drop it)."""
+        if is_trigger(report.key):
+            return self._apply_of_trigger(report, now)
+        instance = self.find(report.key.task_index, report.key.map_index)
+        if (
+            instance is None
+            or instance.try_number != report.key.try_number
+            or instance.state not in HOLDING_SLOT
+            or self.finished
+        ):
+            return False
+        outcome = report.outcome
+        if instance.state in ENDING:
+            if outcome is not Outcome.STARTED:
+                self._told_to_stop(instance, report, now)
+            return True
+        if outcome is Outcome.STARTED:
+            if instance.state is TaskState.QUEUED:
+                self._set(instance, TaskEvent.STARTED, lazy=True)
+                instance.start_date = instance.start_date or report.at
+            return True
+        self._ran(instance, report.source)
+        if outcome is Outcome.LOST:
+            self._lose(instance, report, now)
+            return True
+        if outcome is Outcome.STUCK:
+            self._requeue(instance, report, now)
+            return True
+        skipped: frozenset[int] = frozenset()
+        if outcome is Outcome.SUCCESS and report.skip is not None:
+            try:
+                skipped = skipped_by(self.graph, instance.task, report.skip)
+            except BranchError as error:
+                failed = {"outcome": Outcome.FAILED, "reason": str(error), "xcoms": (), "unattended": True}
+                report = msgspec.structs.replace(report, **failed)
+                outcome = Outcome.FAILED
+        began = instance.state is TaskState.RUNNING or not report.unattended
+        instance.start_date = instance.start_date or report.started_at or (report.at if began else None)
+        self._keep_values(instance, report)
+        if outcome is Outcome.RESCHEDULED:
+            instance.next_at = report.reschedule_at or now
+            instance.reason = report.reason
+            self._set(instance, TaskEvent.RESCHEDULED)
+            self.effects.timers.append((instance.next_at, instance))
+            return True
+        if outcome is Outcome.DEFERRED and report.deferral is not None:
+            self.deferrals.begin(self.effects, instance, report.deferral, now)
+            self._set(instance, TaskEvent.DEFERRED)
+            return True
+        self._end_try(instance, report, now)
+        if skipped:
+            self._skip_downstream(instance, skipped, now)
+        return True
+
+    def _apply_of_trigger(self, report: Report, now: datetime) -> bool:
+        instance = self.find(report.key.task_index, report.key.map_index)
+        if instance is None or instance.state is not TaskState.DEFERRED or self.finished:
+            return False
+        if report.key != trigger_key(self.key(instance)):
+            return False
+        if report.ends:  # it ends the task itself, without a worker (25.6)
+            report = msgspec.structs.replace(report, key=self.key(instance), unattended=True)
+            self._keep_values(instance, report)
+            self._end_try(instance, report, now)
+        elif report.outcome is not Outcome.STARTED and self.deferrals.answered(self.effects, instance, report):
+            self._go_on(instance, now)
+        return True
+
+    def _told_to_stop(self, instance: Instance, report: Report, now: datetime) -> None:
+        """The attempt of a restarting or stopping instance has ended, somehow (2.3)."""
+        if instance.state is TaskState.SHUTDOWN:
+            instance.end_date = report.at
+            self._fail_finally(instance, report, now)
+        else:
+            self._restart(instance, report)
+
+    def lose(self, instance: Instance, now: datetime, reason: str) -> None:
+        """The process of `instance` died with its scheduler."""
+        report = Report(key=self.key(instance), outcome=Outcome.LOST, at=now, reason=reason)
+        if instance.state in ENDING:
+            self._told_to_stop(instance, report, now)
+        else:
+            self._lose(instance, report, now)
+
+    def time_out(self, now: datetime) -> None:
+        """The run exceeded its `dagrun_timeout` (21.1): it fails, all that is unfinished is skipped, teardowns too."""
+        if self.finished:
+            return
+        callbacks = dag_callback(self.graph, self, RunState.FAILED, "timed_out")
+        for instance in self:
+            if instance.state not in FINISHED:
+                self._stop(instance, now, TaskEvent.RUN_TIMED_OUT, "the run timed out")
+        self._pending.clear()
+        self._end(RunState.FAILED, now, "timed_out", callbacks)
+
+    def cancel(self, now: datetime) -> None:
+        """A user ends the run as failed (28.5): at once, or when its unfinished teardowns are done."""
+        if not self.finished:
+            self._end_by_hand(RunState.FAILED, TaskEvent.MARKED_FAILED, CANCELLED, "the run was cancelled", now)
+            self.evaluate(now)
+
+    # -- deciding ---------------------------------------------------------------------------
+
+    def evaluate(self, now: datetime) -> None:
+        """Decide until nothing more follows: who is ready, who is settled, whether the run is done.
+
+        Doing it twice without news in between changes nothing.
+        """
+        if self.run.state is not RunState.RUNNING:
+            return
+        pending = self._pending
+        while pending.tasks or pending.instances or pending.too_soon:
+            while pending.tasks:
+                self._decide(pending.tasks.pop(), now)
+            if pending.too_soon and not pending.instances:
+                self._settle_too_soon(now)
+                continue
+            instances, pending.instances = pending.instances, {}
+            for instance in instances:
+                if instance.state in SCHEDULABLE:
+                    self._look(instance, self._tally.judge(instance), now)
+        self._conclude(now)
+
+    def _decide(self, task: int, now: datetime) -> None:
+        """Look at the instances of `task` that wait for their dependencies, if there is news for them (section 4)."""
+        instances = self._tally.of(task)
+        if len(instances) == 1:
+            if instances[0].state in SCHEDULABLE:
+                self._look(instances[0], self._tally.judge(instances[0]), now)
+            return
+        verdict = self._tally.judge_all(task)
+        if verdict is not None and task not in self._decided:
+            if self._verdicts.get(task) is verdict:
+                return
+            self._verdicts[task] = verdict
+        for instance in tuple(instances):
+            if instance.state in SCHEDULABLE:
+                self._look(instance, verdict or self._tally.judge(instance), now)
+
+    def _look(self, instance: Instance, verdict: Verdict, now: datetime) -> None:
+        """Decide on one instance that waits, by what its dependencies say together."""
+        branch = self.branch_against(instance) if instance.task in self._decided else None
+        skips = branch is not None or verdict is Verdict.SKIPPED
+        if (skips or verdict is Verdict.RUN) and self._held_by_past(instance, skips=skips):
+            return
+        if branch is not None:
+            self._skip(instance, branch, now)
+        elif verdict is Verdict.RUN:
+            if self.is_paused:
+                return
+            mappings = self.graph.mappings
+            if mappings is None or not mappings.units[instance.task] or self._take_place(instance, now):
+                self._ready(instance, now)
+        elif verdict is not Verdict.WAIT:
+            self._settle(instance, _SETTLING[verdict], now, self._tally.why_settled(instance))
+
+    def _held_by_past(self, instance: Instance, *, skips: bool) -> bool:
+        """Whether the run before keeps `instance` waiting; a skip waits for it only where the task says so (6.4)."""
+        lookback, task = self.graph.lookback, instance.task
+        if lookback is None or (skips and not self.graph.tasks[task].wait_for_past_depends_before_skipping):
+            return False
+        return self.waits_for_past(task) is not None
+
+    def _ready(self, instance: Instance, now: datetime) -> None:
+        if instance.next_at is not None and not is_due(instance, now):
+            return
+        if instance.state is not TaskState.UP_FOR_RESCHEDULE:
+            if instance.try_number:
+                self._forget_values(instance)
+            instance.try_number += 1
+            instance.start_date = instance.end_date = None
+        instance.next_at = None
+        instance.reason = None
+        instance.scheduled_at = now
+        if self.graph.tasks[instance.task].is_empty:
+            instance.start_date = instance.end_date = now
+            self._set(instance, TaskEvent.EMPTY)
+            return
+        self._set(instance, TaskEvent.READY)
+        self.effects.ready.append(instance)
+
+    def _conclude(self, now: datetime) -> None:
+        tally = self._tally
+        if tally.unfinished and (tally.alive or self.is_paused):
+            return
+        tasks, run = self.graph.tasks, self.run
+        result = judge_run(
+            (instance.state for leaf in self.graph.leaves for instance in tally.of(leaf)),
+            unfinished=tally.unfinished,
+            armed=not any(waits_outside(tasks[i.task]) for i in self if i.state is TaskState.NONE),
+            runnable=False,
+            failed_fast=run.reason is not None,
+        )
+        if result.state is RunState.RUNNING:
+            return
+        if run.reason in INTENTIONS:
+            state = INTENTIONS[run.reason]
+            self._end(state, now, run.reason if state is RunState.FAILED else None, ())
+            return
+        reason = run.reason or result.reason
+        self._end(result.state, now, reason, dag_callback(self.graph, self, result.state, reason))
+
+    # -- changing one instance --------------------------------------------------------------
+
+    def _go_on(self, instance: Instance, now: datetime | None) -> None:
+        """A deferral is over (25.2): same try, and it needs a slot as any other."""
+        instance.scheduled_at = now
+        instance.reason = None
+        self._set(instance, TaskEvent.TRIGGERED)
+        self.effects.ready.append(instance)
+
+    def _keep_values(self, instance: Instance, report: Report) -> None:
+        """An attempt has told something of itself: what it pushed counts."""
+        instance.losses = 0
+        for value in report.xcoms:
+            self.effects.xcoms.append((instance, value))
+            if self._lengths is not None and value.key == RETURN_VALUE:
+                self._lengths.learn_value(instance, report.map_length, value.value)
+
+    def _end_try(self, instance: Instance, report: Report, now: datetime) -> None:
+        """A try has ended: success, skipped or failed. Callbacks are asked for where no worker has run them."""
+        instance.end_date = report.at
+        instance.reason = report.reason
+        succeeded = report.outcome is Outcome.SUCCESS
+        if not succeeded and report.outcome is not Outcome.SKIPPED:
+            self._fail(instance, report, now)
+            return
+        if report.unattended:
+            kind = "task_success" if succeeded else "task_skipped"
+            self.effects.callbacks += task_callback(self.graph, instance, kind)
+        self._set(instance, TaskEvent.RETURNED if succeeded else TaskEvent.SKIPPED_ITSELF)
+
+    def _skip_downstream(self, branch: Instance, skipped: frozenset[int], now: datetime) -> None:
+        """Carry out a decision and keep it (7.4); one of a mapped instance is about its own map index (36).
+
+        It is kept for direct downstreams, and for others that have to wait for the past before they are skipped (6.4).
+        """
+        kept = set(skipped.intersection(self.graph.downstream[branch.task]))
+        for task in sorted(skipped):
+            for instance in tuple(self._under_index_of(branch, task)):
+                together = branch.map_index < 0 or instance.map_index >= 0
+                if not (together and _can(instance, TaskEvent.SETTLED_SKIPPED)):
+                    continue
+                if self._held_by_past(instance, skips=True):
+                    kept.add(task)
+                else:
+                    self._skip(instance, branch, now)
+        if kept:
+            self._remember_decision(branch, frozenset(kept))
+            names = msgspec.json.encode(sorted(self.graph.task_ids[task] for task in kept)).decode()
+            self.effects.xcoms.append((branch, XComValue(SKIPPED_DOWNSTREAM, names)))
+
+    def _remember_decision(self, branch: Instance, skipped: frozenset[int]) -> None:
+        self._decisions[branch] = skipped
+        for task in skipped:
+            self._decided.setdefault(task, set()).add(branch.task)
+
+    def _skip(self, instance: Instance, branch: Instance, now: datetime) -> None:
+        instance.start_date = instance.end_date = now
+        self._stop(instance, now, TaskEvent.SETTLED_SKIPPED, f"skipped by {self.graph.task_ids[branch.task]}")
+
+    def _fail(self, instance: Instance, report: Report, now: datetime) -> None:
+        task = self.graph.tasks[instance.task]
+        if report.fail_now or not may_retry(instance.try_number, instance.max_tries):
+            self._fail_finally(instance, report, now)
+            return
+        if report.unattended:
+            self.effects.callbacks += task_callback(self.graph, instance, "task_retry")
+        self._remember_try(instance, "failed", report)
+        delay = report.retry_delay
+        if delay is None:
+            delay = retry_delay(
+                task.retry_delay,
+                failed_try=instance.try_number,
+                multiplier=task.retry_exponential_backoff,
+                maximum=task.max_retry_delay,
+                seed=retry_seed(self.run.dag_id, task.task_id, self.run.run_id, instance.map_index),
+            )
+        instance.next_at = later(report.at, delay)
+        self._set(instance, TaskEvent.FAILED_RETRYABLE)
+        self.effects.timers.append((instance.next_at + TICK, instance))
+
+    def _fail_finally(self, instance: Instance, report: Report, now: datetime) -> None:
+        if report.unattended or report.outcome is Outcome.LOST:
+            self.effects.callbacks += task_callback(self.graph, instance, "task_failure")
+        self._remember_try(instance, "failed", report)
+        self._set(instance, TaskEvent.FAILED_FINALLY)
+        if self.graph.spec.fail_fast:
+            self._fail_fast(instance, now)
+
+    def _fail_fast(self, failed: Instance, now: datetime) -> None:
+        """22.5 and decision 13: the run will fail; all others end now, teardowns and mapped siblings apart."""
+        self._doom(str(TASK_FAILURE.reason))
+        because = f"{self.graph.task_ids[failed.task]} failed (fail_fast)"
+        for instance in self:
+            running = instance.state is TaskState.RUNNING
+            event = TaskEvent.FAIL_FAST_RUNNING if running else TaskEvent.FAIL_FAST_WAITING
+            if instance.task != failed.task and not self.graph.is_teardown[instance.task] and _can(instance, event):
+                self._stop(instance, now, event, because)
+
+    def _lose(self, instance: Instance, report: Report, now: datetime) -> None:
+        """A lost attempt does not spend the user's retries; three in a row fail the task (decision 17)."""
+        instance.losses += 1
+        instance.reason = report.reason or "its worker died"
+        if instance.losses >= MAX_LOSSES or instance.try_number >= MOST_TRIES:
+            instance.end_date = now
+            instance.reason = f"lost {instance.losses} times in a row: {instance.reason}"
+            self._fail_finally(instance, report, now)
+            return
+        self._remember_try(instance, "lost", report)
+        instance.max_tries = min(instance.max_tries + 1, MOST_TRIES)
+        instance.queued_by = None
+        self._set(instance, TaskEvent.LOST)
+
+    def _requeue(self, instance: Instance, report: Report, now: datetime) -> None:
+        """Its executor never began it (20.4): the same try waits for a slot again."""
+        if instance.state is not TaskState.QUEUED:
+            self._lose(instance, report, now)
+            return
+        instance.scheduled_at, instance.queued_at, instance.queued_by = now, None, None
+        instance.reason = report.reason
+        self._set(instance, TaskEvent.REQUEUED)
+        self.effects.ready.append(instance)
+
+
+def _can(instance: Instance, event: TaskEvent) -> bool:
+    return (instance.state, event) in TRANSITIONS

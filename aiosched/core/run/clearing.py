@@ -1,0 +1,121 @@
+"""Which task instances a user means by "clear this" or "mark that".
+
+Pure. Does not live here: what clearing and marking do to them (marks.py).
+Source: the semantics reference, section 28.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.instances import Instance
+from aiosched.core.run.upstream_counts import Tally
+from aiosched.core.values.states import FAILURES, TaskState
+from aiosched.errors import DagError
+
+_RUNNING: Final = frozenset({TaskState.RUNNING})
+
+
+def select_tasks(
+    graph: Graph,
+    *,
+    task_ids: Iterable[str] | None = None,
+    pattern: str | None = None,
+    upstream: bool = False,
+    downstream: bool = False,
+) -> frozenset[int]:
+    """The indexes of the tasks that are meant.
+
+    `task_ids` are ids of tasks, or of task groups, which mean all their tasks; `pattern` is a
+    regular expression that task ids are searched for. Without both: all tasks. `upstream`
+    and `downstream` add everything before and behind the tasks found.
+
+    Raises DagError for an id that the DAG does not have (naming the nearest), and for a
+    pattern that is not a regular expression.
+    """
+    found = set(range(len(graph)) if task_ids is None and pattern is None else ())
+    for name in task_ids or ():
+        found.update(graph.members.get(name) or graph.resolve(name))
+    if pattern is not None:
+        try:
+            matches = re.compile(pattern).search
+        except re.error as error:
+            raise DagError(f"The pattern {pattern!r} is not a regular expression: {error}.") from None
+        found.update(index for index, task_id in enumerate(graph.task_ids) if matches(task_id))
+    wanted = set(found)
+    for index in found:
+        if upstream:
+            wanted |= graph.ancestors(index)
+        if downstream:
+            wanted |= graph.descendants(index)
+    return frozenset(wanted)
+
+
+def choose(
+    graph: Graph,
+    instances: Iterable[Instance],
+    tasks: frozenset[int],
+    *,
+    only_failed: bool = False,
+    only_running: bool = False,
+    map_index: int | None = None,
+    with_scopes: bool = True,
+) -> list[Instance]:
+    """Of the `instances` of a run (its board, or its rows) those that are meant, in their order.
+
+    They are those of `tasks`. `only_failed`: failed and upstream-failed ones; `only_running`: running ones;
+    both: either. `map_index` None means every index; -1 is the index of a task that is not mapped.
+    `with_scopes`: what belongs to them is meant, too, whatever its state and index (`belonging`).
+    """
+    rows = list(instances)
+    states = (FAILURES if only_failed else frozenset()) | (_RUNNING if only_running else frozenset())
+    chosen = {
+        instance: None
+        for instance in rows
+        if instance.task in tasks
+        and (map_index is None or instance.map_index == map_index)
+        and (not states or instance.state in states)
+    }
+    if with_scopes and chosen and any(graph.is_setup):
+        chosen |= dict.fromkeys(belonging(graph, Tally(graph, rows), chosen))
+    return [instance for instance in rows if instance in chosen]
+
+
+def belonging(graph: Graph, tally: Tally, instances: Iterable[Instance]) -> set[Instance]:
+    """The setups and teardowns without which `instances` must not run again.
+
+    To a task belong the setups whose scope it is in, with their teardowns; to a setup its teardowns; and what
+    belongs to those. In a mapped group they are those of the same index (of every index where groups are nested
+    and their sizes are not known).
+    """
+    found: set[Instance] = set()
+    to_visit = list(instances)
+    tasks: dict[int, set[int]] = {}
+    while to_visit:
+        instance = to_visit.pop()
+        task = instance.task
+        if task not in tasks:
+            tasks[task] = _scopes_of(graph, task)
+        for other in tasks[task]:
+            news = [each for each in tally.counterparts(other, instance) if each not in found]
+            found.update(news)
+            to_visit.extend(news)
+    return found
+
+
+def _scopes_of(graph: Graph, task: int) -> set[int]:
+    found = set(_teardowns(graph, task)) if graph.is_setup[task] else set()
+    below = graph.descendants(task)
+    for setup in graph.ancestors(task):
+        if graph.is_setup[setup]:
+            teardowns = _teardowns(graph, setup)
+            if not below.isdisjoint(teardowns) or not (teardowns or graph.is_teardown[task]):
+                found.update((setup, *teardowns))
+    return found
+
+
+def _teardowns(graph: Graph, setup: int) -> list[int]:
+    return [down for down in graph.downstream[setup] if graph.is_teardown[down]]

@@ -1,0 +1,171 @@
+"""What the deferred task instances of a run wait for, and how they go on.
+
+Pure. Does not live here: their states (board.py), the rows (db/statements/triggers.py), who runs the
+triggers (scheduler/triggers.py). A trigger is an attempt without a slot; its key
+is that of the try with the number negated, so that a trigger that is being stopped and the
+try that goes on can never be taken for each other.
+
+Source: the semantics reference, section 25.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from aiosched.core.graph.instances import Effects, Instance
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.values.messages import AttemptKey, Deferral, Outcome, Report, Resume
+from aiosched.core.values.states import TaskState
+
+MAX_TRIGGER_LOSSES: Final = 3  # how often in a row a trigger may die with its process
+NOT_STORED: Final = "what it waited for is not stored"
+_TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
+
+
+@dataclass(slots=True, eq=False)
+class Deferred:
+    """A deferral under way. With `resume` it is over: the task instance goes on with that.
+
+    `timeout_at` is an aware instant, None for no timeout. `losses` counts in memory only.
+    """
+
+    deferral: Deferral
+    timeout_at: datetime | None = None
+    resume: Resume | None = None
+    losses: int = 0
+
+    def fired(self, report: Report) -> Resume:
+        """How the task goes on after its trigger ended: with the event, or by failing."""
+        method, kwargs = self.deferral.next_method, self.deferral.next_kwargs
+        if report.outcome is Outcome.TRIGGERED:
+            return Resume(next_method=method, next_kwargs=kwargs, event=report.event or "null")
+        error = report.reason or "the trigger ended without an event"
+        if report.outcome is Outcome.LOST:
+            error = f"the trigger was lost {self.losses} times in a row: {error}"
+        return Resume(next_method=method, next_kwargs=kwargs, error=error)
+
+    def timed_out(self) -> Resume:
+        """How the task goes on when the trigger did not fire in time."""
+        seconds = self.deferral.timeout
+        error = "Trigger timeout" if seconds is None else f"Trigger timeout: no event within {seconds:g} s"
+        return Resume(
+            next_method=self.deferral.next_method, next_kwargs=self.deferral.next_kwargs, error=error, timed_out=True
+        )
+
+
+class Deferrals(dict[Instance, Deferred]):
+    """The deferrals of one run. What others have to do about them is left in the board's effects.
+
+    A deferral stays known from the report of the try that deferred to the end of the try that
+    went on, so that whoever starts that gets its `resume`.
+    """
+
+    __slots__ = ()
+
+    def resume_of(self, instance: Instance) -> Resume | None:
+        """How the next call of the task goes on; None: it begins."""
+        waited = self.get(instance)
+        return None if waited is None else waited.resume
+
+    def recall(self, instance: Instance, waited: Deferred) -> None:
+        """Know a deferral that was read back."""
+        self[instance] = waited
+
+    def begin(self, effects: Effects, instance: Instance, deferral: Deferral, now: datetime) -> None:
+        """The task asks to wait; a deferral that it went on with before is replaced."""
+        self[instance] = Deferred(deferral, _timeout_at(deferral, now))
+        effects.deferrals[instance] = None
+        self.wait(effects, instance)
+
+    def wait(self, effects: Effects, instance: Instance) -> bool:
+        """Ask for the trigger to be run, and for a look when the time is over; whether there is something to wait for.
+
+        There always is. Should its row be missing, the task goes on by failing, under its usual rules for retries.
+        """
+        waited = self.get(instance)
+        if waited is None:
+            waited = self[instance] = Deferred(Deferral(classpath="", kwargs="{}", next_method=""))
+            self._end(effects, instance, waited, Resume(next_method="", error=NOT_STORED))
+            return False
+        if waited.resume is not None:  # it was read back with a reason to go on
+            effects.deferrals[instance] = None
+            return False
+        effects.triggers.append(instance)
+        if waited.timeout_at is not None:
+            effects.timers.append((waited.timeout_at + _TICK, instance))
+        return True
+
+    def answered(self, effects: Effects, instance: Instance, report: Report) -> bool:
+        """Take the final report of a trigger; whether the task goes on. A lost trigger runs again."""
+        waited = self[instance]
+        if report.outcome is Outcome.LOST:
+            waited.losses += 1
+            if waited.losses < MAX_TRIGGER_LOSSES:
+                effects.triggers.append(instance)
+                return False
+        self._end(effects, instance, waited, waited.fired(report))
+        return True
+
+    def overdue(self, effects: Effects, instance: Instance, key: AttemptKey, now: datetime) -> bool:
+        """Whether the time of a deferral is over (strictly): then its trigger is stopped, and the task goes on."""
+        waited = self.get(instance)
+        if waited is None or waited.resume is not None or waited.timeout_at is None or waited.timeout_at >= now:
+            return False
+        effects.cancelled.append(trigger_key(key))
+        self._end(effects, instance, waited, waited.timed_out())
+        return True
+
+    def vanished(self, effects: Effects, instance: Instance, key: AttemptKey) -> bool:
+        """The row of a deferral is gone: its trigger is stopped, the task goes on by failing; whether it waited."""
+        waited = self.get(instance)
+        if instance.state is not TaskState.DEFERRED or waited is None or waited.resume is not None:
+            return False
+        effects.cancelled.append(trigger_key(key))
+        self._end(effects, instance, waited, Resume(next_method="", error=NOT_STORED))
+        return True
+
+    def moved(self, effects: Effects, instance: Instance, old: TaskState, key: AttemptKey) -> None:
+        """The state of a deferred instance, or of one that went on, has changed: forget what is of no use any more."""
+        if instance.state in _GOES_ON:
+            return
+        del self[instance]
+        effects.deferrals[instance] = None
+        if old is TaskState.DEFERRED:
+            effects.cancelled.append(trigger_key(key))
+
+    def _end(self, effects: Effects, instance: Instance, waited: Deferred, resume: Resume) -> None:
+        waited.resume = resume
+        effects.deferrals[instance] = None
+
+
+_GOES_ON: Final = frozenset({TaskState.DEFERRED, TaskState.SCHEDULED, TaskState.QUEUED, TaskState.RUNNING})
+
+
+def _timeout_at(deferral: Deferral, now: datetime) -> datetime | None:
+    """None for no timeout, and for one beyond the end of the calendar."""
+    try:
+        return None if deferral.timeout is None else now + timedelta(seconds=max(deferral.timeout, 0.0))
+    except (OverflowError, ValueError):
+        return None
+
+
+def first_deferral(task: TaskSpec) -> Deferral:
+    """What a task waits for that begins in its trigger: at most as long as its execution timeout (25.5)."""
+    deferral = task.starts_deferred
+    assert deferral is not None
+    limits = [seconds for seconds in (deferral.timeout, task.execution_timeout) if seconds is not None]
+    return msgspec.structs.replace(deferral, timeout=min(limits, default=None))
+
+
+def trigger_key(key: AttemptKey) -> AttemptKey:
+    """The key under which the trigger of the try `key` runs."""
+    return key._replace(try_number=-key.try_number)
+
+
+def is_trigger(key: AttemptKey) -> bool:
+    """Whether `key` is that of a trigger."""
+    return key.try_number < 0

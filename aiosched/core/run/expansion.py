@@ -1,0 +1,120 @@
+"""How mapped tasks get their instances: expansion, and later changes of their number.
+
+Lives here: the part of a `Board` that makes, removes and restores instances. Does not live
+here: how many there are (mapping.py), when their dependencies are met (tally.py).
+Source: the semantics reference, sections 26.4 and 26.5.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+from aiosched.core.graph.instances import Instance
+from aiosched.core.run.run_rows import Ledger
+from aiosched.core.values.states import SCHEDULABLE, TaskEvent, TaskState
+
+
+class Expansion(Ledger):
+    """See the module docstring."""
+
+    __slots__ = ()
+
+    def learn_length(self, task: int, map_index: int, length: int) -> None:
+        """An instance of `task` has returned a value of `length`, for a run that is read back.
+
+        Matters for tasks that others are mapped over: of a mapped one it counts that there is a
+        value, whatever its length. Call it before `resume` or `start`.
+        """
+        if self._lengths is not None:
+            self._lengths.learn(task, map_index, length)
+
+    def _know_sizes(self) -> None:
+        """The lengths that a run begins or goes on with are known."""
+        if self._lengths is None:
+            return
+        for task, units in enumerate(self.graph.mappings.units if self.graph.mappings else ()):
+            if not units or (sizes := self._lengths.sizes(task)) is None:
+                continue
+            self._tally.resize(task, sizes)
+            there = self._tally.of(task)
+            if len(there) == math.prod(sizes) and all(i.state is not TaskState.REMOVED for i in there):
+                self._sizes[task] = sizes
+
+    def _take_place(self, instance: Instance, now: datetime) -> bool:
+        """Whether a mapped instance whose dependencies are met may go on under its index.
+
+        An unexpanded one is expanded first; when the number of instances has changed, they are
+        revised. Then all of them are looked at again. One that does not know how often it is to
+        run is given up when everything else is decided, so that no order of looking matters.
+        """
+        assert self._lengths is not None
+        task, sizes = instance.task, self._lengths.sizes(instance.task)
+        if instance.map_index < 0 and not self.is_countable(task):
+            self._pending.too_soon[instance] = None
+            return False
+        if sizes is None:
+            return True
+        number = math.prod(sizes)
+        if instance.map_index < 0:
+            if number:
+                self._expand(instance, sizes)
+            else:
+                self._settle(instance, TaskEvent.SETTLED_SKIPPED, now, "there is nothing to map over")
+            return False
+        if self._sizes.get(task) != sizes:
+            self._revise(task, sizes, now)
+            return False
+        if instance.map_index >= number:
+            self._remove(instance, number, now)
+            return False
+        return True
+
+    def is_countable(self, task: int) -> bool:
+        """Whether a mapped task knows how often it is to run."""
+        return self._lengths is not None and self._lengths.sizes(task) is not None and self._lengths.are_new(task)
+
+    def _settle_too_soon(self, now: datetime) -> None:
+        """Nothing else is left to decide: what may run, and does not know how often, has failed (26.4, 26.6)."""
+        waiting, self._pending.too_soon = self._pending.too_soon, {}
+        for instance in waiting:
+            if instance.state in SCHEDULABLE and instance.map_index < 0 and not self.is_countable(instance.task):
+                reason = "what it maps over was not returned"
+                self._settle(instance, TaskEvent.SETTLED_UPSTREAM_FAILED, now, reason)
+
+    def _expand(self, instance: Instance, sizes: tuple[int, ...]) -> None:
+        self._resize(instance.task, sizes)
+        self._tally.expand(instance)
+        self.effects.expanded.append(instance)
+        self._create(instance.task, math.prod(sizes))
+        self._look_again(instance.task)
+
+    def _revise(self, task: int, sizes: tuple[int, ...], now: datetime) -> None:
+        number = math.prod(sizes)
+        self._resize(task, sizes)
+        for instance in tuple(self._tally.of(task)):
+            if instance.map_index >= number:
+                self._remove(instance, number, now)
+            elif instance.state is TaskState.REMOVED:
+                instance.start_date = instance.end_date = instance.reason = None
+                self._set(instance, TaskEvent.RESTORED)
+        self._create(task, number)
+        self._look_again(task)
+
+    def _create(self, task: int, number: int) -> None:
+        """Make the instances that are missing to `number`."""
+        retries = self.graph.tasks[task].retries
+        for map_index in range(len(self._tally.of(task)), number):
+            instance = Instance(task, map_index, max_tries=retries)
+            self._tally.add(instance)
+            self.effects.created.append(instance)
+
+    def _remove(self, instance: Instance, number: int, now: datetime) -> None:
+        if instance.state is not TaskState.REMOVED:
+            self._forget_values(instance)
+            self._stop(instance, now, TaskEvent.SETTLED_REMOVED, f"there are {number} values to map over now")
+
+    def _resize(self, task: int, sizes: tuple[int, ...]) -> None:
+        self._sizes[task] = sizes
+        for concerned in self._tally.resize(task, sizes):
+            self._look_again(concerned)

@@ -1,0 +1,266 @@
+"""The rows of one unfinished run in memory, and how one of them changes.
+
+Lives here: reading them, the primitive changes, and the record of what a change asks others
+to do. Does not live here: any decision (board.py, marks.py), who is finished (tally.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.instances import CallbackRequest, Effects, FinishedTry, Instance, Run
+from aiosched.core.graph.mapping import Lengths
+from aiosched.core.graph.previous_run import Past, waits_for_past
+from aiosched.core.graph.trigger_rules import Counts, Verdict
+from aiosched.core.run.code import RunCode
+from aiosched.core.run.deferral import Deferrals
+from aiosched.core.run.upstream_counts import Pending, Tally
+from aiosched.core.values.messages import Attempt, AttemptKey, Report, RunInfo
+from aiosched.core.values.states import (
+    ACTIVE_FOR_TASK_LIMITS,
+    FINISHED,
+    HOLDING_SLOT,
+    RUN_FINISHED,
+    SCHEDULABLE,
+    SUCCEEDED,
+    RunState,
+    TaskEvent,
+    TaskState,
+    advance,
+)
+
+TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
+EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
+
+
+class Ledger:
+    """What all parts of a `Board` work on. `instances` are the run's rows, in any order."""
+
+    __slots__ = (
+        "_decided", "_decisions", "_held_back", "_lengths", "_past", "_pending", "_sizes", "_tally", "_verdicts",
+        "code", "deferrals", "effects", "graph", "info", "is_paused", "run",
+    )  # fmt: skip
+
+    def __init__(self, graph: Graph, run: Run, instances: Iterable[Instance], *, info: RunInfo) -> None:
+        self.graph = graph
+        self.run = run
+        self.info = info
+        self.is_paused = False  # its DAG is: what runs ends and settles what is behind it, nothing else changes (9.5)
+        self.code = RunCode(run.key, info.source_hash, info.source_hash)
+        self.effects = Effects()
+        self.deferrals = Deferrals()
+        self._tally = Tally(graph, instances)
+        self._pending = Pending()  # what to look at
+        self._verdicts: dict[int, Verdict] = {}  # with which all instances of a task were looked at last
+        self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> downstreams that it skips
+        self._decided: dict[int, set[int]] = {}  # tasks that some decision was about -> the branches
+        self._past: Past | None = None  # None: not needed, or not known yet
+        self._held_back: dict[int, str | None] = {}  # why the past keeps tasks waiting, as far as it was asked
+        self._sizes: dict[int, tuple[int, ...]] = {}  # of mapped tasks whose instances are as these say
+        self._lengths: Lengths | None = None
+        if graph.mappings is not None:
+            self._lengths = Lengths(graph.mappings, graph.index, self._tally.open)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Instance]:
+        return iter(self._tally)
+
+    def find(self, task: int, map_index: int = -1) -> Instance | None:
+        """The instance of a task (and map index), or None."""
+        return self._tally.find(task, map_index)
+
+    def key(self, instance: Instance) -> AttemptKey:
+        return AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number)
+
+    def attempt(self, instance: Instance) -> Attempt:
+        """What an executor needs to run the instance's current try."""
+        task = self.graph.tasks[instance.task]
+        return Attempt(
+            key=AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number),
+            run=self.info,
+            task_id=task.task_id,
+            is_async=task.is_async,
+            max_tries=instance.max_tries,
+            priority_weight=self.graph.weights[instance.task],
+            execution_timeout=task.execution_timeout,
+            first_started=instance.start_date,
+            executor=task.executor,
+            resume=self.deferrals.resume_of(instance),
+            superseded=self.code.superseded.pop(instance, None) if self.code.superseded else None,
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over."""
+        return self.run.state in RUN_FINISHED
+
+    @property
+    def unfinished(self) -> int:
+        """How many task instances are not finished."""
+        return self._tally.unfinished
+
+    @property
+    def total(self) -> int:
+        """How many task instances the run has."""
+        return len(self._tally)
+
+    @property
+    def tally(self) -> Tally:
+        """Who is finished and what the rules make of it, for reading."""
+        return self._tally
+
+    def branch_against(self, instance: Instance) -> Instance | None:
+        """A finished branch whose decision excludes `instance` (7.4, "not previously skipped")."""
+        for decider in self._decided.get(instance.task, ()):
+            for branch in self._under_index_of(instance, decider):
+                if instance.task in self._decisions.get(branch, ()) and branch.state in FINISHED:
+                    return branch
+        return None
+
+    def _under_index_of(self, instance: Instance, task: int) -> Sequence[Instance]:
+        """The instances of `task` that share decisions of branches with `instance` (7.4, 36)."""
+        mappings, group = self.graph.mappings, self._tally.of(task)
+        if mappings is None or not group or (instance.map_index < 0 and mappings.shared(task, instance.task) == 0):
+            return group
+        if mappings.shared(task, instance.task):
+            return self._tally.counterparts(task, instance)
+        found = self._tally.find(task, instance.map_index) or self._tally.find(task, -1)
+        return () if found is None else (found,)
+
+    def counts_of(self, task: int) -> tuple[Counts, int]:
+        """The finished-upstream counts of a task and how many upstreams there are, for explanations."""
+        return self._tally.counts(task), self._tally.total(task)
+
+    def all_succeeded(self, task_id: str) -> bool | None:
+        """Whether all instances of a task are success or skipped; None when it has none in this run."""
+        task = self.graph.index.get(task_id)
+        if task is None or not self._tally.of(task):
+            return None
+        return not self._tally.open[task] and all(i.state in SUCCEEDED for i in self._tally.of(task))
+
+    def waits_for_past(self, task: int) -> str | None:
+        """Why the runs before this one keep a task waiting, one line for people; None when they do not (6)."""
+        spec = self.graph.tasks[task]
+        if not (spec.depends_on_past or spec.wait_for_downstream):
+            return None
+        if self._past is None:
+            return "the run before is being looked for"
+        if task not in self._held_back:
+            downstream = [self.graph.task_ids[down] for down in self.graph.downstream[task]]
+            catchup = self.graph.spec.catchup
+            self._held_back[task] = waits_for_past(spec, downstream, self._past, catchup=catchup)
+        return self._held_back[task]
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the runs before this one keep a task waiting that could start otherwise."""
+        return any(reason and self._tally.open[task] for task, reason in self._held_back.items())
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether nothing of the run is under way, nor will be before something happens outside of it.
+
+        For a run with tasks that look at the run before, as of its last evaluation.
+        """
+        if not self._tally.unfinished or self._past is None:
+            return False
+        held = self._held_back
+        return not self._tally.alive or all(
+            i.state in FINISHED or i.state is TaskState.NONE or (i.state in SCHEDULABLE and held.get(i.task))
+            for i in self
+        )
+
+    # -- changing --------------------------------------------------------------------------
+
+    def _set(self, instance: Instance, event: TaskEvent, *, lazy: bool = False) -> None:
+        old = instance.state
+        new = advance(old, event)
+        instance.state = new
+        effects = self.effects
+        if lazy and instance not in effects.changed:
+            effects.lazy[instance] = None
+        else:
+            effects.changed[instance] = None
+        if old in HOLDING_SLOT and new not in HOLDING_SLOT:
+            effects.released.append(instance)
+        if old in ACTIVE_FOR_TASK_LIMITS and new not in ACTIVE_FOR_TASK_LIMITS:
+            effects.inactive.append(instance)
+        if old is TaskState.SCHEDULED and new is not TaskState.QUEUED:
+            if instance in effects.ready:
+                effects.ready.remove(instance)
+            else:
+                effects.withdrawn.append(instance)
+        if instance in self.deferrals:
+            self.deferrals.moved(effects, instance, old, self.key(instance))
+        self._tally.moved(instance, old, self._pending)
+
+    def _settle(self, instance: Instance, event: TaskEvent, now: datetime, reason: str | None) -> None:
+        """A change of state without a run of the task (2.4): dates that are empty become now."""
+        instance.start_date = instance.start_date or now
+        instance.end_date = instance.end_date or now
+        instance.next_at = None
+        instance.reason = reason
+        self._set(instance, event)
+
+    def _ran(self, instance: Instance, source: str | None) -> None:
+        """Its worker says what it ran."""
+        if source is not None and (news := self.code.ended(instance, source)) is not None:
+            self.effects.sources.append(news)
+
+    def _stop(self, instance: Instance, now: datetime, event: TaskEvent, reason: str) -> None:
+        """As `_settle`, for one that may have an attempt: reports of that are stale from now on."""
+        if instance.state in EXECUTING:
+            self.effects.cancelled.append(self.key(instance))
+        self._settle(instance, event, now, reason)
+
+    def _forget_values(self, instance: Instance) -> None:
+        """A new try begins without what the one before pushed or decided (22.3)."""
+        self._decisions.pop(instance, None)
+        if self._lengths is not None:
+            self._lengths.forget(instance.task, instance.map_index)
+        effects = self.effects
+        effects.xcoms = [pushed for pushed in effects.xcoms if pushed[0] is not instance]
+        effects.forget_xcoms.append(instance)
+
+    def _look_again(self, task: int) -> None:
+        """There is news for the instances of `task` that their dependencies do not show."""
+        self._verdicts.pop(task, None)
+        self._pending.tasks.add(task)
+
+    def _doom(self, reason: str) -> None:
+        """The run will fail, and goes on for its teardowns only. Kept in its row, since it may be read back."""
+        if self.run.reason is None:
+            self.run.reason = reason
+            self.effects.run_changed = True
+
+    def _end(self, state: RunState, now: datetime, reason: str | None, callbacks: Sequence[CallbackRequest]) -> None:
+        self.effects.callbacks += callbacks
+        self.run.state, self.run.end_date, self.run.reason = state, now, reason
+        self.effects.run_changed = True
+
+    def _remember_try(self, instance: Instance, state: str, report: Report) -> None:
+        self.effects.tries.append(
+            FinishedTry(
+                key=self.key(instance),
+                state=state,
+                queued_by=instance.queued_by,
+                queued_at=instance.queued_at,
+                start_date=instance.start_date,
+                end_date=report.at,
+                reason=instance.reason,
+                details=report.details,
+                hostname=report.hostname,
+                pid=report.pid,
+            )
+        )
+
+
+def is_due(instance: Instance, now: datetime) -> bool:
+    """Whether the instant has come that an instance waits for: strictly past for a retry."""
+    if instance.next_at is None:
+        return True
+    return instance.next_at < now if instance.state is TaskState.UP_FOR_RETRY else instance.next_at <= now

@@ -1,0 +1,429 @@
+"""Who of a run is finished: the states by task, counted, and what the rules make of the counts.
+
+Lives here: the instances of a run by task, running counts of their states, and the verdict
+on an instance, which reads nothing else. A move of one instance costs as much as the task has
+neighbours, however many instances they have. Does not live here: what a verdict leads to
+(board.py), the rules (trigger_rules.py).
+
+An instance outside of mapped groups depends on all instances of its upstreams, so all
+instances of a task share their counts. Inside a mapped group it depends on those of its own
+index, and has counts of its own. Source: the semantics reference, sections 5.1, 8.3, 8.4 and 26.7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.instances import Instance
+from aiosched.core.graph.mapping import EARLY_RULES, Mappings, check_producers
+from aiosched.core.graph.trigger_rules import Counts, TriggerRule, Verdict, explain, judge, judge_setups
+from aiosched.core.values.states import ALIVE, FINISHED, SCHEDULABLE, TaskState
+
+_FIRST: Final = {Verdict.UPSTREAM_FAILED: 0, Verdict.SKIPPED: 1, Verdict.REMOVED: 2, Verdict.WAIT: 3, Verdict.RUN: 4}
+
+
+class Pending:
+    """What is to be looked at: tasks with all their instances, and single instances.
+
+    `too_soon` are unexpanded instances that may run and do not know how often: they come last.
+    """
+
+    __slots__ = ("instances", "tasks", "too_soon")
+
+    def __init__(self) -> None:
+        self.tasks: set[int] = set()
+        self.instances: dict[Instance, None] = {}
+        self.too_soon: dict[Instance, None] = {}
+
+    def clear(self) -> None:
+        self.tasks.clear()
+        self.instances.clear()
+        self.too_soon.clear()
+
+
+class Share:
+    """The part of the upstream instances that one group index depends on: how many, and who finished."""
+
+    __slots__ = ("counts", "setups", "total")
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.total = self.setups = 0
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Share):
+            return NotImplemented
+        return (self.counts, self.total, self.setups) == (other.counts, other.total, other.setups)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Tally:
+    """The instances of one run, counted. Who changes a state tells it by `moved`.
+
+    open         for each task how many of its instances are not finished
+    unfinished   how many instances are not finished
+    alive        how many of those are `ALIVE`: all but `NONE`
+    totals       for each task the number of direct upstream instances that all its instances have in common
+    """
+
+    __slots__ = (
+        "_aligned", "_counts", "_done", "_followers", "_graph", "_loose", "_of_task", "_own", "_setups", "_sizes",
+        "alive", "open", "totals", "unfinished",
+    )  # fmt: skip
+
+    def __init__(self, graph: Graph, instances: Iterable[Instance]) -> None:
+        size = len(graph.tasks)
+        self._graph = graph
+        self._followers = graph.followers
+        self._of_task: list[list[Instance]] = [[] for _ in graph.tasks]
+        self._loose: Sequence[Sequence[int]] = graph.downstream  # downstreams without a mapped group in common
+        self._aligned: dict[int, list[tuple[int, int]]] = {}  # others: (task, number of groups in common)
+        if graph.mappings is not None and any(graph.mappings.groups):
+            self._loose, self._aligned = _split(graph, graph.mappings)
+        self._sizes: dict[int, tuple[int, ...]] = {}  # by which the units of a task in nested groups multiply it
+        self._counts: list[Counts | None] = [None] * size  # None: nothing upstream finished yet
+        self._setups: dict[int, int] = {}  # how many of `totals` are setups
+        self._own: dict[int, dict[tuple[int, int], Share]] = {}  # by (groups in common, their index); (0, 0) is the sum
+        self._done: dict[int, Counts] = {}  # of setups: their own instances
+        self.open = [0] * size
+        self.totals = [0] * size
+        self.unfinished = self.alive = 0
+        for instance in instances:
+            self.add(instance)
+        if graph.mappings is not None:
+            for group in self._of_task:
+                if len(group) > 1:
+                    group.sort(key=_map_index)
+
+    def __iter__(self) -> Iterator[Instance]:
+        return (instance for group in self._of_task for instance in group)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._of_task))
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def of(self, task: int) -> Sequence[Instance]:
+        """The instances of a task by map index; none for one that takes no part in the run."""
+        return self._of_task[task]
+
+    def find(self, task: int, map_index: int) -> Instance | None:
+        """The instance of a task with this map index; None for a task that the DAG does not have (any more)."""
+        group = self._of_task[task] if 0 <= task < len(self._of_task) else ()
+        position = map_index if map_index > 0 else 0
+        if position < len(group) and group[position].map_index == map_index:
+            return group[position]
+        return None if len(group) <= 1 else next((i for i in group if i.map_index == map_index), None)
+
+    def counts(self, task: int) -> Counts:
+        """The finished direct upstream instances that a task has, all its map indexes together."""
+        shared, inside = self._counts[task] or _NOTHING_FINISHED, self._own.get(task, {}).get(_ALL)
+        return shared if inside is None else shared + inside.counts
+
+    def total(self, task: int) -> int:
+        """How many direct upstream instances a task has, all its map indexes together."""
+        inside = self._own.get(task, {}).get(_ALL)
+        return self.totals[task] + (0 if inside is None else inside.total)
+
+    def counterparts(self, task: int, instance: Instance) -> Sequence[Instance]:
+        """The instances of `task` that concern `instance`: of its own index where they have indexes in common."""
+        group = self._of_task[task]
+        if not group or group[0].map_index < 0:
+            return group
+        depth = self._depth(task, instance.task)
+        if not depth:
+            return group
+        if instance.map_index < 0:
+            return ()
+        below, mine = self._below(task, depth), self._below(instance.task, depth)
+        if below is None or mine is None:
+            return group
+        first = instance.map_index // mine * below
+        return group[first : first + below]
+
+    # -- counting ---------------------------------------------------------------------------
+
+    def add(self, instance: Instance) -> None:
+        """Count one more instance of the run. Those of one task come in the order of their map indexes."""
+        self._of_task[instance.task].append(instance)
+        finished = instance.state in FINISHED
+        if not finished:
+            self.open[instance.task] += 1
+            self.unfinished += 1
+            self.alive += instance.state in ALIVE
+        self._spread(instance, instance.state, 1, 1)
+
+    def expand(self, instance: Instance) -> None:
+        """The unexpanded instance, which is not finished, becomes the one with map index 0."""
+        self._spread(instance, instance.state, 0, -1)
+        instance.map_index = 0
+        self._spread(instance, instance.state, 0, 1)
+
+    def moved(self, instance: Instance, old: TaskState, pending: Pending) -> None:
+        """Count the change from `old` to the instance's state; what it may concern becomes pending."""
+        new = instance.state
+        was_finished, is_finished = old in FINISHED, new in FINISHED
+        self.alive += (new in ALIVE) - (old in ALIVE)
+        if new in SCHEDULABLE:
+            pending.instances[instance] = None
+        if not (was_finished or is_finished):
+            return
+        task = instance.task
+        self.unfinished += was_finished - is_finished
+        self.open[task] += was_finished - is_finished
+        if was_finished:
+            self._spread(instance, old, -1, 0)
+        if is_finished:
+            self._spread(instance, new, 1, 0)
+        pending.tasks.update(self._loose[task])
+        for down, _ in self._aligned.get(task, ()):
+            self._notify(instance, down, pending)
+        for follower in self._followers.get(task, ()):
+            if self._depth(task, follower):
+                self._notify(instance, follower, pending)
+            else:
+                pending.tasks.add(follower)
+
+    def resize(self, task: int, sizes: tuple[int, ...]) -> Sequence[int]:
+        """The units of a task in nested groups multiply it by `sizes`; the tasks whose counts that changes."""
+        if len(sizes) < 2 or self._sizes.get(task) == sizes:
+            return ()
+        self._sizes[task] = sizes
+        concerned = [down for down, _ in self._aligned.get(task, ())]
+        if any(self._depth(up, task) for up in self._graph.upstream[task]):
+            concerned.append(task)
+        for each in concerned:
+            self._recount(each)
+        return concerned
+
+    # -- judging ----------------------------------------------------------------------------
+
+    def judge_all(self, task: int) -> Verdict | None:
+        """The verdict on every instance of `task`; None when they have to be looked at one by one."""
+        group = self._of_task[task]
+        if not group:
+            return Verdict.WAIT
+        if group[0].map_index >= 0 and (task in self._own or self._depends_on_index(task)):
+            return None
+        return self.judge(group[0])
+
+    def judge(self, instance: Instance) -> Verdict:
+        """What the tasks mapped over, setups further up, the trigger rule, and of a teardown its scope say together."""
+        mappings = self._graph.mappings
+        if mappings is None or not mappings.producers[instance.task]:
+            return self._judge_dependencies(instance)
+        by_producers = self.judge_producers(instance)
+        if by_producers is Verdict.UPSTREAM_FAILED:
+            return by_producers
+        verdict = self._judge_dependencies(instance)
+        return min(by_producers, verdict, key=_FIRST.__getitem__)
+
+    def _judge_dependencies(self, instance: Instance) -> Verdict:
+        graph, task = self._graph, instance.task
+        by_setups = Verdict.RUN
+        if graph.indirect_setups[task] and (by_setups := self.judge_setups(instance)).settles:
+            return by_setups
+        if (verdict := self.judge_rule(instance)) is not Verdict.RUN:
+            return verdict
+        if graph.teardown_scopes[task] and next(self.unfinished_scope(instance), None) is not None:
+            return Verdict.WAIT
+        return by_setups
+
+    def judge_rule(self, instance: Instance) -> Verdict:
+        """What the trigger rule says of the direct upstreams (5.2)."""
+        counts, total, setups = self.upstreams(instance)
+        return judge(self._graph.rules[instance.task], counts, total, setups, instance.map_index)
+
+    def unfinished_scope(self, instance: Instance) -> Iterator[Instance]:
+        """Of a teardown: what is not finished between its setups and it (8.4)."""
+        for inner in self._graph.teardown_scopes[instance.task]:
+            if self.open[inner]:
+                yield from (i for i in self.counterparts(inner, instance) if i.state not in FINISHED)
+
+    def upstreams(self, instance: Instance) -> tuple[Counts, int, int]:
+        """Of the direct upstream instances that `instance` depends on: who finished, how many, how many are setups."""
+        task = instance.task
+        counts, total, setups = self._counts[task] or _NOTHING_FINISHED, self.totals[task], self._setups.get(task, 0)
+        if task in self._own:
+            for share in self._shares(instance):
+                counts, total, setups = counts + share.counts, total + share.total, setups + share.setups
+        return counts, total, setups
+
+    def why_settled(self, instance: Instance) -> str:
+        """One line for people about a verdict that settles."""
+        graph, task = self._graph, instance.task
+        if graph.indirect_setups[task] and self.judge_setups(instance).settles:
+            return "a setup that it needs did not succeed"
+        if graph.mappings is not None and self.judge_producers(instance).settles:
+            return "a task that it maps over did not succeed"
+        counts, total, _ = self.upstreams(instance)
+        return explain(graph.rules[task], counts, total)
+
+    def judge_producers(self, instance: Instance) -> Verdict:
+        """What the tasks that it is mapped over say (26.6)."""
+        assert self._graph.mappings is not None
+        producers = self._graph.mappings.producers[instance.task]
+        groups = [self._of_task[producer] for producer in producers]
+        verdict = check_producers(
+            group[0].state for group in groups if group and group[0].map_index < 0 and group[0].state in FINISHED
+        )
+        if verdict is not Verdict.RUN or instance.map_index >= 0 or instance.task not in self._own:
+            return verdict
+        # in a group the length is the only thing that it surely waits for before it is expanded
+        early = self._graph.rules[instance.task] in EARLY_RULES
+        return Verdict.RUN if early or not any(self.open[up] for up in producers) else Verdict.WAIT
+
+    def judge_setups(self, instance: Instance) -> Verdict:
+        """What setups further up say (8.3)."""
+        counts, total = Counts(), 0
+        for setup in self._graph.indirect_setups[instance.task]:
+            if self._depth(setup, instance.task) and self._of_task[setup] and self._of_task[setup][0].map_index >= 0:
+                for other in self.counterparts(setup, instance):
+                    counts.add(other.state)
+                    total += 1
+            else:
+                counts = counts + self._done.get(setup, _NOTHING_FINISHED)
+                total += len(self._of_task[setup])
+        return judge_setups(counts, total, instance.map_index)
+
+    def _depends_on_index(self, task: int) -> bool:
+        """Whether a rule looks at the map index (5.2: removed upstreams), or setups and scopes do."""
+        graph = self._graph
+        if graph.rules[task] is TriggerRule.ALL_SUCCESS and (self._counts[task] or _NOTHING_FINISHED).removed:
+            return True
+        if any(self._done.get(setup, _NOTHING_FINISHED).removed for setup in graph.indirect_setups[task]):
+            return True
+        return any(self._depth(other, task) for other in (*graph.indirect_setups[task], *graph.teardown_scopes[task]))
+
+    # -- indexes in common ------------------------------------------------------------------
+
+    def _depth(self, one: int, other: int) -> int:
+        mappings = self._graph.mappings
+        return 0 if mappings is None else mappings.shared(one, other)
+
+    def _below(self, task: int, depth: int) -> int | None:
+        """How many instances of `task` there are for each index of its `depth` outermost groups."""
+        assert self._graph.mappings is not None
+        if len(self._graph.mappings.units[task]) == depth:
+            return 1
+        sizes = self._sizes.get(task)
+        return None if sizes is None else math.prod(sizes[depth:])
+
+    def _place(self, instance: Instance, depth: int) -> tuple[int, int] | None:
+        """Under which index of the groups in common it stands; None while it stands for all of them."""
+        below = self._below(instance.task, depth)
+        return None if instance.map_index < 0 or not below else (depth, instance.map_index // below)
+
+    def _shares(self, instance: Instance) -> Iterator[Share]:
+        shares, task = self._own[instance.task], instance.task
+        if instance.map_index < 0:
+            if self._graph.rules[task] in EARLY_RULES and _ALL in shares:
+                yield shares[_ALL]
+            return
+        for depth in {self._depth(up, task) for up in self._graph.upstream[task]} - {0}:
+            place = self._place(instance, depth)
+            if place is not None and place in shares:
+                yield shares[place]
+
+    def _spread(self, instance: Instance, state: TaskState, counted: int, added: int) -> None:
+        """Count `instance` in `state`, `counted` times as finished and `added` times as present, where it concerns."""
+        task = instance.task
+        is_setup = self._graph.is_setup[task]
+        finished = counted and state in FINISHED
+        if is_setup and finished:
+            self._done.setdefault(task, Counts()).add(state, by=counted)
+        for down in self._loose[task]:
+            if added:
+                self.totals[down] += added
+                if is_setup:
+                    self._setups[down] = self._setups.get(down, 0) + added
+            if finished:
+                counts = self._counts[down]
+                if counts is None:
+                    counts = self._counts[down] = Counts()
+                counts.add(state, is_setup=is_setup, by=counted)
+        for down, depth in self._aligned.get(task, ()):
+            self._spread_aligned(instance, down, depth, state, counted, added)
+
+    def _spread_aligned(
+        self, instance: Instance, down: int, depth: int, state: TaskState, counted: int, added: int
+    ) -> None:
+        is_setup = self._graph.is_setup[instance.task]
+        shares = self._own.setdefault(down, {})
+        place = self._place(instance, depth)
+        if place is None:  # unexpanded: it stands for every index
+            self.totals[down] += added
+            if is_setup:
+                self._setups[down] = self._setups.get(down, 0) + added
+            counts = self._counts[down]
+            if counts is None:
+                counts = self._counts[down] = Counts()
+            counts.add(state, is_setup=is_setup, by=counted)
+            return
+        for key in (place, _ALL):
+            share = shares.get(key)
+            if share is None:
+                share = shares[key] = Share()
+            share.total += added
+            share.setups += added if is_setup else 0
+            share.counts.add(state, is_setup=is_setup, by=counted)
+
+    def _notify(self, instance: Instance, down: int, pending: Pending) -> None:
+        """Those of `down` that stand under the index of `instance` are to be looked at."""
+        group = self._of_task[down]
+        if not group:
+            return
+        if instance.map_index < 0 or group[0].map_index < 0:
+            pending.tasks.add(down)
+            return
+        depth = self._depth(instance.task, down)
+        below, theirs = self._below(instance.task, depth), self._below(down, depth)
+        if not below or not theirs:
+            pending.tasks.add(down)
+            return
+        first = instance.map_index // below * theirs
+        pending.instances.update(dict.fromkeys(group[first : first + theirs]))
+
+    def _recount(self, task: int) -> None:
+        """Count the upstreams of a task in nested groups afresh."""
+        self._counts[task], self.totals[task] = None, 0
+        self._setups.pop(task, None)
+        self._own.pop(task, None)
+        for up in self._graph.upstream[task]:
+            for instance in self._of_task[up]:
+                is_setup = self._graph.is_setup[up]
+                depth = self._depth(up, task)
+                if depth:
+                    self._spread_aligned(instance, task, depth, instance.state, 1, 1)
+                    continue
+                self.totals[task] += 1
+                if is_setup:
+                    self._setups[task] = self._setups.get(task, 0) + 1
+                counts = self._counts[task] or Counts()
+                counts.add(instance.state, is_setup=is_setup)
+                self._counts[task] = counts
+
+
+_ALL: Final = (0, 0)
+_NOTHING_FINISHED: Final = Counts()
+
+
+def _map_index(instance: Instance) -> int:
+    return instance.map_index
+
+
+def _split(graph: Graph, mappings: Mappings) -> tuple[list[list[int]], dict[int, list[tuple[int, int]]]]:
+    """The downstreams of each task: without a mapped group in common, and with how many."""
+    loose: list[list[int]] = [[] for _ in graph.tasks]
+    aligned: dict[int, list[tuple[int, int]]] = {}
+    for task, downstream in enumerate(graph.downstream):
+        for down in downstream:
+            if depth := mappings.shared(task, down):
+                aligned.setdefault(task, []).append((down, depth))
+            else:
+                loose[task].append(down)
+    return loose, aligned

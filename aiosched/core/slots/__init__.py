@@ -1,0 +1,1 @@
+"""Which waiting task instances get a slot."""

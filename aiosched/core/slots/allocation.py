@@ -1,0 +1,357 @@
+"""Which waiting task instances get a slot: the decision inside the critical section.
+
+Lives here: the room that is left under every limit, the test of one candidate against
+it with the reason for a refusal, and the walk over a sorted list. Does not live here:
+keeping many waiting candidates between two passes (waiting.py), locking and SQL.
+
+Two kinds of room. Pools, executors and parallelism are shared: a `Room` is made for each
+pass from what was just read. The limits of DAGs, runs and tasks are local to the owner
+of the DAG: `DagRoom`s live as long as the DAG is owned and are kept up to date by
+`occupy` and `vacate`.
+
+Source: the semantics reference, sections 17 and 18, and section 34 decision 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from aiosched.core.slots.competing_demands import Place, Rival
+from aiosched.core.values.messages import AttemptKey
+
+
+@dataclass(slots=True, eq=False)
+class TaskRoom:
+    """The limits of one task over all versions of its DAG. Only tasks that have a limit get one."""
+
+    task_id: str
+    per_dag: int | None = None  # max_active_tis_per_dag
+    per_run: int | None = None  # max_active_tis_per_dagrun
+    active: int = 0  # queued, running and deferred
+    by_run: dict[int, int] = field(default_factory=dict)  # the same by run key; runs with none are absent
+
+    def refusal(self, run: int) -> str | None:
+        """Why no further instance of the task may start in `run`; None if one may."""
+        if self.per_dag is not None and self.active >= self.per_dag:
+            return f"task {self.task_id!r}: {self.active} of {self.per_dag} instances active (max_active_tis_per_dag)"
+        if self.per_run is not None and self.by_run.get(run, 0) >= self.per_run:
+            return (
+                f"task {self.task_id!r}: {self.by_run.get(run, 0)} of {self.per_run} instances active "
+                "in this run (max_active_tis_per_dagrun)"
+            )
+        return None
+
+    def occupy(self, run: int) -> None:
+        self.active += 1
+        self.by_run[run] = self.by_run.get(run, 0) + 1
+
+    def vacate(self, run: int) -> None:
+        self.active -= 1
+        _decrement(self.by_run, run)
+
+
+@dataclass(slots=True, eq=False)
+class DagRoom:
+    """The limits of one DAG and what is active of it, over all its runs.
+
+    `WaitingQueue` must be told when a count fell or a limit rose (`release`), and when
+    `per_run` or a limit of a task came or went (`regroup`).
+    """
+
+    dag_id: str
+    limit: int  # max_active_tasks
+    per_run: int | None = None  # max_active_tasks_per_run
+    active: int = 0  # queued and running
+    by_run: dict[int, int] = field(default_factory=dict)  # the same by run key; runs with none are absent
+    tasks: dict[str, TaskRoom] = field(default_factory=dict)  # by task id
+
+    def refusal(self, run: int, task: TaskRoom | None, *, defers: bool = False) -> str | None:
+        """Why nothing (or not this task) may start in `run`; None if it may.
+
+        One that begins deferred (`defers`) meets the limits of its task alone (25.1).
+        """
+        if not defers and (reason := self.limit_refusal() or self.run_refusal(run)) is not None:
+            return reason
+        return task.refusal(run) if task is not None else None
+
+    def limit_refusal(self) -> str | None:
+        """Why nothing more of the DAG may start, in any run."""
+        if self.active >= self.limit:
+            return f"DAG {self.dag_id!r}: {self.active} of {self.limit} tasks active (max_active_tasks)"
+        return None
+
+    def run_refusal(self, run: int) -> str | None:
+        """Why nothing more may start in `run`, for a limit on each run."""
+        if self.per_run is not None and self.by_run.get(run, 0) >= self.per_run:
+            return (
+                f"DAG {self.dag_id!r}: {self.by_run.get(run, 0)} of {self.per_run} tasks active "
+                "in this run (max_active_tasks_per_run)"
+            )
+        return None
+
+    def occupy(self, run: int, task: TaskRoom | None = None, *, defers: bool = False) -> None:
+        """Count a task instance that becomes queued, or deferred at once (`defers`)."""
+        if not defers:
+            self.active += 1
+            self.by_run[run] = self.by_run.get(run, 0) + 1
+        if task is not None:
+            task.occupy(run)
+
+    def vacate(self, run: int, task: TaskRoom | None = None, *, defers: bool = False) -> None:
+        """Count a task instance that left queued and running (with `defers`: undo that `occupy`).
+
+        One that becomes deferred stays active for the limits of its task: call without
+        `task`, and `task.vacate(run)` when the deferral ends.
+        """
+        if not defers:
+            self.active -= 1
+            _decrement(self.by_run, run)
+        if task is not None:
+            task.vacate(run)
+
+
+@dataclass(slots=True, eq=False)
+class PoolRoom:
+    """A pool as it was read: all its slots (-1: infinite), and those that are open (below 0 after shrinking)."""
+
+    total: int
+    open: int
+    include_deferred: bool = False  # whether task instances that are deferred count
+    rivals: list[Rival] = field(default_factory=list)  # who else waits for its slots; first is who goes first
+    kept: int = 0  # slots that are open and left to those who go first
+    winners: list[int] = field(default_factory=list)  # the rivals that find all they need: to be told
+
+    @property
+    def full(self) -> bool:
+        return self.total >= 0 and self.open <= 0
+
+    def make_way(self, place: Place | None) -> None:
+        """Leave open slots to the rivals that go before `place` (None: to all of them).
+
+        One that does not fit is passed over, unless it is overdue: for that, what is open is kept until it fits.
+        """
+        while self.rivals and (place is None or self.rivals[0].demand.place.precedes(place)):
+            rival = self.rivals.pop(0)
+            demand = rival.demand
+            if self.open > 0 and (demand.place.overdue or demand.need <= self.open):
+                if demand.need <= self.open:
+                    self.winners.append(rival.incarnation)
+                self.keep(min(demand.slots, self.open))
+
+    def keep(self, slots: int) -> None:
+        """Leave that many of the open slots to somebody who goes first."""
+        self.open -= slots
+        self.kept += slots
+
+
+@dataclass(slots=True, eq=False)
+class ExecutorRoom:
+    """How many attempts an executor would take: plain functions, and `async def` ones."""
+
+    name: str
+    open: int
+    open_async: int
+
+
+@dataclass(slots=True, eq=False)
+class Room:
+    """What one pass may hand out. Taking changes it.
+
+    `executors` has each executor by name, and the default one under None as well.
+    `open` is how many attempts of its `parallelism` this scheduler may still take.
+    """
+
+    pools: Mapping[str, PoolRoom]
+    executors: Mapping[str | None, ExecutorRoom]
+    open: int
+    parallelism: int
+
+    def refusal(
+        self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, *, defers: bool = False
+    ) -> str | None:
+        """Why nothing that needs this much of these fits; None if it does.
+
+        What begins deferred (`defers`) needs room only in a pool that includes deferred tasks (25.1).
+        """
+        if not defers and (reason := self.parallelism_refusal()) is not None:
+            return reason
+        if (reason := self.pool_refusal(pool_name, slots, defers=defers)) is not None:
+            return reason
+        return None if defers else self.executor_refusal(executor_name, is_async)
+
+    def parallelism_refusal(self) -> str | None:
+        """Why this scheduler takes no further attempt, whatever it needs."""
+        if self.open <= 0:
+            return f"parallelism: this scheduler runs {self.parallelism} attempts, as many as it may"
+        return None
+
+    def pool_refusal(self, pool_name: str, slots: int, *, defers: bool = False) -> str | None:
+        """Why the pool does not give that many slots."""
+        pool = self.pools.get(pool_name)
+        if pool is None:
+            return f"pool {pool_name!r} does not exist: create it with `aiosched pools set {pool_name} {max(slots, 1)}`"
+        if slots > pool.open and pool.total >= 0 and (pool.include_deferred or not defers):
+            return _pool_refusal(pool_name, slots, pool)
+        return None
+
+    def executor_refusal(self, executor_name: str | None, is_async: bool) -> str | None:
+        """Why the executor takes no further attempt of that kind."""
+        executor = self.executors.get(executor_name)
+        if executor is None:
+            known = ", ".join(sorted(name for name in self.executors if name is not None)) or "none"
+            return (
+                f"executor {executor_name!r} is not configured: known here is {known}. "
+                "Add it to executor.kind, or change the task's executor"
+            )
+        if (executor.open_async if is_async else executor.open) <= 0:
+            return f"executor {executor.name!r}: 0 slots open for {'async' if is_async else 'plain'} functions, needs 1"
+        return None
+
+    def occupy(
+        self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, *, defers: bool = False
+    ) -> None:
+        """Hand out what `refusal` had no objection to."""
+        if defers:
+            self.pools[pool_name].open -= slots if self.pools[pool_name].include_deferred else 0
+            return
+        self.open -= 1
+        self.pools[pool_name].open -= slots
+        executor = self.executors[executor_name]
+        if is_async:
+            executor.open_async -= 1
+        else:
+            executor.open -= 1
+
+    def lacks_only_slots(self, pool_name: str, slots: int, executor_name: str | None, is_async: bool) -> int:
+        """How many candidates that need this much of these would fit, if only the pool were empty. 0: none."""
+        pool, executor = self.pools.get(pool_name), self.executors.get(executor_name)
+        if pool is None or executor is None or not pool.open < slots <= pool.total:
+            return 0
+        return max(0, min(self.open, executor.open_async if is_async else executor.open))
+
+    def closed(self) -> str | None:
+        """Why nothing at all can be taken any more; None while something might."""
+        if (reason := self.parallelism_refusal()) is not None:
+            return reason
+        if self.pools and all(pool.full for pool in self.pools.values()):
+            return "no pool has an open slot"
+        if all(executor.open <= 0 and executor.open_async <= 0 for executor in self.executors.values()):
+            return "no executor has an open slot"
+        return None
+
+
+class Candidate:
+    """A task instance in state scheduled, with what it needs. Compared by identity."""
+
+    __slots__ = (
+        "dag", "defers", "executor", "is_async", "key", "logical_at", "pool", "pool_slots", "rank", "task", "weight",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        key: AttemptKey,
+        dag: DagRoom,
+        *,
+        pool: str = "default_pool",
+        pool_slots: int = 1,
+        weight: int = 1,
+        logical_at: float = math.inf,
+        is_async: bool = False,
+        executor: str | None = None,
+        task: TaskRoom | None = None,
+        defers: bool = False,
+    ) -> None:
+        self.key = key
+        self.dag = dag
+        self.pool = pool
+        self.pool_slots = pool_slots
+        self.weight = weight  # effective priority weight: higher goes first
+        self.logical_at = logical_at  # logical date in seconds since 1970, infinite for none: lower goes first
+        self.is_async = is_async
+        self.executor = executor  # None: the default one
+        self.task = task  # None: the task has no limits of its own
+        self.defers = defers  # begins in its trigger: takes no slot of an executor
+        self.rank: Rank | None = None  # given by the waiting queue, kept when it is put back
+
+    def __repr__(self) -> str:
+        return f"<Candidate {self.dag.dag_id} {tuple(self.key)}>"
+
+
+Rank = tuple[int, float, int, int]  # (-weight, logical_at, map_index, order of arrival)
+
+
+def precedence(candidate: Candidate) -> tuple[int, float, int]:
+    """The sort key of candidates: weight descending, logical date ascending (none last), map index ascending."""
+    return -candidate.weight, candidate.logical_at, candidate.key.map_index
+
+
+class Grant(NamedTuple):
+    """Who may be queued, in order, and why each of the others that were looked at waits."""
+
+    taken: list[Candidate]
+    refused: list[tuple[Candidate, str]]
+
+
+def refusal(candidate: Candidate, room: Room) -> str | None:
+    """Why `candidate` does not fit now, in one line; None if it does. Changes nothing."""
+    return room.refusal(
+        candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, defers=candidate.defers
+    ) or candidate.dag.refusal(candidate.key.run, candidate.task, defers=candidate.defers)
+
+
+def allocate(candidates: Iterable[Candidate], room: Room) -> Grant:
+    """Take candidates, in the order given, while they fit; `room` and the DAGs' counts change with each.
+
+    One that does not fit is passed over, so a smaller one behind it may still be taken.
+    Once nothing can be taken any more, the rest share one reason. Each candidate ends up
+    in exactly one of the two results.
+    """
+    taken: list[Candidate] = []
+    refused: list[tuple[Candidate, str]] = []
+    closed = room.closed()
+    for candidate in candidates:
+        if closed is not None and not candidate.defers:
+            refused.append((candidate, closed))
+        elif (reason := refusal(candidate, room)) is not None:
+            refused.append((candidate, reason))
+        else:
+            occupy(candidate, room)
+            taken.append(candidate)
+            if candidate.defers:
+                continue
+            if room.open <= 0 or room.pools[candidate.pool].full or _executor_is_full(candidate, room):
+                closed = room.closed()
+    return Grant(taken, refused)
+
+
+def occupy(candidate: Candidate, room: Room) -> None:
+    """Count `candidate` as taken under every limit."""
+    defers = candidate.defers
+    room.occupy(candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, defers=defers)
+    candidate.dag.occupy(candidate.key.run, candidate.task, defers=defers)
+
+
+def _executor_is_full(candidate: Candidate, room: Room) -> bool:
+    executor = room.executors[candidate.executor]
+    return (executor.open_async if candidate.is_async else executor.open) <= 0
+
+
+def _pool_refusal(name: str, slots: int, pool: PoolRoom) -> str:
+    need = f"pool {name!r}: needs {slots} slot{'s' if slots != 1 else ''}"
+    if slots > pool.total:
+        return (
+            f"{need}, has {pool.total} in all: enlarge it with `aiosched pools set {name} {slots}` or lower pool_slots"
+        )
+    kept = f", {pool.kept} kept for those that go first" if pool.kept else ""
+    return f"{need}, {pool.open} of {pool.total} open{kept}"
+
+
+def _decrement(counts: dict[int, int], key: int) -> None:
+    left = counts.get(key, 0) - 1
+    if left > 0:
+        counts[key] = left
+    else:
+        counts.pop(key, None)

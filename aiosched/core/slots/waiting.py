@@ -1,0 +1,395 @@
+"""The task instances that wait for a slot, kept so that a pass costs what it takes and not what waits.
+
+Candidates that need the same shared things (pool, number of slots, executor) form a
+*bucket*: when one of them does not fit, none does, and the pass skips the bucket whole.
+Inside a bucket the candidates of one DAG form a *lane* (split by run or by task where such
+limits exist), so that all candidates of a lane are equal before the DAG's limits. A lane
+that meets a limit of its DAG is *parked*: it costs nothing until `release` says that the
+DAG has room again. Since room only shrinks during a pass, looking at the first candidate
+of each lane takes exactly what a walk over all of them, sorted, would take.
+
+Nobody starves: a lane that the limits of its DAG let start, and that got no slot for `limit` seconds, is *overdue*.
+It goes before all that is not, whatever its weight, and when it does not fit, the open slots of its pool are kept
+until it does. Being served makes it begin anew, so a long lane overtakes once every `limit` seconds.
+
+Source: the semantics reference, section 17.3; docs/architecture.md, "The loop" (no query window, no starvation).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Final
+
+from aiosched.core.slots.allocation import Candidate, DagRoom, Grant, Rank, Room, occupy
+from aiosched.core.slots.competing_demands import Demand, Place, merged
+from aiosched.core.values.messages import AttemptKey
+
+_SLACK: Final = 64  # dead heap entries that are tolerated before a heap is rebuilt
+
+
+class _Lane:
+    """Candidates of one DAG that stand equal before every limit, best first."""
+
+    __slots__ = ("bucket", "dag", "entries", "key", "live", "posted", "reason", "since")
+
+    def __init__(self, bucket: _Bucket, dag: DagRoom, key: _LaneKey) -> None:
+        self.bucket, self.dag, self.key = bucket, dag, key
+        self.entries: list[_Place] = []  # heap; discarded candidates leave late
+        self.live = 0
+        self.posted: _Post | None = None  # this lane's valid entry in its bucket
+        self.reason: str | None = None  # why it is parked; None: it is not
+        self.since: float | None = None  # from when it waits unserved; None: the next pass will say
+
+
+class _Bucket:
+    """Lanes that need the same shared things."""
+
+    __slots__ = (
+        "defers", "entries", "executor", "is_async", "key", "lanes", "live", "pool", "reason", "slots", "unserved",
+    )  # fmt: skip
+
+    def __init__(self, key: _BucketKey) -> None:
+        self.key = key
+        self.pool, self.slots, self.executor, self.is_async, self.defers = key
+        self.entries: list[_Post] = []  # heap; an entry is valid where it is what its lane has posted
+        self.unserved: deque[tuple[float, _Lane]] = deque()  # oldest first; valid where it is what the lane says
+        self.lanes = 0
+        self.live = 0  # candidates, parked ones too
+        self.reason: str | None = None  # why the last pass took nothing more of it
+
+    @property
+    def needs(self) -> tuple[str, int, str | None, bool]:
+        return self.pool, self.slots, self.executor, self.is_async
+
+
+_BucketKey = tuple[str, int, str | None, bool, bool]
+_LaneKey = tuple[_Bucket, int | None, str | None]  # bucket, run and task id where a limit asks for them
+_Place = tuple[Rank, int, Candidate]  # the number tells places of equal rank apart, as of one that was put back
+_Post = tuple[Rank, int, _Lane]
+
+
+class WaitingQueue:
+    """All candidates of one scheduler, between the passes of its critical section.
+
+    `limit`: seconds after which a lane that got no slot is overdue.
+    """
+
+    def __init__(self, limit: float = math.inf) -> None:
+        self.limit = limit
+        self._fresh: list[_Lane] = []  # have begun to wait since the last pass
+        self._unserved: dict[str, float] = {}  # pools from which we want slots -> the second of the last one we got
+        self.served: set[str] = set()  # pools of what the last pass took
+        self._places: dict[AttemptKey, tuple[_Place, _Lane]] = {}
+        self._buckets: dict[_BucketKey, _Bucket] = {}
+        self._lanes: dict[DagRoom, dict[_LaneKey, _Lane]] = {}
+        self._parked: dict[DagRoom, list[_Lane]] = {}
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, key: AttemptKey) -> bool:
+        return key in self._places
+
+    def __iter__(self) -> Iterator[Candidate]:
+        """All candidates, in no particular order."""
+        return (place[2] for place, _ in self._places.values())
+
+    def pools(self) -> list[str]:
+        """The pools that a pass needs to know of, in name order: those of candidates that are not parked."""
+        return sorted({bucket.pool for bucket in self._buckets.values() if self._peek(bucket) is not None})
+
+    def by_pool(self) -> dict[str, int]:
+        """How many wait for slots of each pool. Costs as much as there are DAGs (and runs with limits) that wait."""
+        counts: dict[str, int] = {}
+        for lanes in self._lanes.values():
+            for lane in lanes.values():
+                counts[lane.bucket.pool] = counts.get(lane.bucket.pool, 0) + lane.live
+        return counts
+
+    def add(self, candidate: Candidate) -> None:
+        """Let `candidate` wait. One with the same key is replaced. Equals go in order of their first arrival."""
+        key = candidate.key
+        if key in self._places:
+            self.discard(key)
+        number = next(self._numbers)
+        rank = candidate.rank
+        if rank is None:
+            rank = candidate.rank = (-candidate.weight, candidate.logical_at, key.map_index, number)
+        place = (rank, number, candidate)
+        lane = self._lane_of(candidate)
+        heapq.heappush(lane.entries, place)
+        lane.live += 1
+        lane.bucket.live += 1
+        self._places[key] = (place, lane)
+        if lane.reason is None and (lane.posted is None or rank < lane.posted[0]):
+            self._post(lane, rank)
+
+    def discard(self, key: AttemptKey) -> bool:
+        """Let the candidate with `key` wait no longer; whether there was one."""
+        found = self._places.pop(key, None)
+        if found is None:
+            return False
+        lane = found[1]
+        lane.live -= 1
+        lane.bucket.live -= 1
+        if not lane.live:
+            self._drop(lane)
+        elif len(lane.entries) > 2 * lane.live + _SLACK:
+            lane.entries = [place for place in lane.entries if self._waits(place)]
+            heapq.heapify(lane.entries)
+        return True
+
+    def take(self, room: Room, now: float = 0.0) -> Grant:
+        """Take the best candidates that fit, in order of precedence, and count them under every limit.
+
+        What is taken no longer waits here. Refused are the candidates that stood first
+        in their lane when it was refused; `reason` knows the reason of every other one. `now` in seconds.
+        """
+        taken: list[Candidate] = []
+        refused: list[tuple[Candidate, str]] = []
+        heads: list[tuple[Rank, _Bucket]] = []
+        self._begin(now)
+        self._take_overdue(room, now, taken)
+        for bucket in self._buckets.values():
+            bucket.reason = None
+            if (rank := self._peek(bucket)) is not None:
+                heads.append((rank, bucket))
+        heapq.heapify(heads)
+        while heads:
+            bucket = heads[0][1]
+            lane = bucket.entries[0][2]
+            candidate = lane.entries[0][2]
+            if (pool := room.pools.get(bucket.pool)) is not None and pool.rivals:
+                pool.make_way(self._place(bucket, candidate.weight, now))
+            bucket.reason = room.refusal(
+                bucket.pool, bucket.slots, bucket.executor, bucket.is_async, defers=bucket.defers
+            )
+            if bucket.reason is not None:
+                refused.append((candidate, bucket.reason))
+                heapq.heappop(heads)
+                continue
+            if self._is_at_its_limits(lane, candidate):
+                refused.append((candidate, str(lane.reason)))
+            else:
+                self._take_first(lane, room, now)
+                taken.append(candidate)
+            if (rank := self._peek(bucket)) is not None:
+                heapq.heapreplace(heads, (rank, bucket))
+            else:
+                heapq.heappop(heads)
+        return Grant(taken, refused)
+
+    def demands(self, room: Room, now: float) -> dict[str, Demand]:
+        """What lacks nothing but slots of its pool, by pool; call it right after `take`, with its arguments."""
+        found: dict[str, Demand] = {}
+        for bucket in self._buckets.values():
+            fitting = room.lacks_only_slots(bucket.pool, bucket.slots, bucket.executor, bucket.is_async)
+            if not fitting or bucket.defers or (first := self._first_within_limits(bucket)) is None:
+                continue
+            place = self._place(bucket, first.weight, now)
+            if (oldest := self._overdue(bucket, now)) is not None:
+                place = Place(True, first.weight, oldest)
+            demand = Demand(place, bucket.slots, bucket.slots * min(bucket.live, fitting))
+            found[bucket.pool] = merged(found.get(bucket.pool), demand, room.pools[bucket.pool].total)
+        since = {pool: now if pool in self.served else self._unserved.get(pool, now) for pool in found}
+        self._unserved = since
+        return {
+            pool: demand if demand.place.overdue else demand._replace(place=demand.place._replace(since=since[pool]))
+            for pool, demand in found.items()
+        }
+
+    def give_back(self, candidates: Iterable[Candidate]) -> None:
+        """Undo `take` for those whose claim did not happen: they wait again, at their old place.
+
+        The room that they were taken from belongs to that pass and is not given back to.
+        """
+        for candidate in candidates:
+            candidate.dag.vacate(candidate.key.run, candidate.task, defers=candidate.defers)
+            self.add(candidate)
+            self.release(candidate.dag)
+
+    def release(self, dag: DagRoom) -> None:
+        """Look at the DAG's parked candidates again: a count of it fell, or a limit rose."""
+        for lane in self._parked.pop(dag, ()):
+            lane.reason = None
+            if lane.live:
+                self._post(lane, self._head(lane))
+
+    def release_all(self) -> None:
+        """Look at everything again: the safety net for a release that was forgotten."""
+        for dag in list(self._parked):
+            self.release(dag)
+
+    def regroup(self, dag: DagRoom) -> None:
+        """Sort the DAG's candidates anew: limits per run or per task came or went."""
+        lanes = self._lanes.get(dag, {}).values()
+        mine = [place[2] for lane in lanes for place in lane.entries if self._waits(place)]
+        for candidate in mine:
+            self.discard(candidate.key)
+        for candidate in mine:
+            self.add(candidate)
+
+    def reason(self, key: AttemptKey) -> str | None:
+        """Why the candidate with `key` still waits, as of the last pass; None if it does not wait or is next."""
+        found = self._places.get(key)
+        return None if found is None else found[1].reason or found[1].bucket.reason
+
+    def _begin(self, now: float) -> None:
+        """A pass begins: lanes that have begun to wait since the last one wait from now on."""
+        self.served.clear()
+        fresh, self._fresh = self._fresh, []
+        for lane in fresh:
+            if lane.since is None and lane.posted is not None:
+                self._wait_from(lane, now)
+
+    def _wait_from(self, lane: _Lane, now: float) -> None:
+        lane.since = now
+        bucket = lane.bucket
+        bucket.unserved.append((now, lane))
+        if len(bucket.unserved) > 2 * bucket.lanes + _SLACK:
+            bucket.unserved = deque(entry for entry in bucket.unserved if entry[1].since == entry[0])
+
+    def _overdue(self, bucket: _Bucket, now: float) -> float | None:
+        """From when the bucket's longest waiting lane has not been served; None where that is not too long yet."""
+        entries = bucket.unserved
+        while entries and entries[0][1].since != entries[0][0]:
+            entries.popleft()
+        return entries[0][0] if entries and entries[0][0] + self.limit <= now else None
+
+    def _take_overdue(self, room: Room, now: float, taken: list[Candidate]) -> None:
+        """Serve what was passed over for too long, the oldest first; keep the open slots for what does not fit."""
+        line = [
+            (since, n, b) for n, b in enumerate(self._buckets.values()) if (since := self._overdue(b, now)) is not None
+        ]
+        heapq.heapify(line)
+        while line:
+            since, number, bucket = heapq.heappop(line)
+            lane = bucket.unserved[0][1]
+            if (pool := room.pools.get(bucket.pool)) is not None:
+                pool.make_way(Place(True, 0, since))
+            self._head(lane)
+            candidate = lane.entries[0][2]
+            if not self._is_at_its_limits(lane, candidate):
+                if room.refusal(*bucket.needs, defers=bucket.defers) is not None:
+                    if pool is not None and room.lacks_only_slots(*bucket.needs):
+                        pool.keep(max(pool.open, 0))
+                    continue
+                self._take_first(lane, room, now)
+                taken.append(candidate)
+            if (again := self._overdue(bucket, now)) is not None:
+                heapq.heappush(line, (again, number, bucket))
+
+    def _place(self, bucket: _Bucket, weight: int, now: float) -> Place:
+        return Place(False, weight, self._unserved.get(bucket.pool, now))
+
+    def _is_at_its_limits(self, lane: _Lane, first: Candidate) -> bool:
+        """Whether the DAG's limits refuse the lane, whose first candidate is `first`; it is parked then."""
+        lane.reason = lane.dag.refusal(first.key.run, first.task, defers=lane.bucket.defers)
+        if lane.reason is not None:
+            self._park(lane)
+        return lane.reason is not None
+
+    def _first_within_limits(self, bucket: _Bucket) -> Candidate | None:
+        """The bucket's first candidate that its DAG's limits let start."""
+        while self._peek(bucket) is not None:
+            lane = bucket.entries[0][2]
+            if not self._is_at_its_limits(lane, first := lane.entries[0][2]):
+                return first
+        return None
+
+    def _take_first(self, lane: _Lane, room: Room, now: float) -> None:
+        candidate = lane.entries[0][2]
+        occupy(candidate, room)
+        del self._places[candidate.key]
+        heapq.heappop(lane.entries)
+        lane.live -= 1
+        lane.bucket.live -= 1
+        self.served.add(lane.bucket.pool)
+        if not lane.live:
+            self._drop(lane)
+        elif lane.since != now:
+            self._wait_from(lane, now)
+
+    def _waits(self, place: _Place) -> bool:
+        """Whether its candidate still waits there, and was not discarded."""
+        found = self._places.get(place[2].key)
+        return found is not None and found[0] is place
+
+    def _lane_of(self, candidate: Candidate) -> _Lane:
+        bucket_key = (
+            candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, candidate.defers,
+        )  # fmt: skip
+        bucket = self._buckets.get(bucket_key)
+        if bucket is None:
+            bucket = self._buckets[bucket_key] = _Bucket(bucket_key)
+        dag, task = candidate.dag, candidate.task
+        by_run = dag.per_run is not None or (task is not None and task.per_run is not None)
+        key = (bucket, candidate.key.run if by_run else None, None if task is None else task.task_id)
+        lanes = self._lanes.get(dag)
+        if lanes is None:
+            lanes = self._lanes[dag] = {}
+        lane = lanes.get(key)
+        if lane is None:
+            lane = lanes[key] = _Lane(bucket, dag, key)
+            bucket.lanes += 1
+        return lane
+
+    def _head(self, lane: _Lane) -> Rank:
+        """The rank of the first candidate of a lane that has one."""
+        while not self._waits(lane.entries[0]):
+            heapq.heappop(lane.entries)
+        return lane.entries[0][0]
+
+    def _peek(self, bucket: _Bucket) -> Rank | None:
+        """The rank of the bucket's first candidate that is not parked; afterwards it heads bucket and lane."""
+        entries = bucket.entries
+        while entries:
+            post = entries[0]
+            lane = post[2]
+            if lane.posted is not post:
+                heapq.heappop(entries)
+                continue
+            rank = self._head(lane)
+            if rank is post[0]:
+                return rank
+            lane.posted = (rank, next(self._numbers), lane)  # its first one is gone: it stands further behind
+            heapq.heapreplace(entries, lane.posted)
+        return None
+
+    def _post(self, lane: _Lane, rank: Rank) -> None:
+        lane.posted = (rank, next(self._numbers), lane)
+        bucket = lane.bucket
+        if lane.since is None:
+            self._fresh.append(lane)
+        heapq.heappush(bucket.entries, lane.posted)
+        if len(bucket.entries) > 2 * bucket.lanes + _SLACK:
+            bucket.entries = [post for post in bucket.entries if post[2].posted is post]
+            heapq.heapify(bucket.entries)
+
+    def _park(self, lane: _Lane) -> None:
+        lane.posted = lane.since = None
+        self._parked.setdefault(lane.dag, []).append(lane)
+
+    def _drop(self, lane: _Lane) -> None:
+        """Forget an empty lane, and its bucket with the last one: what refers to each other there is let go by hand."""
+        lane.posted = lane.since = None
+        lane.entries.clear()
+        bucket = lane.bucket
+        bucket.lanes -= 1
+        if not bucket.lanes:
+            del self._buckets[bucket.key]
+            bucket.entries.clear()
+            bucket.unserved.clear()
+        lanes = self._lanes[lane.dag]
+        del lanes[lane.key]
+        if not lanes:
+            del self._lanes[lane.dag]
+        if lane.reason is not None and (parked := self._parked.get(lane.dag)) is not None:
+            parked.remove(lane)
+            if not parked:
+                del self._parked[lane.dag]

@@ -1,0 +1,35 @@
+"""Identities: partitions and run ids.
+
+Source: docs/architecture.md, "Who writes what" (partitions); the semantics reference, section 34 decision 5 (run ids).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import zlib
+from datetime import UTC, datetime
+from typing import Final
+
+from aiosched.core.values.states import RunType
+
+PARTITIONS: Final = 64
+
+ALLOWED_RUN_ID: Final = re.compile(r"^[A-Za-z0-9_.~:+-]+$")
+ALLOWED_KEY: Final = re.compile(r"^[A-Za-z0-9_.\-]{1,250}$")  # DAG ids, task ids, task-group ids
+
+
+def partition_of(name: str) -> int:
+    """The partition of a DAG id (or of a DAG file's relative path), 0 to 63."""
+    return zlib.crc32(name.encode()) % PARTITIONS
+
+
+def make_run_id(run_type: RunType, *, logical_date: datetime | None, run_after: datetime) -> str:
+    """A run id such as `scheduled__2026-01-01T00:00:00+00:00`.
+
+    The instant is the logical date, or `run_after` plus a short random suffix where
+    there is no logical date (and `run_after` for every manual run).
+    """
+    instant = run_after if run_type is RunType.MANUAL or logical_date is None else logical_date
+    run_id = f"{run_type}__{instant.astimezone(UTC).isoformat()}"
+    return run_id if logical_date is not None else f"{run_id}_{secrets.token_hex(4)}"

@@ -1,0 +1,169 @@
+"""Secrets become `***` in whatever people read: logs, reasons, tracebacks, rendered fields.
+
+Lives here: which names mark a secret, and the `Redactor` that knows the secrets of this
+process. Reading a connection or a variable with such a name registers what it holds; an
+attempt that reads none pays for one comparison.
+
+Does not live here: reading them (authoring/variables.py, authoring/connections.py) and
+the places that redact (executors/attempt/logs.py, executors/attempt/runner.py, cli).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
+
+MASK: Final = "***"
+KEY_VARIABLES: Final = frozenset(  # never in the environment of processes that run user code
+    {"AIOSCHED__SECRETS__FERNET_KEYS", "AIOSCHED__SECRETS__FERNET_KEYS__FILE"}
+)
+SHORTEST: Final = 4  # characters; longer than the mask, so that redacting always ends
+
+_SENSITIVE: Final = re.compile(
+    r"passw|passphrase|passcode|secret|token|credential|authorization|keyfile_dict|service_account|cookie"
+    r"|(^|_)pwd(_|$)|(api|access|account|private|encryption|signing|shared|fernet|master|ssh)_?keys?(_|$)"
+)
+# Values that stand in every log: to hide them hides nothing and spoils everything else.
+_COMMON: Final = frozenset(
+    {
+        "admin", "airflow", "aiosched", "critical", "debug", "default", "error", "false", "info", "localhost", "none",
+        "null", "postgres", "postgresql", "python", "root", "test", "true", "unknown", "user", "warning",
+    }
+)  # fmt: skip
+
+
+def is_sensitive(name: str) -> bool:
+    """Whether the value that goes by `name` (of a variable, an extra, a field) is a secret, by its words.
+
+    >>> is_sensitive("stripe-api-key"), is_sensitive("DB_PASSWORD"), is_sensitive("keyboard")
+    (True, True, False)
+    """
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return _SENSITIVE.search(re.sub(r"[\s.-]", "_", spaced).lower()) is not None
+
+
+class Redactor:
+    """Knows secrets and replaces each by `***`. Safe to use from several threads.
+
+    A secret is also found as it stands in a URL, in JSON, in a `repr` and, line by line,
+    when it has several lines. Values shorter than four characters and words that stand in
+    every log (`true`, `localhost` …) are not secrets. What is registered stays so for the
+    life of the process.
+    """
+
+    __slots__ = ("_words", "longest")
+
+    def __init__(self) -> None:
+        self._words: tuple[str, ...] = ()  # longest first, so that none is left in pieces by a shorter one
+        self.longest = 0  # characters
+
+    def __bool__(self) -> bool:
+        return bool(self._words)
+
+    def register(self, value: Any) -> None:
+        """Every text and number in `value` (also in lists and dicts, and in JSON text) is a secret from now on."""
+        words = {word for text in _texts(value) for word in _spellings(text)}
+        if not words.issubset(self._words):
+            known = words.union(self._words)
+            self._words = tuple(sorted(known, key=lambda word: (-len(word), word)))
+            self.longest = len(self._words[0])
+
+    def clear(self) -> None:
+        """Forget everything: for tests."""
+        self._words, self.longest = (), 0
+
+    def register_named(self, name: str, value: Any) -> None:
+        """Register `value` if its name marks a secret; else what lies under such names inside it."""
+        if is_sensitive(name):
+            self.register(value)
+            return
+        found = _document(value)
+        if isinstance(found, Mapping):
+            for key, inner in found.items():
+                self.register_named(str(key), inner)
+        elif isinstance(found, list | tuple | set | frozenset):
+            for inner in found:
+                self.register_named("", inner)
+
+    def redact(self, text: str) -> str:
+        """`text` without any registered secret; the same object when there is none in it."""
+        words = self._words
+        if not words:
+            return text
+        while True:  # a mask may complete another secret with what stands around it; the text gets shorter each time
+            before = text
+            for word in words:
+                if word in text:
+                    text = text.replace(word, MASK)
+            if text is before:
+                return text
+
+    def redact_bytes(self, data: bytes) -> bytes:
+        """As `redact`, for UTF-8; bytes that are none stay as they are."""
+        if not self._words:
+            return data
+        return self.redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def redact_value(self, value: Any, name: str = "") -> Any:
+        """A copy of plain data for people: what goes by a sensitive name is `***`, secrets in texts too.
+
+        >>> Redactor().redact_value({"host": "db", "password": "x", "port": 1})
+        {'host': 'db', 'password': '***', 'port': 1}
+        """
+        if name and value not in (None, "") and is_sensitive(name):
+            return MASK
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, Mapping):
+            return {key: self.redact_value(inner, str(key)) for key, inner in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.redact_value(inner) for inner in value]
+        return value
+
+
+secrets: Final = Redactor()  # those of this process
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+        inner = _document(value)
+        if inner is not value:
+            yield from _texts(inner)
+    elif isinstance(value, bytes):
+        yield value.decode("utf-8", "replace")
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _document(value: Any) -> Any:
+    """The data in a text that is a JSON object or list, else `value` itself."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """How `secret` may stand in a text; nothing for what is no secret."""
+    for text in {secret, secret.strip(), *(line.strip() for line in secret.splitlines())}:
+        if len(text) >= SHORTEST and text.lower() not in _COMMON and text.strip("*"):
+            yield from {
+                text,
+                quote(text, safe="", errors="replace"),
+                quote_plus(text, errors="replace"),
+                json.dumps(text)[1:-1],
+                json.dumps(text, ensure_ascii=False)[1:-1],
+                repr(text)[1:-1],
+            }

@@ -1,0 +1,137 @@
+"""Why a DAG has no run, or gets no further one. Source: docs/why.md."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from aiosched.core.assets.conditions import AssetExpression, AssetStatus, QueuedAsset, why_not_triggered
+from aiosched.core.creation.run_creation import DagStatus, allows, due_questions
+from aiosched.core.values.durations import duration
+from aiosched.core.values.states import RunType
+from aiosched.core.why.explanation import (
+    MOST_HOLDERS,
+    Explanation,
+    Gate,
+    Holder,
+    Owner,
+    Verdict,
+    commands_of,
+    counted,
+    earliest,
+    gate,
+    paused_gate,
+    scheduler_gate,
+    seconds_since,
+    staged,
+    stamp,
+)
+
+_NONE: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DagFacts:
+    """A DAG and what decides about its next run.
+
+    `condition` is that of its assets, `queue` those with news; `is_timed`: its schedule makes runs by the clock.
+    `active` are its queued and running runs, as far as they are known, `running` and `queued` their numbers;
+    `last` is its newest run, in words, None where there never was one.
+    """
+
+    now: datetime
+    owner: Owner
+    status: DagStatus
+    schedule: str | None = None
+    is_timed: bool = True
+    condition: AssetExpression | None = None
+    queue: tuple[QueuedAsset, ...] = ()
+    aliases: Mapping[str, Collection[str]] = field(default_factory=lambda: _NONE)
+    running: int = 0
+    queued: int = 0
+    active: tuple[Holder, ...] = ()
+    last: str | None = None
+
+
+def explain_dag(facts: DagFacts) -> Explanation:
+    """Why a DAG does not get a run now."""
+    status, now = facts.status, facts.now
+    reasons = due_questions(status, now)
+    stages = [
+        [
+            gate("file", reasons["file"], "its file is there"),
+            gate("import", reasons["import"], "its file is read", commands=("aiosched dags errors",)),
+        ],
+        [scheduler_gate(facts.owner), paused_gate(status.dag_id, is_paused=reasons["paused"] is not None)],
+        _schedule_gates(facts, reasons["schedule"]),
+        [_limit_gate(facts, reasons["max_active_runs"])],
+    ]
+    gates = staged(stages)
+    closed = [each for each in gates if each.closed]
+    because = closed[0].detail if closed else "nothing is in the way: it gets one next"
+    at_work = ", ".join(
+        words
+        for number, words in (
+            (facts.running, f"{counted(facts.running, 'run')} running"),
+            (facts.queued, f"{counted(facts.queued, 'run')} queued"),
+        )
+        if number
+    )
+    if facts.last is None and not at_work:
+        summary = f"has never run: {because}"
+    elif at_work:
+        summary = f"{at_work}; no further one: {because}" if closed else at_work
+    else:
+        summary = f"nothing runs; the last run was {facts.last}; {because}"
+    return Explanation(
+        subject=status.dag_id,
+        state="running" if facts.running else "queued" if facts.queued else "idle",
+        summary=summary,
+        gates=gates,
+        at=now,
+        earliest_start=earliest(gates),
+        commands=commands_of(gates),
+    )
+
+
+def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
+    status = facts.status
+    found: list[Gate] = []
+    detail: str | None
+    commands: tuple[str, ...]
+    if facts.condition is not None and not allows(status, RunType.ASSET_TRIGGERED):
+        left_out = f"its allowed_run_types leave out {str(RunType.ASSET_TRIGGERED)!r}"
+        found.append(Gate(name="assets", verdict=Verdict.NEVER, detail=left_out))
+    elif facts.condition is not None:
+        waits = why_not_triggered(AssetStatus(facts.condition, 0, 1), facts.queue, facts.aliases)
+        news = ", ".join(sorted(row.asset.name for row in facts.queue))
+        detail = f"{waits}; there is news of {news or 'none of them'}" if waits else None
+        found.append(gate("assets", detail, f"there is news of {news}"))
+    if facts.condition is None and not facts.is_timed:
+        if allows(status, RunType.MANUAL):
+            how, commands = ": it runs when somebody triggers it", (f"aiosched dags trigger {status.dag_id}",)
+        else:
+            how, commands = ", and its allowed_run_types leave out 'manual'", ()
+        detail = f"it has no schedule{how}"
+        found.append(Gate(name="schedule", verdict=Verdict.NEVER, detail=detail, commands=commands))
+    elif facts.is_timed:
+        what = f"schedule {facts.schedule}" if facts.schedule else "schedule"
+        if status.next_run is None:
+            found.append(Gate(name=what, verdict=Verdict.NEVER, detail=str(reason)))
+        else:
+            due = status.next_run.run_after
+            wait = seconds_since(facts.now, due)
+            detail = None if reason is None else f"{reason}, in {duration(wait)}"
+            found.append(gate(what, detail, f"a run is due since {stamp(due)}", opens_at=due))
+    return found
+
+
+def _limit_gate(facts: DagFacts, reason: str | None) -> Gate:
+    status = facts.status
+    if reason is None:
+        return gate("max_active_runs", None, f"{status.active_runs} of {status.max_active_runs}")
+    verdict = Verdict.WAIT if status.max_active_runs > 0 else Verdict.NEVER
+    return Gate(name="max_active_runs", verdict=verdict, detail=reason, holders=facts.active[:MOST_HOLDERS])

@@ -1,0 +1,136 @@
+"""What a task instance depends on, as gates: the run before, lengths, upstreams, times, triggers.
+
+The verdicts are those of the board and its tally. Source: the semantics reference, sections 4 to 8, 22, 25 and 26.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from aiosched.core.graph.trigger_rules import Verdict as Judgement
+from aiosched.core.graph.trigger_rules import explain
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.run.run_rows import is_due
+from aiosched.core.values.states import FINISHED, SCHEDULABLE, SUCCEEDED, TaskState
+from aiosched.core.why.ends import holder_of, name_of
+from aiosched.core.why.explanation import MOST_HOLDERS, Gate, Holder, Verdict, ago, counted, gate, seconds_since, stamp
+from aiosched.core.why.run import Usual
+
+_SETTLES = {
+    Judgement.SKIPPED: "it is skipped when its scheduler looks next",
+    Judgement.UPSTREAM_FAILED: "it fails with its upstreams when its scheduler looks next",
+    Judgement.REMOVED: "it is removed when its scheduler looks next",
+}
+
+
+def dependency_gates(
+    board: Board, instance: Instance, now: datetime, usual: Usual, *, deferred_since: datetime | None = None
+) -> list[Gate]:
+    """The gates that must be open before an instance is ready; only those that its task has."""
+    graph, task, tally = board.graph, instance.task, board.tally
+    asks = instance.state in SCHEDULABLE  # all others have passed them
+    held = _Holders(board, now, usual)
+    found: list[Gate] = []
+    spec = graph.tasks[task]
+    if spec.depends_on_past or spec.wait_for_downstream:
+        reason = board.waits_for_past(task) if asks else None
+        found.append(gate("previous run", reason, "is no obstacle"))
+    if graph.mappings is not None and (graph.mappings.producers[task] or graph.mappings.units[task]):
+        found.append(_mapping_gate(board, instance, held, asks=asks))
+    if graph.indirect_setups[task]:
+        judged = tally.judge_setups(instance) if asks else Judgement.RUN
+        setups = [s for other in graph.indirect_setups[task] for s in tally.counterparts(other, instance)]
+        done = sum(each.state in SUCCEEDED for each in setups)
+        found.append(_judged("setups", judged, f"{done} of {len(setups)} succeeded", held.of(setups)))
+    found.append(_upstream_gate(board, instance, held, asks=asks))
+    if graph.teardown_scopes[task]:
+        unfinished = list(tally.unfinished_scope(instance)) if asks else []
+        number = counted(len(unfinished), "task instance") if unfinished else "nothing"
+        judged = Judgement.WAIT if unfinished else Judgement.RUN
+        detail = f"{number} between its setup and it is unfinished"
+        found.append(_judged("teardown scope", judged, detail, held.of(unfinished)))
+    if instance.next_at is not None and asks:
+        found.append(_time_gate(instance, now))
+    if (trigger := _trigger_gate(board, instance, now, deferred_since)) is not None:
+        found.append(trigger)
+    return found
+
+
+class _Holders:
+    """Instances that are not finished, as holders."""
+
+    def __init__(self, board: Board, now: datetime, usual: Usual) -> None:
+        self._board, self._now, self._usual = board, now, usual
+
+    def of(self, instances: Iterable[Instance]) -> tuple[Holder, ...]:
+        ids = self._board.graph.task_ids
+        unfinished = [each for each in instances if each.state not in FINISHED][:MOST_HOLDERS]
+        return tuple(holder_of(self._board, each, self._now, self._usual(ids[each.task])) for each in unfinished)
+
+
+def _judged(name: str, judged: Judgement, detail: str, holders: tuple[Holder, ...]) -> Gate:
+    if judged is Judgement.RUN:
+        return gate(name, None, detail)
+    if judged is Judgement.WAIT:
+        return Gate(name=name, verdict=Verdict.WAIT, detail=detail, holders=holders)
+    return Gate(name=name, verdict=Verdict.NEVER, detail=f"{detail}: {_SETTLES[judged]}")
+
+
+def _upstream_gate(board: Board, instance: Instance, held: _Holders, *, asks: bool) -> Gate:
+    """The trigger rule, and decisions of branches."""
+    graph, tally = board.graph, board.tally
+    if asks and (branch := board.branch_against(instance)) is not None:
+        detail = f"{name_of(board, branch)} decided against it: {_SETTLES[Judgement.SKIPPED]}"
+        return Gate(name="upstream", verdict=Verdict.NEVER, detail=detail)
+    counts, total, _ = tally.upstreams(instance)
+    detail = explain(graph.rules[instance.task], counts, total, noun="")
+    judged = tally.judge_rule(instance) if asks else Judgement.RUN
+    upstreams = [up for other in graph.upstream[instance.task] for up in tally.counterparts(other, instance)]
+    return _judged("upstream", judged, detail, held.of(upstreams))
+
+
+def _mapping_gate(board: Board, instance: Instance, held: _Holders, *, asks: bool) -> Gate:
+    """Whether it is known how often the task runs."""
+    graph, tally = board.graph, board.tally
+    assert graph.mappings is not None
+    producers = [each for other in graph.mappings.producers[instance.task] for each in tally.of(other)]
+    if not asks or instance.map_index >= 0:
+        fine = (
+            f"map index {instance.map_index} of {len(tally.of(instance.task))} instances"
+            if instance.map_index >= 0
+            else ""
+        )
+        return gate("mapping", None, fine or "is not mapped itself")
+    judged = tally.judge_producers(instance)
+    if judged.settles:
+        return _judged("mapping", judged, "a task that it maps over did not succeed", ())
+    mapped = bool(graph.mappings.units[instance.task])
+    if (mapped and not board.is_countable(instance.task)) or judged is Judgement.WAIT:
+        names = ", ".join(dict.fromkeys(graph.task_ids[each.task] for each in producers)) or "its inputs"
+        return _judged(
+            "mapping", Judgement.WAIT, f"how often it runs is known when {names} returned", held.of(producers)
+        )
+    return gate("mapping", None, "the length is known" if mapped else "what it maps over is there")
+
+
+def _time_gate(instance: Instance, now: datetime) -> Gate:
+    name = "retry delay" if instance.state is TaskState.UP_FOR_RETRY else "reschedule"
+    assert instance.next_at is not None
+    if is_due(instance, now):
+        return gate(name, None, f"was over at {stamp(instance.next_at)}")
+    return Gate(name=name, verdict=Verdict.WAIT, detail=f"until {stamp(instance.next_at)}", opens_at=instance.next_at)
+
+
+def _trigger_gate(board: Board, instance: Instance, now: datetime, since: datetime | None) -> Gate | None:
+    waited = board.deferrals.get(instance)
+    if instance.state is not TaskState.DEFERRED:
+        return None if waited is None or waited.resume is None else gate("trigger", None, "has fired")
+    if waited is None:
+        return Gate(name="trigger", verdict=Verdict.UNKNOWN, detail="what it waits for is not stored (any more)")
+    if waited.resume is not None:
+        return gate("trigger", None, "has fired; the task goes on when its scheduler looks next")
+    detail = f"waits for {waited.deferral.classpath}{ago(seconds_since(since, now))}"
+    if waited.timeout_at is not None:
+        detail += f", until {stamp(waited.timeout_at)} at the latest"
+    return Gate(name="trigger", verdict=Verdict.WAIT, detail=detail)

@@ -1,0 +1,139 @@
+"""How task instances ended, and where failures began. Source: docs/why.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.values.durations import duration
+from aiosched.core.values.states import FAILURES, TaskState
+from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Gate, Holder, Verdict, seconds_since
+
+_NAMED = 3  # root failures that a summary names
+
+
+def roots_of(board: Board, instance: Instance) -> list[Instance]:
+    """The failures from which `instance`, which is upstream-failed, suffers: failed ones, however far upstream.
+
+    An upstream-failed one without a failed upstream (nothing was returned to map over) is a root itself.
+    """
+    roots: dict[Instance, None] = {}
+    seen = {instance}
+    to_visit = [instance]
+    while to_visit:
+        each = to_visit.pop()
+        if each.state is TaskState.FAILED:
+            roots[each] = None
+            continue
+        behind = [up for up in looked_at(board, each) if up.state in FAILURES]
+        if not behind and each is not instance:
+            roots[each] = None
+        to_visit += (up for up in behind if up not in seen)
+        seen.update(behind)
+    return sorted(roots, key=lambda each: (each.task, each.map_index))
+
+
+def failures_of(board: Board) -> list[Instance]:
+    """The failures of a run that no other one explains."""
+    return [each for each in board if each.state is TaskState.FAILED]
+
+
+def looked_at(board: Board, instance: Instance) -> list[Instance]:
+    """On what `instance` depends: direct upstreams, setups further up, producers of what it maps over."""
+    graph, task = board.graph, instance.task
+    others = dict.fromkeys((*graph.upstream[task], *graph.indirect_setups[task]))
+    if graph.mappings is not None:
+        others.update(dict.fromkeys(graph.mappings.producers[task]))
+    return [found for other in others for found in board.tally.counterparts(other, instance)]
+
+
+def holder_of(board: Board, instance: Instance, now: datetime, usual: float | None = None) -> Holder:
+    """An instance of the run, as one that others wait for or suffer from."""
+    since = since_of(instance)
+    return Holder(
+        dag_id=board.run.dag_id,
+        run_id=board.run.run_id,
+        task_id=board.graph.task_ids[instance.task],
+        map_index=instance.map_index,
+        state=instance.state.value,
+        seconds=seconds_since(since, now),
+        usual_seconds=usual,
+        logical_date=board.run.logical_date,
+    )
+
+
+def since_of(instance: Instance) -> datetime | None:
+    """From when an instance has been in its state, as far as its row tells."""
+    match instance.state:
+        case TaskState.SCHEDULED:
+            return instance.scheduled_at
+        case TaskState.QUEUED:
+            return instance.queued_at
+        case TaskState.RUNNING | TaskState.RESTARTING | TaskState.SHUTDOWN:
+            return instance.start_date
+        case TaskState.DEFERRED | TaskState.UP_FOR_RESCHEDULE:
+            return instance.start_date
+    return instance.end_date
+
+
+def name_of(board: Board, instance: Instance) -> str:
+    """`load`, or `load[3]` for a mapped one."""
+    task_id = board.graph.task_ids[instance.task]
+    return task_id if instance.map_index < 0 else f"{task_id}[{instance.map_index}]"
+
+
+def explain_end(board: Board, instance: Instance, subject: str, now: datetime) -> Explanation:
+    """Why a task instance that is over ended as it did."""
+    run = board.run
+    name, state, reason = name_of(board, instance), instance.state, instance.reason
+    end = instance.end_date
+    place = f"{run.dag_id} {run.run_id}"
+    gates: tuple[Gate, ...] = ()
+    commands: tuple[str, ...] = ()
+    match state:
+        case TaskState.SUCCESS:
+            took = None
+            if instance.start_date is not None and end is not None:
+                took = (end - instance.start_date).total_seconds()
+            summary = "succeeded" + (f" in {duration(took)}" if took is not None else "")
+            gates = (Gate(name="worker", verdict=Verdict.OK, detail=f"try {instance.try_number}"),)
+        case TaskState.FAILED:
+            summary = f"failed: {reason or 'its log tells why'}"
+            detail = f"try {instance.try_number} of {instance.max_tries + 1}"
+            gates = (Gate(name="worker", verdict=Verdict.NEVER, detail=detail),)
+            commands = (f"aiosched tasks logs {place} {board.graph.task_ids[instance.task]}", _clear(board, [instance]))
+        case TaskState.UPSTREAM_FAILED:
+            roots = roots_of(board, instance)
+            summary = f"upstream failed: {_root_words(board, roots) or reason or 'an upstream cannot succeed any more'}"
+            holders = tuple(holder_of(board, root, now) for root in roots[:MOST_HOLDERS])
+            gates = (Gate(name="upstream", verdict=Verdict.NEVER, detail=reason or "", holders=holders),)
+            commands = (_clear(board, roots),) if roots else ()
+        case TaskState.SKIPPED:
+            skipped_by = reason if reason is None or reason.startswith("skipped") else f"skipped: {reason}"
+            summary = skipped_by or f"skipped: {name} asked for it"
+            gates = (Gate(name="upstream", verdict=Verdict.NEVER, detail=reason or "it skipped itself"),)
+            commands = (_clear(board, [instance]),)
+        case _:
+            summary = f"removed: {reason or 'its task is not in the DAG any more'}"
+            gates = (Gate(name="mapping", verdict=Verdict.NEVER, detail=reason or ""),)
+    return Explanation(
+        subject=subject, state=state.value, summary=summary, gates=gates, at=now, since=end, commands=commands
+    )  # fmt: skip
+
+
+def _root_words(board: Board, roots: Sequence[Instance]) -> str:
+    if not roots:
+        return ""
+    named = ", ".join(
+        f"{name_of(board, root)} ({root.reason})" if root.reason else name_of(board, root) for root in roots[:_NAMED]
+    )
+    more = f" and {len(roots) - _NAMED} more" if len(roots) > _NAMED else ""
+    return f"the root is {named}" if len(roots) == 1 else f"the roots are {named}{more}"
+
+
+def _clear(board: Board, instances: Sequence[Instance]) -> str:
+    """The command that runs these, and all that depends on them, again."""
+    names = list(dict.fromkeys(board.graph.task_ids[each.task] for each in instances))
+    pattern = names[0] if len(names) == 1 else f"({'|'.join(names)})"
+    return f"aiosched tasks clear {board.run.dag_id} --run {board.run.run_id} --task '^{pattern}$' --downstream"

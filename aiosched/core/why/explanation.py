@@ -1,0 +1,235 @@
+"""Why something does not run: the vocabulary of the answer, and what its parts have in common.
+
+An *explanation* walks the gates between a DAG, a run or a task instance and its running, in the order in which they
+are decided. Whether a gate is open says the very function that decides; this package of modules adds only words,
+and who holds what is missing. Pure: the facts are handed over (scheduler/why.py reads them).
+
+    why.py        gates, holders, explanations; the scheduler's gate; when something may be free
+    why_dag.py    a DAG              why_run.py    a run
+    why_task.py   a task instance    why_ends.py   how task instances ended, and the roots of failures
+
+Source: docs/why.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from aiosched.core.values.durations import duration
+
+MOST_HOLDERS: Final = 20  # that a gate names
+
+
+class Verdict(StrEnum):
+    """How a gate stands."""
+
+    OK = "ok"
+    WAIT = "wait"  # closed now
+    NEVER = "never"  # closed for good, as things are defined or have ended
+    NOT_REACHED = "not-reached"  # asked only when the gates before it are open
+    UNKNOWN = "unknown"
+
+
+CLOSED: Final = frozenset({Verdict.WAIT, Verdict.NEVER})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who has, or is to deliver, what is missing.
+
+    `seconds` is for how long it has been in `state`, `usual_seconds` the median of its latest successes. A run has
+    no `task_id`. `slots` are those of a pool, 1 elsewhere.
+    """
+
+    dag_id: str
+    run_id: str
+    task_id: str | None = None
+    map_index: int = -1
+    state: str = "running"
+    slots: int = 1
+    seconds: float | None = None
+    usual_seconds: float | None = None
+    logical_date: datetime | None = None
+
+    @property
+    def label(self) -> str:
+        """It in words, as short as it can be told apart."""
+        words = [self.dag_id, run_label(self.run_id, self.logical_date)]
+        if self.task_id is not None:
+            words.append(self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]")
+        return " ".join(words)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that it still needs, if it takes as long as usual; None: nobody can say, it is over that already."""
+        if self.usual_seconds is None or self.seconds is None or self.state != "running":
+            return None
+        return self.usual_seconds - self.seconds if self.usual_seconds > self.seconds else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One question on the way to running, and its answer. `opens_at`: the instant at which it opens by itself."""
+
+    name: str
+    verdict: Verdict
+    detail: str = ""
+    holders: tuple[Holder, ...] = ()
+    opens_at: datetime | None = None
+    commands: tuple[str, ...] = ()
+
+    @property
+    def closed(self) -> bool:
+        return self.verdict in CLOSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The whole answer, as of `at`. Instants are aware UTC.
+
+    `since` and `waiting_seconds`: from when, and for how long, it has been in `state` (no seconds for what is over).
+    `rank` is its place, from 1, among all of the fleet that wait for slots of its pool. `likely_free_at` is a guess
+    from usual durations, `earliest_start` an instant before which it does not start. `notes`: what was not looked at.
+    """
+
+    subject: str
+    state: str
+    summary: str
+    gates: tuple[Gate, ...]
+    at: datetime
+    since: datetime | None = None
+    waiting_seconds: float | None = None
+    rank: int | None = None
+    likely_free_at: datetime | None = None
+    earliest_start: datetime | None = None
+    commands: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def likely_free_in(self) -> float | None:
+        """Seconds from `at` to `likely_free_at`."""
+        return None if self.likely_free_at is None else (self.likely_free_at - self.at).total_seconds()
+
+    def in_the_way(self) -> tuple[Gate, ...]:
+        """The gates that are closed, in order."""
+        return tuple(gate for gate in self.gates if gate.closed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The scheduler that owns the partition of the DAG. No `name`: nobody owns it.
+
+    `others` is how many other schedulers are alive.
+    """
+
+    name: str | None = None
+    is_alive: bool = False
+    is_draining: bool = False
+    others: int = 0
+
+
+def scheduler_gate(owner: Owner) -> Gate:
+    """Whether somebody is there who decides."""
+    verdict, commands = Verdict.WAIT, () if owner.others else ("aiosched serve",)
+    if owner.name is None or (not owner.is_alive and not owner.others):
+        detail = "no living scheduler owns its partition yet" if owner.others else "no scheduler is alive"
+    elif not owner.is_alive:
+        detail = f"{owner.name} gives no life sign; another one takes over when its lease ends"
+    elif owner.is_draining:
+        after = "another one takes its DAGs over" if owner.others else "no other one is alive"
+        detail = f"{owner.name} is draining: it begins nothing more, {after}"
+    else:
+        verdict, detail, commands = Verdict.OK, f"{owner.name} is alive", ()
+    return Gate(name="scheduler", verdict=verdict, detail=detail, commands=commands)
+
+
+def paused_gate(dag_id: str, *, is_paused: bool) -> Gate:
+    """Whether the DAG is active."""
+    if not is_paused:
+        return Gate(name="DAG is active", verdict=Verdict.OK)
+    detail, command = "the DAG is paused: nothing of it begins", f"aiosched dags unpause {dag_id}"
+    return Gate(name="DAG is active", verdict=Verdict.WAIT, detail=detail, commands=(command,))
+
+
+def gate(name: str, reason: str | None, fine: str = "", **more: object) -> Gate:
+    """A gate that is closed for `reason`, or open (None) and described by `fine`."""
+    if reason is None:
+        return Gate(name=name, verdict=Verdict.OK, detail=fine)
+    return Gate(name=name, verdict=Verdict.WAIT, detail=reason, **more)  # type: ignore[arg-type]
+
+
+def staged(stages: Iterable[Sequence[Gate]]) -> tuple[Gate, ...]:
+    """All gates in order; those of the stages behind a closed one are not reached.
+
+    What can never be is said of those, too: it is to be repaired in any case.
+    """
+    found: list[Gate] = []
+    is_closed = False
+    for stage in stages:
+        if is_closed:
+            found += [each if each.verdict is Verdict.NEVER else _not_reached(each) for each in stage]
+        else:
+            found += stage
+            is_closed = any(each.closed for each in stage)
+    return tuple(found)
+
+
+def _not_reached(gate: Gate) -> Gate:
+    return Gate(name=gate.name, verdict=Verdict.NOT_REACHED, detail="not reached")
+
+
+# -- when ---------------------------------------------------------------------------------------
+
+
+def free_at(holders: Iterable[Holder], needs: int, now: datetime) -> datetime | None:
+    """When holders that are as quick as usual will have given back `needs` slots; None: nobody can say."""
+    for left, slots in sorted((holder.left, holder.slots) for holder in holders if holder.left is not None):
+        needs -= slots
+        if needs <= 0:
+            return now + timedelta(seconds=left or 0.0)
+    return None
+
+
+def earliest(gates: Iterable[Gate]) -> datetime | None:
+    """The instant before which closed gates keep it from starting, as far as they tell."""
+    return max((gate.opens_at for gate in gates if gate.closed and gate.opens_at is not None), default=None)
+
+
+def seconds_since(since: datetime | None, now: datetime) -> float | None:
+    """How long ago that was, never negative."""
+    return None if since is None else max((now - since).total_seconds(), 0.0)
+
+
+def commands_of(gates: Iterable[Gate]) -> tuple[str, ...]:
+    """What the closed gates ask for, each command once."""
+    return tuple(dict.fromkeys(command for gate in gates if gate.closed for command in gate.commands))
+
+
+# -- words --------------------------------------------------------------------------------------
+
+
+def run_label(run_id: str, logical_date: datetime | None) -> str:
+    """A run as people know it: its logical date in UTC, as short as it is exact, else its run id."""
+    if logical_date is None:
+        return run_id
+    text = logical_date.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return text.removesuffix(":00")
+
+
+def stamp(instant: datetime) -> str:
+    """An instant in words, to the second."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def ago(seconds: float | None) -> str:
+    """` for 4 m 12 s`, or nothing when it is not known."""
+    return "" if seconds is None else f" for {duration(seconds)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 slot`, `2 slots`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

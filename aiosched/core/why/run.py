@@ -1,0 +1,230 @@
+"""Why a run has not started, or does not get on. Source: docs/why.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from aiosched.core.creation.awaited import NOBODY, Awaited
+from aiosched.core.creation.run_creation import runs_to_start
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.values.durations import duration
+from aiosched.core.values.states import FINISHED, HOLDING_SLOT, RUN_FINISHED, RunState, TaskState
+from aiosched.core.why.ends import failures_of, holder_of, name_of
+from aiosched.core.why.explanation import (
+    MOST_HOLDERS,
+    Explanation,
+    Gate,
+    Holder,
+    Owner,
+    Verdict,
+    ago,
+    commands_of,
+    counted,
+    earliest,
+    free_at,
+    paused_gate,
+    run_label,
+    scheduler_gate,
+    seconds_since,
+    staged,
+    stamp,
+)
+
+Usual = Callable[[str], float | None]  # task id -> seconds that its successes usually take
+
+_REASONS = {
+    "task_failure": "a task failed",
+    "all_tasks_deadlocked": "no task could go on",
+    "timed_out": "it ran longer than its dagrun_timeout",
+    "cancelled": "somebody cancelled it",
+}
+
+
+def nobody_knows(task_id: str) -> None:
+    """How long a task usually takes, where that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """A run and what decides when it starts.
+
+    `limit` and `running` are those of its group: the DAG's runs, or the runs of its backfill. `queued` are the queued
+    runs of the group, itself among them, that may go before it. `active` are the running ones, as far as known.
+    `awaited` are the queued runs that running ones wait for, `waiting` is one of these that waits for this run.
+    `beyond` says which run has started although the limit was reached, and why.
+    """
+
+    now: datetime
+    owner: Owner
+    run: Run
+    is_paused: bool = False
+    limit: int = 16
+    running: int = 0
+    queued: tuple[Run, ...] = ()
+    active: tuple[Holder, ...] = ()
+    backfill_is_paused: bool = False
+    awaited: Awaited = NOBODY
+    waiting: str | None = None
+    beyond: str | None = None
+
+
+def run_gates(facts: RunFacts) -> list[Gate]:
+    """Whether the run is under way, and if not, why."""
+    run = facts.run
+    if run.state in RUN_FINISHED:
+        why = f" ({_REASONS.get(run.reason, run.reason)})" if run.reason else ""
+        command = f"aiosched runs clear {run.dag_id} {run.run_id}"
+        detail = f"the run is over: {run.state}{why}"
+        return [Gate(name="run is running", verdict=Verdict.NEVER, detail=detail, commands=(command,))]
+    if run.state is RunState.RUNNING:
+        detail = f"{facts.running} of {facts.limit} active runs"
+        if facts.beyond is not None:
+            detail += f": {facts.beyond}"
+        if run.reason is not None:
+            detail += f"; it goes on for its teardowns only: {_REASONS.get(run.reason, run.reason)}"
+        return [Gate(name="run is running", verdict=Verdict.OK, detail=detail)]
+    reason = why_queued(facts)
+    if reason is None:
+        return [Gate(name="run may start", verdict=Verdict.OK, detail="it starts when its scheduler looks next")]
+    if run.run_after > facts.now:
+        return [Gate(name="start time", verdict=Verdict.WAIT, detail=reason, opens_at=run.run_after)]
+    if facts.backfill_is_paused:
+        command = f"aiosched backfill resume {run.backfill_id}"
+        return [Gate(name="backfill", verdict=Verdict.WAIT, detail=reason, commands=(command,))]
+    before = sum(other.key != run.key and other.run_after <= facts.now for other in facts.queued)
+    detail = reason if facts.beyond is None else f"{reason} ({facts.beyond})"
+    if before:
+        detail += f", {counted(before, 'run')} queued before it"
+    if facts.waiting is not None:
+        detail += f"; {facts.waiting} waits for it, so it starts before others"
+    verdict = Verdict.WAIT if facts.limit > 0 else Verdict.NEVER
+    holders = facts.active[:MOST_HOLDERS]
+    return [Gate(name="max_active_runs", verdict=verdict, detail=detail, holders=holders)]
+
+
+def why_queued(facts: RunFacts) -> str | None:
+    """What keeps the run queued, the pause of its DAG apart; None: it may start."""
+    run, group = facts.run, facts.run.backfill_id
+    decision = runs_to_start(
+        facts.queued or (run,),
+        now=facts.now,
+        limits={group: facts.limit},
+        running={group: facts.running},
+        paused_backfills=[group] if group is not None and facts.backfill_is_paused else (),
+        backfill_order={each.key: each.backfill_order or 0 for each in facts.queued} if group is not None else {},
+        awaited=facts.awaited,
+    )
+    return decision.waiting.get(run.key)
+
+
+def explain_run(facts: RunFacts, board: Board, usual: Usual = nobody_knows) -> Explanation:
+    """Why a run is where it is. `usual` says how long a task of it usually takes, in seconds."""
+    run, now = facts.run, facts.now
+    subject = f"{run.dag_id} · {run_label(run.run_id, run.logical_date)}"
+    if run.state in RUN_FINISHED:
+        return _explain_end(facts, board, subject)
+    stages = [[scheduler_gate(facts.owner), paused_gate(run.dag_id, is_paused=facts.is_paused)], run_gates(facts)]
+    if run.state is RunState.QUEUED:
+        gates = staged(stages)
+        since, seconds = run.queued_at, seconds_since(run.queued_at, now)
+        closed = [gate for gate in gates if gate.closed]
+        summary = f"queued{ago(seconds)}, not started"
+        needs = max(len(facts.queued), 1) - max(facts.limit - facts.running, 0)
+        full = bool(closed) and closed[0].name == "max_active_runs"
+        return Explanation(
+            subject=subject,
+            state=run.state.value,
+            summary=summary if closed else f"{summary}; nothing is in the way, it starts next",
+            gates=gates,
+            at=now,
+            since=since,
+            waiting_seconds=seconds,
+            likely_free_at=free_at(facts.active, needs, now) if full else None,
+            earliest_start=earliest(gates),
+            commands=commands_of(gates),
+        )
+    gates = staged([*stages, [_tasks_gate(board, now, usual)]])
+    return Explanation(
+        subject=subject,
+        state=run.state.value,
+        summary=f"running{ago(seconds_since(run.start_date, now))}, {_progress(board)}",
+        gates=gates,
+        at=now,
+        since=run.start_date,
+        waiting_seconds=seconds_since(run.start_date, now),
+        commands=commands_of(gates),
+    )
+
+
+def _progress(board: Board) -> str:
+    done = sum(each.state in FINISHED for each in board)
+    return f"{done} of {counted(board.total, 'task instance')} done"
+
+
+def _tasks_gate(board: Board, now: datetime, usual: Usual) -> Gate:
+    """What of the run is under way, or what it waits for."""
+    states = Counter(each.state for each in board if each.state not in FINISHED)
+    words = ", ".join(f"{number} {_word(state)}" for state, number in sorted(states.items(), key=lambda e: _turn(e[0])))
+    unfinished = sorted((each for each in board if each.state not in FINISHED), key=lambda each: _turn(each.state))
+    shown = [each for each in unfinished if each.state is not TaskState.NONE] or unfinished
+    holders = tuple(
+        holder_of(board, each, now, usual(board.graph.task_ids[each.task])) for each in shown[:MOST_HOLDERS]
+    )
+    if any(state in HOLDING_SLOT for state in states) or not unfinished:
+        return Gate(name="tasks", verdict=Verdict.OK, detail=words or "all are done", holders=holders)
+    command = f"aiosched why {board.run.dag_id} {board.run.run_id} {_typed(board, shown[0])}"
+    detail = f"nothing of it runs: {words}"
+    times = [each.next_at for each in unfinished if each.next_at is not None]
+    opens_at = min(times, default=None) if all(each.next_at is not None for each in shown) else None
+    return Gate(
+        name="tasks", verdict=Verdict.WAIT, detail=detail, holders=holders, opens_at=opens_at, commands=(command,)
+    )
+
+
+def _typed(board: Board, instance: Instance) -> str:
+    task_id = board.graph.task_ids[instance.task]
+    return task_id if instance.map_index < 0 else f"{task_id} --map-index {instance.map_index}"
+
+
+def _word(state: TaskState) -> str:
+    return "waiting" if state is TaskState.NONE else state.value
+
+
+def _turn(state: TaskState) -> int:
+    order = (TaskState.RUNNING, TaskState.QUEUED, TaskState.SCHEDULED, TaskState.DEFERRED, TaskState.UP_FOR_RETRY)
+    return order.index(state) if state in order else len(order) + (state is TaskState.NONE)
+
+
+def _explain_end(facts: RunFacts, board: Board, subject: str) -> Explanation:
+    run, now = facts.run, facts.now
+    took = None if not (run.start_date and run.end_date) else (run.end_date - run.start_date).total_seconds()
+    if run.state is RunState.SUCCESS:
+        summary = "succeeded" + (f" in {duration(took)}" if took is not None else "")
+        done = Gate(name="tasks", verdict=Verdict.OK, detail=_progress(board))
+        return Explanation(
+            subject=subject, state=run.state.value, summary=summary, gates=(done,), at=now, since=run.end_date
+        )  # fmt: skip
+    failures = failures_of(board)
+    reason = _REASONS.get(run.reason or "", run.reason or "no reason is known")
+    named = ", ".join(
+        f"{name_of(board, each)} ({each.reason})" if each.reason else name_of(board, each) for each in failures[:3]
+    )
+    more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
+    at = f" at {stamp(run.end_date)}" if run.end_date else ""
+    holders = tuple(holder_of(board, each, now) for each in failures[:MOST_HOLDERS])
+    commands = [f"aiosched runs clear {run.dag_id} {run.run_id}"]
+    if failures:
+        task_id = board.graph.task_ids[failures[0].task]
+        commands.insert(0, f"aiosched tasks logs {run.dag_id} {run.run_id} {task_id}")
+    return Explanation(
+        subject=subject,
+        state=run.state.value,
+        summary=f"failed{at}: {reason}" + (f": {named}{more}" if named else ""),
+        gates=(Gate(name="tasks", verdict=Verdict.NEVER, detail=_progress(board), holders=holders),),
+        at=now,
+        since=run.end_date,
+        commands=tuple(commands),
+    )

@@ -1,0 +1,1 @@
+"""Keys, and texts that are stored encrypted."""

@@ -1,0 +1,1 @@
+"""What people keep in the database beside DAGs: accounts, variables, connections, pools, notes."""

@@ -1,0 +1,218 @@
+"""People who may log in to the web server, their tokens, and the key that signs their sessions. No decisions here."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+
+from aiosched.db.server.engine import Database
+from aiosched.errors import NotFound, Refused, did_you_mean
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person. `role` is viewer, operator or admin; `has_password` is false for one who logs in by OIDC."""
+
+    name: str
+    role: str
+    is_disabled: bool
+    has_password: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What proves a person: the hash of the password, and how often sessions were ended."""
+
+    name: str
+    role: str
+    password: str | None
+    is_disabled: bool
+    sessions_void: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A program's token, without the token itself. `role` is at most what its owner has."""
+
+    id: int
+    owner: str
+    label: str
+    role: str
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenOwner:
+    """Whom a token stands for: its own role and its owner's."""
+
+    id: int
+    owner: str
+    role: str
+    owner_role: str
+
+
+_USER: Final = "name, role, is_disabled, password IS NOT NULL AS has_password, created_at"
+LIST_USERS: Final = f"SELECT {_USER} FROM web_user WHERE name > $1 ORDER BY name LIMIT $2"
+CREATE_USER: Final = f"INSERT INTO web_user (name, role, password) VALUES ($1, $2, $3) RETURNING {_USER}"
+CHANGE_USER: Final = f"""
+    UPDATE web_user
+       SET role = coalesce($2, role), is_disabled = coalesce($3, is_disabled), password = coalesce($4, password),
+           sessions_void = sessions_void + 1
+     WHERE name = $1 RETURNING {_USER}
+"""
+READ_LOGIN: Final = "SELECT name, role, password, is_disabled, sessions_void FROM web_user WHERE name = $1"
+OTHER_ADMINS: Final = "SELECT count(*) FROM web_user WHERE role = 'admin' AND NOT is_disabled AND name <> $1"
+
+_TOKEN: Final = "id, owner, label, role, created_at, expires_at, last_used_at"
+LIST_TOKENS: Final = f"""
+    SELECT {_TOKEN} FROM api_token WHERE ($1::text IS NULL OR owner = $1) AND id > $2 ORDER BY id LIMIT $3
+"""
+CREATE_TOKEN: Final = f"""
+    INSERT INTO api_token (owner, label, token_hash, role, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING {_TOKEN}
+"""
+# last_used_at is kept to the minute, so that a busy program does not write with every request.
+USE_TOKEN: Final = """
+    SELECT t.id, t.owner, t.role, u.role AS owner_role,
+           t.last_used_at < now() - interval '1 minute' IS NOT FALSE AS touch
+      FROM api_token AS t JOIN web_user AS u ON u.name = t.owner
+     WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
+"""
+TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
+# Guard: a person with a password is somebody else.
+ADMIT: Final = """
+    INSERT INTO web_user (name, role) VALUES ($1, $2)
+    ON CONFLICT (name) DO UPDATE
+       SET role = excluded.role, sessions_void = web_user.sessions_void + (web_user.role <> excluded.role)::int
+     WHERE web_user.password IS NULL
+    RETURNING name, role, password, is_disabled, sessions_void
+"""
+MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING"
+
+
+async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[User]:
+    """People by name, from the one behind `after` on."""
+    async with db.acquire() as conn:
+        return [User(**dict(row)) for row in await conn.fetch(LIST_USERS, after, limit)]
+
+
+async def create_user(db: Database, name: str, role: str, password: str | None) -> User:
+    """Add a person; `password` is a hash. Raises Refused when there is one of that name."""
+    async with db.acquire() as conn:
+        try:
+            return User(**dict(await conn.fetchrow(CREATE_USER, name, role, password)))
+        except asyncpg.UniqueViolationError:
+            raise Refused(f"There is a user {name!r} already.") from None
+
+
+async def change_user(
+    db: Database,
+    name: str,
+    *,
+    role: str | None = None,
+    is_disabled: bool | None = None,
+    password: str | None = None,
+) -> User:
+    """Change what is not None, and end the person's sessions. Raises NotFound; Refused for the last administrator."""
+    async with db.transaction() as conn:
+        if (role is not None and role != "admin") or is_disabled:
+            await _keep_an_admin(conn, name)
+        row = await conn.fetchrow(CHANGE_USER, name, role, is_disabled, password)
+    if row is None:
+        raise await _unknown(db, name)
+    return User(**dict(row))
+
+
+async def delete_user(db: Database, name: str) -> None:
+    """Remove a person and their tokens. Raises NotFound; Refused for the last administrator."""
+    async with db.transaction() as conn:
+        await _keep_an_admin(conn, name)
+        gone = await conn.fetchval("DELETE FROM web_user WHERE name = $1 RETURNING 1", name)
+    if gone is None:
+        raise await _unknown(db, name)
+
+
+async def admit(db: Database, name: str, role: str) -> Login:
+    """The row of a person whom a provider vouches for, with that role. Raises Refused for the name of a local user."""
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(ADMIT, name, role)
+    if row is None:
+        raise Refused(f"{name!r} is a user with a password here: log in with that, or rename one of the two.")
+    return Login(**dict(row))
+
+
+async def read_login(db: Database, name: str) -> Login | None:
+    """What proves a person; None for nobody."""
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(READ_LOGIN, name)
+    return None if row is None else Login(**dict(row))
+
+
+async def count_users(db: Database) -> int:
+    """How many people there are."""
+    async with db.acquire() as conn:
+        return int(await conn.fetchval("SELECT count(*) FROM web_user"))
+
+
+async def list_tokens(db: Database, owner: str | None, *, after: int = 0, limit: int = 1000) -> list[Token]:
+    """Tokens of one person, or of all, oldest first."""
+    async with db.acquire() as conn:
+        return [Token(**dict(row)) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
+
+
+async def create_token(
+    db: Database, owner: str, label: str, token_hash: str, role: str, expires_at: datetime | None
+) -> Token:
+    """Store the hash of a new token. Raises NotFound for an unknown owner."""
+    async with db.acquire() as conn:
+        try:
+            return Token(**dict(await conn.fetchrow(CREATE_TOKEN, owner, label, token_hash, role, expires_at)))
+        except asyncpg.ForeignKeyViolationError:
+            raise await _unknown(db, owner) from None
+
+
+async def delete_token(db: Database, token: int, owner: str | None) -> None:
+    """Revoke a token of `owner` (None: of anybody). Raises NotFound."""
+    async with db.acquire() as conn:
+        query = "DELETE FROM api_token WHERE id = $1 AND ($2::text IS NULL OR owner = $2) RETURNING 1"
+        if await conn.fetchval(query, token, owner) is None:
+            raise NotFound(f"There is no token {token}.")
+
+
+async def use_token(db: Database, token_hash: str) -> TokenOwner | None:
+    """Whom a token stands for; None when it is unknown, expired, or its owner is disabled."""
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(USE_TOKEN, token_hash)
+        if row is None:
+            return None
+        if row["touch"]:
+            await conn.execute(TOUCH_TOKEN, row["id"])
+    return TokenOwner(row["id"], row["owner"], row["role"], row["owner_role"])
+
+
+async def signing_key(db: Database) -> bytes:
+    """The key that signs sessions; made by whoever asks first."""
+    async with db.acquire() as conn:
+        while (key := await conn.fetchval("SELECT key FROM web_key")) is None:
+            await conn.execute(MAKE_KEY, secrets.token_bytes(32))
+    return bytes(key)
+
+
+async def _keep_an_admin(conn: Any, name: str) -> None:
+    await conn.execute("LOCK TABLE web_user IN SHARE ROW EXCLUSIVE MODE")
+    is_admin = await conn.fetchval("SELECT role = 'admin' AND NOT is_disabled FROM web_user WHERE name = $1", name)
+    if is_admin and not await conn.fetchval(OTHER_ADMINS, name):
+        raise Refused(f"{name!r} is the last administrator: make somebody else one first.")
+
+
+async def _unknown(db: Database, name: str) -> NotFound:
+    names = [user.name for user in await list_users(db)]
+    return NotFound(f"There is no user {name!r}.{did_you_mean(name, names)}")

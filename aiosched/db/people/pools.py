@@ -1,0 +1,154 @@
+"""Pools for people: list, read, set and delete. Source: the semantics reference, section 18.1.
+
+A pool belongs to no partition, so whoever changes one writes its row and, in the same
+transaction, a `command` row that is applied already: the audit log. `used` belongs to the
+schedulers and is never touched here; a pool that shrinks below its use drains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import msgspec
+
+from aiosched.core.graph.spec import DEFAULT_POOL
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements.inbox import notify
+from aiosched.errors import NotFound, Refused, did_you_mean
+
+INFINITE: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool. `slots` -1 is infinite, 0 lets nothing run; `used` counts queued and running tasks' slots."""
+
+    name: str
+    slots: int
+    used: int
+    include_deferred: bool
+    description: str | None
+
+    @property
+    def open(self) -> int | None:
+        """Slots left, below 0 after the pool shrank; None when infinite."""
+        return None if self.slots == INFINITE else self.slots - self.used
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChange:
+    """What `set_pool` did; `before` is None for a new pool."""
+
+    before: Pool | None
+    after: Pool
+
+    @property
+    def changed(self) -> bool:
+        return self.before != self.after
+
+
+_COLUMNS: Final = "name, slots, used, include_deferred, description"
+
+LIST_POOLS: Final = f"SELECT {_COLUMNS} FROM pool WHERE name > $1 ORDER BY name LIMIT $2"
+GET_POOL: Final = f"SELECT {_COLUMNS} FROM pool WHERE name = $1"
+LOCK_POOL: Final = f"{GET_POOL} FOR UPDATE"
+
+# One statement, so that two people who set the same new pool do not collide.
+UPSERT_POOL: Final = f"""
+    INSERT INTO pool (name, slots, include_deferred, description) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (name) DO UPDATE
+       SET slots = excluded.slots, include_deferred = excluded.include_deferred, description = excluded.description
+    RETURNING {_COLUMNS}
+"""
+
+# Guard: nothing runs in it.
+DELETE_POOL: Final = "DELETE FROM pool WHERE name = $1 AND used = 0"
+
+# What was asked for, and done, with one id before leaves no second line. Index: ix_command_request_id.
+AUDIT: Final = """
+    INSERT INTO command (verb, args, requested_by, reason, state, result, applied_at, request_id)
+    VALUES ($1, $2::json, $3, $4, 'applied', $5::json, now(), $6)
+    ON CONFLICT (request_id) WHERE request_id IS NOT NULL DO NOTHING
+"""
+
+
+async def list_pools(db: Database, *, after: str = "", limit: int = 1000) -> list[Pool]:
+    """Pools by name, from the one behind `after` on."""
+    async with db.acquire() as conn:
+        return [Pool(*row) for row in await conn.fetch(LIST_POOLS, after, limit)]
+
+
+async def get_pool(db: Database, name: str) -> Pool:
+    """One pool; raises NotFound naming near ones."""
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(GET_POOL, name)
+    if row is None:
+        raise await _unknown(db, name)
+    return Pool(*row)
+
+
+async def set_pool(
+    db: Database,
+    name: str,
+    slots: int,
+    *,
+    include_deferred: bool | None = None,
+    description: str | None = None,
+    requested_by: str,
+    reason: str | None = None,
+) -> PoolChange:
+    """Make a pool or change it; what is None stays as it is (for a new pool: false, none).
+
+    Setting what is set already changes and logs nothing. Schedulers are woken, since tasks
+    may fit now. Raises Refused for a name that is empty or longer than 250 characters, and for slots below -1.
+    """
+    if not 1 <= len(name) <= 250:
+        raise Refused("A pool's name has 1 to 250 characters.")
+    if slots < INFINITE:
+        raise Refused(f"A pool has -1 (infinite), 0 or more slots, not {slots}.")
+    async with db.transaction() as conn:
+        row = await conn.fetchrow(LOCK_POOL, name)
+        before = None if row is None else Pool(*row)
+        deferred = include_deferred if include_deferred is not None else bool(before and before.include_deferred)
+        text = description if description is not None else (before.description if before else None)
+        after = Pool(*await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text))
+        change = PoolChange(before, after)
+        if change.changed:
+            await _log(conn, "set_pool", change, requested_by, reason)
+            await notify(conn, "pools", ())
+    return change
+
+
+async def delete_pool(db: Database, name: str, *, requested_by: str, reason: str | None = None) -> Pool:
+    """Delete a pool and return what it was. Tasks that name it wait until it exists again.
+
+    Raises NotFound, and Refused for `default_pool` and while tasks hold slots of it.
+    """
+    if name == DEFAULT_POOL:
+        raise Refused(f"{DEFAULT_POOL} cannot be deleted; its size may be changed: aiosched pools set {DEFAULT_POOL} N")
+    async with db.transaction() as conn:
+        row = await conn.fetchrow(LOCK_POOL, name)
+        if row is not None:
+            pool = Pool(*row)
+            if await conn.execute(DELETE_POOL, name) != "DELETE 1":
+                raise Refused(
+                    f"{pool.used} slots of pool {name!r} are in use. Let its tasks finish first: "
+                    f"aiosched pools set {name} 0"
+                )
+            await _log(conn, "delete_pool", PoolChange(pool, pool), requested_by, reason)
+            await notify(conn, "pools", ())
+            return pool
+    raise await _unknown(db, name)
+
+
+async def _log(conn: Connection, verb: str, change: PoolChange, requested_by: str, reason: str | None) -> None:
+    args = {"name": change.after.name, "slots": change.after.slots, "include_deferred": change.after.include_deferred}
+    result = {"before": asdict(change.before) if change.before else None}
+    documents = [msgspec.json.encode(document).decode() for document in (args, result)]
+    await conn.execute(AUDIT, verb, documents[0], requested_by, reason, documents[1], None)
+
+
+async def _unknown(db: Database, name: str) -> NotFound:
+    names = [pool.name for pool in await list_pools(db)]
+    return NotFound(f"There is no pool {name!r}.{did_you_mean(name, names)}")

@@ -1,0 +1,313 @@
+"""Variables and connections in the database, encrypted. Nothing here logs or shows a value.
+
+The table `variable` holds the encrypted text of each value, `connection` the encrypted JSON of
+each connection; names, types and descriptions are readable. Changes by people leave a line
+(names, never values) in the audit log, the table `command`.
+
+Does not live here: the keys (keyring.py), who may see a value (cli), the environment as
+another source (authoring/variables.py, authoring/connections.py).
+
+Source: docs/architecture.md, "The tables"; the semantics reference, section 27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from aiosched.core.values.connections import ConnectionValue
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.crypto.sealing import ANY_SECRET
+from aiosched.db.people.pools import AUDIT
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements.triggers import renew_deferrals
+from aiosched.errors import NotFound, Refused, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class VariableInfo:
+    """A variable without its value."""
+
+    key: str
+    description: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionInfo:
+    """A connection as far as it is not encrypted."""
+
+    conn_id: str
+    conn_type: str
+    description: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class VariableValue:
+    """What to store under a key; a description of None keeps the one that is there."""
+
+    value: str
+    description: str | None = None
+
+
+class Change(StrEnum):
+    """What storing did to one name."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    SKIPPED = "skipped"
+
+
+class Existing(StrEnum):
+    """What happens to names that exist already."""
+
+    OVERWRITE = "overwrite"
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+# Index: primary keys, in all statements.
+LIST_VARIABLES: Final = "SELECT key, description, created_at FROM variable WHERE key > $1 ORDER BY key LIMIT $2"
+LIST_CONNECTIONS: Final = """
+    SELECT conn_id, conn_type, description, created_at FROM connection WHERE conn_id > $1 ORDER BY conn_id LIMIT $2
+"""
+GET_VARIABLES: Final = "SELECT key, value, description FROM variable WHERE key = ANY($1::text[])"
+GET_CONNECTIONS: Final = "SELECT conn_id, secret FROM connection WHERE conn_id = ANY($1::text[])"
+UPSERT_VARIABLE: Final = """
+    INSERT INTO variable (key, value, description) VALUES ($1, $2, $3)
+    ON CONFLICT (key) DO UPDATE
+       SET value = excluded.value, description = coalesce(excluded.description, variable.description)
+"""
+UPSERT_CONNECTION: Final = """
+    INSERT INTO connection (conn_id, conn_type, secret, description) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (conn_id) DO UPDATE
+       SET conn_type = excluded.conn_type, secret = excluded.secret, description = excluded.description
+"""
+DELETE_VARIABLE: Final = "DELETE FROM variable WHERE key = $1"
+DELETE_CONNECTION: Final = "DELETE FROM connection WHERE conn_id = $1"
+
+# Re-encrypting: rows are locked in the order of their names, so that writers wait and nothing is overwritten.
+ALL_VARIABLES: Final = "SELECT key, value FROM variable ORDER BY key FOR UPDATE"
+ALL_CONNECTIONS: Final = "SELECT conn_id, secret FROM connection ORDER BY conn_id FOR UPDATE"
+RENEW_VARIABLE: Final = "UPDATE variable SET value = $2 WHERE key = $1"
+RENEW_CONNECTION: Final = "UPDATE connection SET secret = $2 WHERE conn_id = $1"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretStore:
+    """The variables and connections of one database, read and written with one keyring.
+
+    Reading raises Refused for what no key decrypts, writing when there is no key. `requested_by` None leaves no
+    line in the audit log. A change that is asked for twice with one `request` is made once: its line has the id.
+    """
+
+    db: Database
+    keyring: Keyring
+
+    # variables
+
+    async def list_variables(self, *, after: str = "", limit: int = 1000) -> list[VariableInfo]:
+        """Variables by key, from the one behind `after` on."""
+        async with self.db.acquire() as conn:
+            return [VariableInfo(*row) for row in await conn.fetch(LIST_VARIABLES, after, limit)]
+
+    async def get_variables(self, keys: Sequence[str]) -> dict[str, VariableValue]:
+        """Those of `keys` that exist."""
+        async with self.db.acquire() as conn:
+            rows = await conn.fetch(GET_VARIABLES, list(keys))
+        return {
+            key: VariableValue(self.keyring.decrypt(token, what=f"variable {key!r}"), description)
+            for key, token, description in rows
+        }
+
+    async def get_variable(self, key: str) -> VariableValue:
+        """One variable; raises NotFound naming near ones."""
+        found = await self.get_variables([key])
+        if key not in found:
+            raise NotFound(f"There is no variable {key!r}.{did_you_mean(key, await self._variable_keys())}")
+        return found[key]
+
+    async def set_variables(
+        self,
+        values: Mapping[str, VariableValue],
+        *,
+        existing: Existing = Existing.OVERWRITE,
+        requested_by: str | None = None,
+        request: UUID | None = None,
+    ) -> dict[str, Change]:
+        """Store variables, all or none, and say what that did to each. Raises Refused, also for a bad name.
+
+        `request` is the id of a request for one variable, and needs `requested_by`.
+        """
+        for key in values:
+            _check_key(key)
+        changes: dict[str, Change] = {}
+        async with self.db.transaction() as conn:
+            await self._check_keyring(conn)
+            rows = await conn.fetch(GET_VARIABLES, list(values))
+            before = {key: (self._readable(token), description) for key, token, description in rows}
+            _check_existing(before, existing, "variables")
+            for key in sorted(values):  # one order for all writers
+                new = values[key]
+                _, told = before.get(key, (None, None))
+                same = before.get(key) == (new.value, new.description if new.description is not None else told)
+                changes[key] = change = _fate(known=key in before, same=same, existing=existing)
+                about = {"name": key, "change": change}
+                if change in _WRITES and await _log(conn, "set_variable", about, requested_by, request):
+                    await conn.execute(UPSERT_VARIABLE, key, self.keyring.encrypt(new.value), new.description)
+        return changes
+
+    async def delete_variable(self, key: str, *, requested_by: str | None = None, request: UUID | None = None) -> None:
+        """Raises NotFound naming near ones."""
+        async with self.db.transaction() as conn:
+            if not await _log(conn, "delete_variable", {"name": key}, requested_by, request):
+                return
+            if await conn.execute(DELETE_VARIABLE, key) == "DELETE 0":
+                keys = [row["key"] for row in await conn.fetch(LIST_VARIABLES, "", 1000)]
+                raise NotFound(f"There is no variable {key!r}.{did_you_mean(key, keys)}")
+
+    async def _variable_keys(self) -> list[str]:
+        return [info.key for info in await self.list_variables()]
+
+    # connections
+
+    async def list_connections(self, *, after: str = "", limit: int = 1000) -> list[ConnectionInfo]:
+        """Connections by id, from the one behind `after` on."""
+        async with self.db.acquire() as conn:
+            return [ConnectionInfo(*row) for row in await conn.fetch(LIST_CONNECTIONS, after, limit)]
+
+    async def get_connections(self, conn_ids: Sequence[str]) -> dict[str, ConnectionValue]:
+        """Those of `conn_ids` that exist."""
+        async with self.db.acquire() as conn:
+            rows = await conn.fetch(GET_CONNECTIONS, list(conn_ids))
+        return {
+            name: _connection(name, self.keyring.decrypt(token, what=f"connection {name!r}")) for name, token in rows
+        }
+
+    async def get_connection(self, conn_id: str) -> ConnectionValue:
+        """One connection; raises NotFound naming near ones."""
+        found = await self.get_connections([conn_id])
+        if conn_id not in found:
+            raise NotFound(f"There is no connection {conn_id!r}.{did_you_mean(conn_id, await self._conn_ids())}")
+        return found[conn_id]
+
+    async def set_connections(
+        self,
+        values: Iterable[ConnectionValue],
+        *,
+        existing: Existing = Existing.OVERWRITE,
+        requested_by: str | None = None,
+    ) -> dict[str, Change]:
+        """Store connections, all or none, and say what that did to each. Raises Refused."""
+        wanted = {value.conn_id: value for value in values}
+        changes: dict[str, Change] = {}
+        async with self.db.transaction() as conn:
+            await self._check_keyring(conn)
+            rows = await conn.fetch(GET_CONNECTIONS, list(wanted))
+            before = {conn_id: self._readable(token) for conn_id, token in rows}
+            _check_existing(before, existing, "connections")
+            for conn_id in sorted(wanted):
+                new, old = wanted[conn_id], before.get(conn_id)
+                same = old is not None and _connection(conn_id, old) == new
+                changes[conn_id] = _fate(known=conn_id in before, same=same, existing=existing)
+                about = {"name": conn_id, "change": changes[conn_id]}
+                if changes[conn_id] in _WRITES and await _log(conn, "set_connection", about, requested_by):
+                    secret = self.keyring.encrypt(msgspec.json.encode(new.as_fields()).decode())
+                    await conn.execute(UPSERT_CONNECTION, conn_id, new.conn_type, secret, new.description)
+        return changes
+
+    async def delete_connection(self, conn_id: str, *, requested_by: str | None = None) -> None:
+        """Raises NotFound naming near ones."""
+        async with self.db.transaction() as conn:
+            found = await conn.execute(DELETE_CONNECTION, conn_id) == "DELETE 1"
+            if found:
+                await _log(conn, "delete_connection", {"name": conn_id}, requested_by)
+        if not found:
+            raise NotFound(f"There is no connection {conn_id!r}.{did_you_mean(conn_id, await self._conn_ids())}")
+
+    async def _conn_ids(self) -> list[str]:
+        return [info.conn_id for info in await self.list_connections()]
+
+    # keys
+
+    async def rotate(self, *, requested_by: str | None = None) -> int:
+        """Encrypt everything again with the first key, and return how many rows that were.
+
+        A key file gets a new first key before; its old ones stay, they read old backups. The
+        setting's keys are the user's: a new one is put in front everywhere, then this is called.
+        All or nothing: raises Refused naming the first secret that no key decrypts.
+        """
+        async with self.db.transaction() as conn:
+            await self._check_keyring(conn)
+            self.keyring.add_key()
+            variables = await conn.fetch(ALL_VARIABLES)
+            connections = await conn.fetch(ALL_CONNECTIONS)
+            renew = self.keyring.renew
+            await conn.executemany(
+                RENEW_VARIABLE, [(k, renew(token, what=f"variable {k!r}")) for k, token in variables]
+            )
+            await conn.executemany(
+                RENEW_CONNECTION, [(name, renew(token, what=f"connection {name!r}")) for name, token in connections]
+            )
+            triggers = await renew_deferrals(conn, self.keyring)
+            counts = {"variables": len(variables), "connections": len(connections), "triggers": triggers}
+            await _log(conn, "rotate_keys", counts, requested_by)
+        return len(variables) + len(connections) + triggers
+
+    async def _check_keyring(self, conn: Connection) -> None:
+        """A key file that got lost is not replaced in silence: what it encrypted could never be read again."""
+        if not self.keyring.exists and self.keyring.file is not None and await conn.fetchval(ANY_SECRET):
+            raise Refused(
+                f"{self.keyring.file} is gone, and there are secrets that only its key can decrypt. Restore it, "
+                "or delete them first (aiosched variables delete, aiosched connections delete)."
+            )
+
+    def _readable(self, token: str) -> str | None:
+        """The text of `token`; None when no key decrypts it, which is a reason to write it anew."""
+        try:
+            return self.keyring.decrypt(token, what="it")
+        except Refused:
+            return None
+
+
+_WRITES: Final = (Change.CREATED, Change.CHANGED)
+
+
+def _connection(conn_id: str, text: str) -> ConnectionValue:
+    return ConnectionValue.from_fields(conn_id, msgspec.json.decode(text))
+
+
+def _check_key(key: str) -> None:
+    if not 1 <= len(key) <= 250 or not key.isprintable():
+        raise Refused("A variable's key has 1 to 250 printable characters.")
+
+
+def _check_existing(before: Collection[str], existing: Existing, kind: str) -> None:
+    if before and existing is Existing.FAIL:
+        raise Refused(f"These {kind} exist already: {', '.join(sorted(before))}. Nothing was changed.")
+
+
+def _fate(*, known: bool, same: bool, existing: Existing) -> Change:
+    if not known:
+        return Change.CREATED
+    if existing is Existing.SKIP:
+        return Change.SKIPPED
+    return Change.UNCHANGED if same else Change.CHANGED
+
+
+async def _log(
+    conn: Connection, verb: str, args: Mapping[str, Any], requested_by: str | None, request: UUID | None = None
+) -> bool:
+    """Leave a line in the audit log; False: `request` has left one before, so what it asks for is done."""
+    if requested_by is None:
+        return True
+    document = msgspec.json.encode(args).decode()
+    return await conn.execute(AUDIT, verb, document, requested_by, None, "{}", request) != "INSERT 0 0"

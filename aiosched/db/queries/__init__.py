@@ -1,0 +1,1 @@
+"""What people and running tasks read. Read only."""

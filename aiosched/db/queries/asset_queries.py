@@ -1,0 +1,153 @@
+"""What people and tasks read about assets and their events. No decisions live here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.db.server.engine import Connection, Database
+from aiosched.errors import NotFound, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class AssetRow:
+    """An asset, who makes it and who waits for it (DAG ids, sorted), and its newest event."""
+
+    name: str
+    uri: str
+    is_active: bool
+    producers: list[str]
+    consumers: list[str]
+    last_event_at: datetime | None
+    extra: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event of an asset. The source is None for one that a person emitted."""
+
+    id: int
+    name: str
+    uri: str
+    timestamp: datetime
+    extra: dict[str, Any]
+    alias: str | None
+    dag_id: str | None
+    run_id: str | None
+    task_id: str | None
+    map_index: int | None
+
+
+# Consumers by name, URI or alias, as in QUEUE_EVENTS.
+# Indexes: uq_asset_name, ix_asset_alias_asset_id, ix_asset_reference_name_role, ix_asset_event_asset_id_timestamp.
+ASSETS: Final = """
+    SELECT a.name, a.uri, a.is_active, a.extra, r.producers, r.consumers,
+           (SELECT max(timestamp) FROM asset_event AS e WHERE e.asset_id = a.id) AS last_event_at
+      FROM asset AS a
+     CROSS JOIN LATERAL (SELECT ARRAY(SELECT alias FROM asset_alias WHERE asset_id = a.id) AS names) AS l
+     CROSS JOIN LATERAL (
+           SELECT array_agg(DISTINCT dag_id ORDER BY dag_id) FILTER (WHERE role = 'outlet') AS producers,
+                  array_agg(DISTINCT dag_id ORDER BY dag_id) FILTER (WHERE role = 'schedule') AS consumers
+             FROM asset_reference
+            WHERE name = ANY (ARRAY[a.name, a.uri] || l.names)
+              AND CASE kind WHEN 'uri' THEN name = a.uri WHEN 'alias' THEN name = ANY (l.names) ELSE name = a.name END
+     ) AS r
+     WHERE ($1::text IS NULL OR a.name = $1) AND ($2::text IS NULL OR a.name > $2)
+     ORDER BY a.name LIMIT $3
+"""
+
+
+async def list_assets(
+    db: Database, *, name: str | None = None, after: str | None = None, limit: int | None = None
+) -> list[AssetRow]:
+    """Assets by name, inactive ones too, from the one behind `after` on; or only the one with that name."""
+    async with db.acquire() as conn:
+        rows = await conn.fetch(ASSETS, name, after, limit)
+    return [
+        AssetRow(
+            name=row["name"],
+            uri=row["uri"],
+            is_active=row["is_active"],
+            producers=list(row["producers"] or ()),
+            consumers=list(row["consumers"] or ()),
+            last_event_at=row["last_event_at"],
+            extra=msgspec.json.decode(row["extra"]),
+        )
+        for row in rows
+    ]
+
+
+async def get_asset(db: Database, name: str) -> AssetRow:
+    """One asset; raises NotFound naming near ones."""
+    if found := await list_assets(db, name=name):
+        return found[0]
+    async with db.acquire() as conn:
+        names = [row[0] for row in await conn.fetch("SELECT name FROM asset")]
+    raise NotFound(f"There is no asset {name!r}.{did_you_mean(name, names)}")
+
+
+_EVENT: Final = """
+    SELECT e.id, a.name, a.uri, e.timestamp, e.extra, e.alias, e.source_dag_id AS dag_id, r.run_id,
+           v.spec -> 'tasks' -> e.source_task_index ->> 'task_id' AS task_id, e.source_map_index AS map_index
+      FROM asset_event AS e
+      JOIN asset AS a ON a.id = e.asset_id
+      LEFT JOIN dag_run AS r ON r.id = e.source_run_id
+      LEFT JOIN dag_version AS v ON v.id = r.version_id
+"""
+
+# Index: ix_asset_event_asset_id_timestamp, backwards.
+EVENTS_OF: Final = f"""
+    SELECT * FROM (
+        {_EVENT}
+         WHERE ($1::text IS NULL OR a.name = $1) AND ($2::text IS NULL OR a.uri = $2)
+           AND ($3::text IS NULL OR (e.alias = $3 AND a.id IN (SELECT asset_id FROM asset_alias WHERE alias = $3)))
+           AND ($5::timestamptz IS NULL OR (e.timestamp, e.id) < ($5, $6::bigint))
+         ORDER BY e.timestamp DESC, e.id DESC LIMIT $4
+    ) AS newest ORDER BY timestamp, id
+"""
+
+
+async def events_of(
+    conn: Connection,
+    *,
+    name: str | None = None,
+    uri: str | None = None,
+    alias: str | None = None,
+    before: tuple[datetime, int] | None = None,
+    limit: int,
+) -> list[EventRow]:
+    """The newest `limit` events of the asset with that name or URI, or that an alias led to; oldest first.
+
+    `before`: only those before the event of that timestamp and id.
+    """
+    return [_event(row) for row in await conn.fetch(EVENTS_OF, name, uri, alias, limit, *(before or (None, None)))]
+
+
+# Index: ix_asset_consumption_run_id.
+EVENTS_OF_RUN: Final = f"""
+    {_EVENT}
+      JOIN asset_consumption AS c ON c.event_id = e.id
+     WHERE c.run_id = $1 ORDER BY e.timestamp, e.id
+"""
+
+
+async def events_of_run(conn: Connection, run: int) -> list[EventRow]:
+    """The events that made an asset-triggered run, oldest first; none for other runs."""
+    return [_event(row) for row in await conn.fetch(EVENTS_OF_RUN, run)]
+
+
+def _event(row: Any) -> EventRow:
+    values = dict(row)
+    return EventRow(**{**values, "extra": msgspec.json.decode(values["extra"])})
+
+
+NAMES_AT: Final = "SELECT uri, min(name) AS name FROM asset WHERE uri = ANY($1::text[]) AND is_active GROUP BY uri"
+
+
+async def names_at(conn: Connection, uris: Collection[str]) -> dict[str, str]:
+    """The names of the active assets at these URIs; URIs where there is none are absent."""
+    return {row["uri"]: row["name"] for row in await conn.fetch(NAMES_AT, sorted(uris))}

@@ -1,0 +1,101 @@
+"""The audit log: who asked for what, and what became of it. Read only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.db.server.engine import Database
+from aiosched.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRow:
+    """A request. `state` is waiting, applied or refused."""
+
+    id: int
+    dag_id: str | None
+    verb: str
+    args: dict[str, Any]
+    requested_by: str
+    reason: str | None
+    state: str
+    result: dict[str, Any] | None
+    applied_by: int | None
+    applied_at: datetime | None
+    created_at: datetime
+
+
+_COLUMNS: Final = """
+    SELECT id, dag_id, verb, args, requested_by, reason, state, result, applied_by, applied_at, created_at FROM command
+"""
+# Index: the primary key, backwards; with a DAG ix_command_dag_id_id.
+COMMANDS: Final = f"""
+    {_COLUMNS}
+     WHERE ($1::text IS NULL OR dag_id = $1) AND ($2::text IS NULL OR verb = $2) AND ($3::text IS NULL OR state = $3)
+       AND ($4::bigint IS NULL OR id < $4)
+     ORDER BY id DESC LIMIT $5
+"""
+COMMANDS_OF_DAG: Final = COMMANDS.replace("($1::text IS NULL OR dag_id = $1)", "dag_id = $1")
+COMMAND: Final = f"{_COLUMNS} WHERE id = $1"
+
+
+async def list_commands(
+    db: Database,
+    *,
+    dag_id: str | None = None,
+    verb: str | None = None,
+    state: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[CommandRow]:
+    """Requests, newest first, older than the one with the number `before`."""
+    query = COMMANDS if dag_id is None else COMMANDS_OF_DAG
+    async with db.acquire() as conn:
+        return [_row(row) for row in await conn.fetch(query, dag_id, verb, state, before, limit)]
+
+
+async def get_command(db: Database, number: int) -> CommandRow:
+    """One request. Raises NotFound."""
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(COMMAND, number)
+    if row is None:
+        raise NotFound(f"There is no request {number}.")
+    return _row(row)
+
+
+# Index: ix_command_dag_id_id, backwards. Of a request on many instances its result says which they were.
+COMMANDS_ON_INSTANCE: Final = f"""
+    SELECT * FROM (
+        {_COLUMNS} WHERE dag_id = $1 AND verb IN ('clear', 'mark_tasks', 'mark_run', 'cancel_run', 'set_note')
+         ORDER BY id DESC LIMIT 500
+    ) AS newest
+     WHERE CASE WHEN verb IN ('clear', 'mark_tasks')
+                THEN coalesce(args ->> 'dry_run', '') <> 'true' AND EXISTS (
+                     SELECT FROM json_array_elements(result -> 'instances') AS each
+                      WHERE each ->> 'run_id' = $2 AND each ->> 'task_id' = $3 AND (each ->> 'map_index')::int = $4)
+                WHEN verb = 'set_note'
+                THEN args ->> 'run_id' = $2 AND args ->> 'task_id' = $3
+                     AND coalesce((args ->> 'map_index')::int, $4) = $4
+                ELSE args ->> 'run_id' = $2 END
+     ORDER BY id DESC LIMIT $5
+"""
+
+
+async def commands_on_instance(
+    db: Database, dag_id: str, run_id: str, task_id: str, map_index: int, *, limit: int
+) -> list[CommandRow]:
+    """The requests that touched a task instance or its whole run, newest first, of the newest 500 of its DAG."""
+    async with db.acquire() as conn:
+        rows = await conn.fetch(COMMANDS_ON_INSTANCE, dag_id, run_id, task_id, map_index, limit)
+    return [_row(row) for row in rows]
+
+
+def _row(row: Any) -> CommandRow:
+    values = dict(row)
+    args = msgspec.json.decode(values["args"])
+    result = None if values["result"] is None else msgspec.json.decode(values["result"])
+    return CommandRow(**{**values, "args": args, "result": result})

@@ -1,0 +1,68 @@
+"""Statements for who waits until the whole fleet is idle: is anything left to do? No decisions live here.
+
+Each names one thing that is left, for people. Ask all of them in one snapshot: what one of them has
+just done may be what another has just begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Final
+
+from aiosched.core.values.states import HOLDING_SLOT
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements.runs import DAG_COLUMNS, DagRow
+
+# Indexes: those of what waits (partial), which are small.
+WAITING: Final = """
+    SELECT format('request %s (%s) waits for its answer', id, verb) FROM command
+     WHERE state = 'waiting' AND partition IS NOT NULL
+    UNION ALL SELECT format('a report about a task of run %s waits', run_id) FROM task_report
+    UNION ALL SELECT format('a callback (%s) of %s is to be delivered', kind, dag_id) FROM callback_outbox
+     WHERE given_up_at IS NULL
+    LIMIT 1
+"""
+
+# A paused DAG's run is left alone, but for what is queued or running in it.
+# Index: ix_dag_run_unfinished (partial), primary keys.
+UNFINISHED: Final = """
+    SELECT format('run %s of %s is %s', r.run_id, r.dag_id, r.state)
+      FROM dag_run AS r LEFT JOIN dag AS d ON d.dag_id = r.dag_id
+     WHERE r.state IN ('queued', 'running')
+       AND (d.is_paused IS NOT TRUE
+            OR EXISTS (SELECT FROM task_instance AS ti WHERE ti.run_id = r.id AND ti.state = ANY($1::text[])))
+     LIMIT 1
+"""
+
+
+async def unfinished_work(conn: Connection) -> str | None:
+    """A request, report, callback or run that is not done with; None when there is none."""
+    waiting: str | None = await conn.fetchval(WAITING)
+    if waiting is not None:
+        return waiting
+    unfinished: str | None = await conn.fetchval(UNFINISHED, sorted(HOLDING_SLOT))
+    return unfinished
+
+
+# What the owner has stored about the next run settles the matter, unless that is none, or the version is so new that
+# the owner may not have looked at it. Index: ix_dag_partition.
+PERHAPS_DUE: Final = f"""
+    SELECT {DAG_COLUMNS} FROM dag
+     WHERE version_id IS NOT NULL AND partition = ANY($1::smallint[])
+       AND NOT is_paused AND NOT is_stale AND NOT has_import_errors
+       AND schedule IS NOT NULL
+       AND (next_dagrun_create_after IS NULL OR next_dagrun_create_after <= $2
+            OR EXISTS (SELECT FROM dag_version AS v
+                        WHERE v.id = dag.version_id AND v.created_at > now() - make_interval(secs => $3)))
+"""
+
+
+async def perhaps_due(
+    conn: Connection, partitions: Collection[int], now: datetime, *, news_within: float
+) -> list[DagRow]:
+    """The DAGs of these partitions whose schedule may have a run for `now`, for which it must be asked.
+
+    Owners hear of a new version within `news_within` seconds.
+    """
+    return [DagRow(*row) for row in await conn.fetch(PERHAPS_DUE, sorted(partitions), now, news_within)]

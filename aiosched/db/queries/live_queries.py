@@ -1,0 +1,75 @@
+"""What pages that are open need of changed runs: their rows again, and the states of their task instances."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from aiosched.db.server.engine import Database
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRun:
+    """The columns of a run that change."""
+
+    key: int
+    dag_id: str
+    run_id: str
+    run_type: str
+    state: str
+    start_date: datetime | None
+    end_date: datetime | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTask:
+    """The columns of a task instance that change and that pages show of many."""
+
+    task_index: int
+    map_index: int
+    state: str | None
+    try_number: int
+    start_date: datetime | None
+    end_date: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DoneRequest:
+    """A request that was answered."""
+
+    id: int
+    dag_id: str | None
+    verb: str
+    state: str
+
+
+RUNS: Final = """
+    SELECT id AS key, dag_id, run_id, run_type, state, start_date, end_date, note
+      FROM dag_run WHERE id = ANY ($1::bigint[])
+"""
+TASKS: Final = """
+    SELECT task_index, map_index, state, try_number, start_date, end_date
+      FROM task_instance WHERE run_id = $1 ORDER BY task_index, map_index LIMIT $2
+"""
+REQUESTS: Final = "SELECT id, dag_id, verb, state FROM command WHERE id = ANY ($1::bigint[])"
+
+
+async def read_changed_runs(db: Database, keys: Collection[int]) -> list[ChangedRun]:
+    """The runs with these keys, in no order; those that are gone are left out."""
+    async with db.acquire() as conn:
+        return [ChangedRun(**dict(row)) for row in await conn.fetch(RUNS, list(keys))]
+
+
+async def read_states(db: Database, run: int, *, limit: int) -> list[ChangedTask]:
+    """The first `limit` task instances of a run."""
+    async with db.acquire() as conn:
+        return [ChangedTask(**dict(row)) for row in await conn.fetch(TASKS, run, limit)]
+
+
+async def read_requests(db: Database, ids: Collection[int]) -> list[DoneRequest]:
+    """What was asked by these requests."""
+    async with db.acquire() as conn:
+        return [DoneRequest(**dict(row)) for row in await conn.fetch(REQUESTS, list(ids))]

@@ -1,0 +1,134 @@
+"""Who holds the slots of a pool, and who waits for them, for people. Read only.
+
+A task instance does not say its pool: its DAG version does. So the versions of unfinished runs are read first (each
+once, however many runs it has), then the instances of those of their tasks that name the pool, by key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import DagSpec, decode_spec
+from aiosched.core.values.states import HOLDING_SLOT, TaskState
+from aiosched.db.server.engine import Database
+
+
+class Member(NamedTuple):
+    """A task of a DAG version that names the pool."""
+
+    version_key: int
+    task_index: int
+    task_id: str
+    slots: int
+    weight: int  # the effective priority
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUser:
+    """A task instance that holds slots of a pool or waits for them; `since`: when it began to."""
+
+    run: int
+    dag_id: str
+    run_id: str
+    task_id: str
+    task_index: int
+    map_index: int
+    state: str
+    slots: int
+    weight: int
+    logical_at: datetime
+    since: datetime | None
+
+    @property
+    def place(self) -> tuple[int, datetime, int, int, int]:
+        """Where it stands among those that wait: the order of core/slots/waiting.py, and keys between equals."""
+        return -self.weight, self.logical_at, self.map_index, self.run, self.task_index
+
+
+Place = tuple[int, datetime, int, int, int]
+
+# Index: ix_dag_run_unfinished; the primary key of dag_version.
+SPECS: Final = """
+    SELECT id, spec FROM dag_version
+     WHERE id IN (SELECT version_id FROM dag_run WHERE state IN ('queued', 'running'))
+"""
+
+
+async def pool_members(db: Database, pool: str) -> list[Member]:
+    """The tasks of unfinished runs' versions that name `pool`.
+
+    A version that cannot be read has none here: schedulers leave its runs alone, and say so.
+    """
+    async with db.acquire() as conn:
+        rows = await conn.fetch(SPECS)
+    found: list[Member] = []
+    for row in rows:
+        with contextlib.suppress(Exception):  # whatever is wrong with one, the others are shown
+            found += _members_of(row["id"], decode_spec(row["spec"]), pool)
+    return found
+
+
+def _members_of(version_key: int, spec: DagSpec, pool: str) -> list[Member]:
+    indexes = [index for index, task in enumerate(spec.tasks) if task.pool == pool]
+    weights = Graph(spec).weights if indexes else ()
+    return [
+        Member(version_key, index, spec.tasks[index].task_id, spec.tasks[index].pool_slots, weights[index])
+        for index in indexes
+    ]
+
+
+# Indexes: ix_dag_run_unfinished and the primary key of task_instance.
+USERS: Final = """
+    SELECT r.id AS run, r.dag_id, r.run_id, m.task_id, ti.task_index, ti.map_index, ti.state, m.slots, m.weight,
+           coalesce(r.logical_date, r.run_after) AS logical_at,
+           CASE WHEN ti.state = 'scheduled' THEN ti.scheduled_at ELSE coalesce(ti.queued_at, ti.start_date) END AS since
+      FROM dag_run AS r
+      JOIN unnest($1::bigint[], $2::int[], $3::text[], $4::int[], $5::bigint[])
+           AS m (version_id, task_index, task_id, slots, weight) ON m.version_id = r.version_id
+     CROSS JOIN LATERAL (
+           SELECT * FROM task_instance
+            WHERE task_instance.run_id = r.id AND task_instance.task_index = m.task_index
+              AND task_instance.state = ANY ($6::text[])
+     ) AS ti
+     WHERE r.state IN ('queued', 'running')
+"""
+# Those that hold the longest first.
+HOLDERS: Final = f"SELECT * FROM ({USERS}) AS u ORDER BY since, run, task_index, map_index LIMIT $7"
+# In the order in which they are served; what is paused does not wait.
+WAITING: Final = f"""
+    SELECT * FROM ({USERS}) AS u
+     WHERE NOT EXISTS (SELECT FROM dag WHERE dag.dag_id = u.dag_id AND dag.is_paused)
+       AND ($7::bigint IS NULL OR (-weight, logical_at, map_index, run, task_index)
+                               > ($7, $8::timestamptz, $9::int, $10::bigint, $11::int))
+     ORDER BY -weight, logical_at, map_index, run, task_index LIMIT $12
+"""
+
+
+async def pool_holders(
+    db: Database, members: Collection[Member], *, include_deferred: bool, limit: int
+) -> list[PoolUser]:
+    """Who holds slots, those that hold them longest first. `include_deferred`: deferred tasks hold theirs."""
+    states = [*HOLDING_SLOT, TaskState.DEFERRED] if include_deferred else [*HOLDING_SLOT]
+    async with db.acquire() as conn:
+        rows = await conn.fetch(HOLDERS, *_columns(members), sorted(states), limit)
+    return [PoolUser(**dict(row)) for row in rows]
+
+
+async def pool_waiting(
+    db: Database, members: Collection[Member], *, after: Place | None = None, limit: int
+) -> list[PoolUser]:
+    """Who waits, first to last, behind the place `after`."""
+    async with db.acquire() as conn:
+        rows = await conn.fetch(WAITING, *_columns(members), [TaskState.SCHEDULED], *(after or [None] * 5), limit)
+    return [PoolUser(**dict(row)) for row in rows]
+
+
+def _columns(members: Collection[Member]) -> Sequence[Sequence[int | str]]:
+    columns = [list(column) for column in zip(*members, strict=True)] or [[] for _ in Member._fields]
+    version, index, task_id, slots, weight = columns
+    return version, index, task_id, slots, weight

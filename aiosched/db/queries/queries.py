@@ -1,0 +1,443 @@
+"""What people read of DAGs, runs and tasks. Read only, paged, with SQLAlchemy Core.
+
+Every list takes `limit` and a key to go on from, so its cost does not depend on how much
+history there is. The scheduler reads nothing here; its statements stand in the neighbours,
+and the state of parsing and of the schedulers in status.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true, tuple_
+
+from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.values.states import RunState, TaskState
+from aiosched.db.schema.schema import dag, dag_run, dag_version, task_instance, task_note
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.documents import read_document
+from aiosched.errors import NotFound, did_you_mean
+
+# ---- DAGs ----
+
+
+@dataclass(frozen=True, slots=True)
+class DagRow:
+    """A DAG in a list. `next_run_after` is the instant at which its next scheduled run is due."""
+
+    dag_id: str
+    schedule: str | None
+    is_paused: bool
+    is_stale: bool
+    has_import_errors: bool
+    file: str | None
+    description: str | None
+    owner: str | None
+    tags: tuple[str, ...]
+    max_active_runs: int
+    max_active_tasks: int
+    next_logical_date: datetime | None
+    next_run_after: datetime | None
+    last_parsed_at: datetime | None
+    version: int | None
+    last_run_id: str | None
+    last_run_state: str | None
+    active_runs: int
+
+    @property
+    def status(self) -> str:
+        """One word for people: error, stale, paused or active."""
+        if self.has_import_errors:
+            return "error"
+        if self.is_stale:
+            return "stale"
+        return "paused" if self.is_paused else "active"
+
+
+def _select_dags() -> Select[Any]:
+    newest = (
+        select(dag_run.c.run_id, dag_run.c.state)
+        .where(dag_run.c.dag_id == dag.c.dag_id)
+        .order_by(dag_run.c.id.desc())
+        .limit(1)
+        .lateral("newest")
+    )
+    active = (
+        select(func.count())
+        .where(
+            dag_run.c.partition == dag.c.partition,  # the partial index of unfinished runs starts with it
+            dag_run.c.dag_id == dag.c.dag_id,
+            dag_run.c.state.in_(["queued", "running"]),
+        )
+        .scalar_subquery()
+    )
+    return select(
+        dag.c.dag_id,
+        dag.c.schedule,
+        dag.c.is_paused,
+        dag.c.is_stale,
+        dag.c.has_import_errors,
+        dag.c.file,
+        dag.c.description,
+        dag.c.owner,
+        dag.c.tags,
+        dag.c.max_active_runs,
+        dag.c.max_active_tasks,
+        dag.c.next_dagrun.label("next_logical_date"),
+        dag.c.next_dagrun_create_after.label("next_run_after"),
+        dag.c.last_parsed_at,
+        dag_version.c.number.label("version"),
+        newest.c.run_id.label("last_run_id"),
+        newest.c.state.label("last_run_state"),
+        active.label("active_runs"),
+    ).select_from(
+        dag.outerjoin(dag_version, dag_version.c.id == dag.c.version_id).outerjoin(newest, true()),
+    )
+
+
+DagOrder = Literal["dag_id", "-dag_id", "next_run"]
+_NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+async def list_dags(
+    db: Database,
+    *,
+    pattern: str | None = None,
+    stale: bool = False,
+    tags: Collection[str] = (),
+    status: str | None = None,
+    owner: str | None = None,
+    search: str | None = None,
+    order: DagOrder = "dag_id",
+    after: tuple[str, datetime | None] | None = None,
+    limit: int = 100,
+) -> list[DagRow]:
+    """DAGs by id or in another order, from the one behind `after` (its id and next run) on.
+
+    `pattern` is a glob, `search` a part of id or description; stale ones only with `stale` or as `status`; those with
+    all of the `tags`.
+    """
+    query = _select_dags().limit(limit)
+    due = func.coalesce(dag.c.next_dagrun_create_after, _NEVER)
+    if order == "next_run":
+        query = query.order_by(due, dag.c.dag_id)
+    else:
+        query = query.order_by(dag.c.dag_id.desc() if order == "-dag_id" else dag.c.dag_id)
+    if after is not None and order == "next_run":
+        query = query.where(tuple_(due, dag.c.dag_id) > tuple_(after[1] or _NEVER, after[0]))
+    elif after is not None:
+        query = query.where(dag.c.dag_id < after[0] if order == "-dag_id" else dag.c.dag_id > after[0])
+    if search:
+        words = like(f"*{search}*")
+        query = query.where(or_(dag.c.dag_id.ilike(words, escape="\\"), dag.c.description.ilike(words, escape="\\")))
+    if pattern is not None:
+        query = query.where(dag.c.dag_id.like(like(pattern), escape="\\"))
+    if not stale and status != "stale":
+        query = query.where(~dag.c.is_stale)
+    if tags:
+        query = query.where(dag.c.tags.contains(sorted(tags)))
+    if status is not None:
+        query = query.where(_STATUS_FILTERS[status])
+    if owner is not None:
+        query = query.where(dag.c.owner == owner)
+    return [_dag_row(row) for row in await fetch(db, query)]
+
+
+_STATUS_FILTERS: Final = {
+    "error": dag.c.has_import_errors,
+    "stale": and_(~dag.c.has_import_errors, dag.c.is_stale),
+    "paused": and_(~dag.c.has_import_errors, ~dag.c.is_stale, dag.c.is_paused),
+    "active": and_(~dag.c.has_import_errors, ~dag.c.is_stale, ~dag.c.is_paused),
+}  # as DagRow.status says it
+
+
+@dataclass(frozen=True, slots=True)
+class TagRow:
+    """A tag, and how many DAGs that are not stale have it."""
+
+    tag: str
+    dags: int
+
+
+async def list_tags(db: Database, *, after: str | None = None, limit: int | None = None) -> list[TagRow]:
+    """The tags of DAGs that are not stale, by name, from the one behind `after` on."""
+    tags = select(func.unnest(dag.c.tags).label("tag")).where(~dag.c.is_stale).subquery()
+    query = select(tags.c.tag, func.count()).group_by(tags.c.tag).order_by(tags.c.tag).limit(limit)
+    if after is not None:
+        query = query.where(tags.c.tag > after)
+    return [TagRow(row[0], row[1]) for row in await fetch(db, query)]
+
+
+async def get_dag(db: Database, dag_id: str) -> DagRow:
+    """One DAG; raises NotFound naming near ids."""
+    rows = await fetch(db, _select_dags().where(dag.c.dag_id == dag_id))
+    if not rows:
+        raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
+    return _dag_row(rows[0])
+
+
+async def matching_dags(db: Database, pattern: str) -> list[str]:
+    """The ids that the glob `pattern` (`*`, `?`) or the plain id names; raises NotFound when there is none."""
+    query = select(dag.c.dag_id).where(dag.c.dag_id.like(like(pattern), escape="\\")).order_by(dag.c.dag_id)
+    found = [row.dag_id for row in await fetch(db, query)]
+    if not found:
+        raise NotFound(f"There is no DAG {pattern!r}.{await _near_dag(db, pattern)}")
+    return found
+
+
+async def get_spec(db: Database, dag_id: str) -> DagSpec:
+    """The newest version of a DAG as parsing stored it. Raises NotFound, and Refused for one that cannot be read."""
+    query = (
+        select(dag_version.c.number, cast(dag_version.c.spec, Text).label("spec"))
+        .join(dag, dag.c.version_id == dag_version.c.id)
+        .where(dag.c.dag_id == dag_id)
+    )
+    rows = await fetch(db, query)
+    if not rows:
+        raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
+    return read_document(rows[0].spec, dag_id, rows[0].number)
+
+
+async def _near_dag(db: Database, dag_id: str) -> str:
+    ids = [row.dag_id for row in await fetch(db, select(dag.c.dag_id).order_by(dag.c.dag_id))]
+    return did_you_mean(dag_id, ids) or ("" if ids else " The database holds no DAG yet.")
+
+
+def _dag_row(row: Any) -> DagRow:
+    return DagRow(**{**row._mapping, "tags": tuple(row.tags)})
+
+
+def like(pattern: str) -> str:
+    """The LIKE pattern (escape: backslash) of a glob with `*` and `?`."""
+    escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return escaped.replace("*", "%").replace("?", "_")
+
+
+# ---- runs ----
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run. `key` is its number in the database, `reason` why it failed."""
+
+    key: int
+    dag_id: str
+    run_id: str
+    run_type: str
+    state: str
+    logical_date: datetime | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    run_after: datetime
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+    triggered_by: str
+    reason: str | None
+    note: str | None
+    conf: dict[str, Any]
+    version_key: int
+    version: int
+
+    @property
+    def finished(self) -> bool:
+        return self.state in (RunState.SUCCESS, RunState.FAILED)
+
+    @property
+    def seconds(self) -> float | None:
+        """From start to end; None while it runs or waits."""
+        return None if not (self.start_date and self.end_date) else (self.end_date - self.start_date).total_seconds()
+
+
+RUN_COLUMNS: Final = select(
+    dag_run.c.id.label("key"),
+    dag_run.c.dag_id,
+    dag_run.c.run_id,
+    dag_run.c.run_type,
+    dag_run.c.state,
+    dag_run.c.logical_date,
+    dag_run.c.data_interval_start,
+    dag_run.c.data_interval_end,
+    dag_run.c.run_after,
+    dag_run.c.queued_at,
+    dag_run.c.start_date,
+    dag_run.c.end_date,
+    dag_run.c.triggered_by,
+    dag_run.c.reason,
+    dag_run.c.note,
+    dag_run.c.conf,
+    dag_run.c.version_id.label("version_key"),
+    dag_version.c.number.label("version"),
+).join(dag_version, dag_version.c.id == dag_run.c.version_id)
+
+
+async def list_runs(
+    db: Database,
+    *,
+    dag_id: str | None = None,
+    states: Collection[str] = (),
+    before: int | None = None,
+    limit: int = 25,
+) -> list[RunRow]:
+    """Runs, newest first, older than the one with the key `before`."""
+    query = RUN_COLUMNS.order_by(dag_run.c.id.desc()).limit(limit)
+    if dag_id is not None:
+        query = query.where(dag_run.c.dag_id == dag_id)
+    if states:
+        query = query.where(dag_run.c.state.in_(sorted(states)))
+    if before is not None:
+        query = query.where(dag_run.c.id < before)
+    return [RunRow(**row._mapping) for row in await fetch(db, query)]
+
+
+async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
+    """The run that a person means: `latest`, `latest-failed`, a run id or a logical date (UTC without a zone).
+
+    The latest run is the one created last. Raises NotFound naming the DAG, or the newest runs.
+    """
+    if reference in ("latest", "latest-failed"):
+        states = ("failed",) if reference == "latest-failed" else ()
+        if found := await list_runs(db, dag_id=dag_id, states=states, limit=1):
+            return found[0]
+        await get_dag(db, dag_id)
+        raise NotFound(f"DAG {dag_id!r} has no {'failed run' if states else 'run yet'}.")
+    of_dag = RUN_COLUMNS.where(dag_run.c.dag_id == dag_id)
+    rows = await fetch(db, of_dag.where(dag_run.c.run_id == reference))
+    if not rows and (instant := _instant(reference)):
+        rows = await fetch(db, of_dag.where(dag_run.c.logical_date == instant))
+    if rows:
+        return RunRow(**rows[0]._mapping)
+    await get_dag(db, dag_id)
+    newest = [run.run_id for run in await list_runs(db, dag_id=dag_id, limit=200)]
+    hint = did_you_mean(reference, newest) or (f" The newest is {newest[0]}." if newest else " It has no run yet.")
+    raise NotFound(f"DAG {dag_id!r} has no run {reference!r}.{hint}")
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+# ---- task instances ----
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task instance with the names of its DAG version; `map_index` -1 for a task that is not mapped."""
+
+    task_id: str
+    map_index: int
+    state: str
+    try_number: int
+    max_tries: int
+    operator: str
+    pool: str
+    scheduled_at: datetime | None
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+    next_at: datetime | None
+    reason: str | None
+    task_index: int
+    note: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
+
+    @property
+    def seconds(self) -> float | None:
+        return None if not (self.start_date and self.end_date) else (self.end_date - self.start_date).total_seconds()
+
+
+async def get_version_spec(db: Database, version_key: int) -> DagSpec:
+    """The DAG version that a run is pinned to. Raises NotFound, and Refused for one that cannot be read."""
+    document = cast(dag_version.c.spec, Text).label("spec")
+    query = select(dag_version.c.dag_id, dag_version.c.number, document).where(dag_version.c.id == version_key)
+    rows = await fetch(db, query)
+    if not rows:
+        raise NotFound(f"There is no DAG version with the key {version_key}.")
+    return read_document(rows[0].spec, rows[0].dag_id, rows[0].number)
+
+
+async def count_tasks(db: Database, run: RunRow) -> dict[str, int]:
+    """How many task instances of a run are in each state; `none` for those without one."""
+    query = (
+        select(task_instance.c.state, func.count().label("number"))
+        .where(task_instance.c.run_id == run.key)
+        .group_by(task_instance.c.state)
+    )
+    counts = {TaskState.of(row.state).value: row.number for row in await fetch(db, query)}
+    return {state.value: counts[state.value] for state in TaskState if state.value in counts}
+
+
+async def list_run_tasks(
+    db: Database,
+    run: RunRow,
+    *,
+    task_id: str | None = None,
+    states: Collection[TaskState] = (),
+    after: tuple[int, int] | None = None,
+    limit: int = 200,
+) -> list[TaskRow]:
+    """Task instances of a run in the order of the DAG, behind (task index, map index) `after`.
+
+    Raises NotFound for a `task_id` that the run's DAG version does not have.
+    """
+    spec = await get_version_spec(db, run.version_key)
+    query = (
+        select(task_instance, task_note.c.note)
+        .outerjoin(task_note, and_(*(task_note.c[key.name] == key for key in task_instance.primary_key)))
+        .where(task_instance.c.run_id == run.key)
+        .order_by(task_instance.c.task_index, task_instance.c.map_index)
+        .limit(limit)
+    )
+    if task_id is not None:
+        query = query.where(task_instance.c.task_index == _index_of(spec, task_id))
+    if states:
+        named = [state.value for state in states if state is not TaskState.NONE]
+        stateless = task_instance.c.state.is_(None) if TaskState.NONE in states else false()
+        query = query.where(or_(task_instance.c.state.in_(named), stateless))
+    if after is not None:
+        query = query.where(tuple_(task_instance.c.task_index, task_instance.c.map_index) > tuple_(*after))
+    return [_task_row(row, spec.tasks[row.task_index]) for row in await fetch(db, query)]
+
+
+def _index_of(spec: DagSpec, task_id: str) -> int:
+    ids = [task.task_id for task in spec.tasks]
+    if task_id not in ids:
+        raise NotFound(f"DAG {spec.dag_id!r} has no task {task_id!r}.{did_you_mean(task_id, ids)}")
+    return ids.index(task_id)
+
+
+def _task_row(row: Any, task: TaskSpec) -> TaskRow:
+    return TaskRow(
+        task_id=task.task_id,
+        map_index=row.map_index,
+        state=TaskState.of(row.state).value,
+        try_number=row.try_number,
+        max_tries=row.max_tries,
+        operator=task.operator,
+        pool=task.pool,
+        scheduled_at=row.scheduled_at,
+        queued_at=row.queued_at,
+        start_date=row.start_date,
+        end_date=row.end_date,
+        next_at=row.next_at,
+        reason=row.reason,
+        task_index=row.task_index,
+        note=row.note,
+    )
+
+
+async def fetch(db: Database, query: Select[Any]) -> Sequence[Any]:
+    """All rows of `query`, read in a transaction of its own."""
+    async with db.engine.connect() as conn:
+        rows: Sequence[Any] = (await conn.execute(query)).all()
+    return rows

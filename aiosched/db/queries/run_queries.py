@@ -1,0 +1,212 @@
+"""What pages show of runs and task instances beyond single rows: filtered lists, the grid, the calendar, statistics.
+
+Read only. Every list is keyed, so its cost does not depend on how much history there is; the grid and the bars read
+the task instances of the runs on the page by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final
+
+from aiosched.db.queries.queries import RUN_COLUMNS, RunRow, fetch, like
+from aiosched.db.schema.schema import dag_run
+from aiosched.db.server.engine import Database
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are meant; what is empty does not matter. `since` and `until` are about `run_after`."""
+
+    dag_id: str | None = None
+    states: Collection[str] = ()
+    run_types: Collection[str] = ()
+    search: str | None = None  # part of the run id
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+async def find_runs(db: Database, wanted: RunFilter, *, before: int | None = None, limit: int = 25) -> list[RunRow]:
+    """Runs, newest first, older than the one with the key `before`."""
+    query = RUN_COLUMNS.order_by(dag_run.c.id.desc()).limit(limit)
+    if wanted.dag_id is not None:
+        query = query.where(dag_run.c.dag_id == wanted.dag_id)
+    if wanted.states:
+        query = query.where(dag_run.c.state.in_(sorted(wanted.states)))
+    if wanted.run_types:
+        query = query.where(dag_run.c.run_type.in_(sorted(wanted.run_types)))
+    if wanted.search:
+        query = query.where(dag_run.c.run_id.like(like(f"*{wanted.search}*"), escape="\\"))
+    if wanted.since is not None:
+        query = query.where(dag_run.c.run_after >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(dag_run.c.run_after < wanted.until)
+    if before is not None:
+        query = query.where(dag_run.c.id < before)
+    return [RunRow(**row._mapping) for row in await fetch(db, query)]
+
+
+# ---- the grid ----
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How many instances of a task are in a state, in one run; None: no state yet."""
+
+    run: int
+    task_index: int
+    state: str | None
+    number: int
+
+
+# Index: the primary key, once for each run.
+CELLS: Final = """
+    SELECT run_id AS run, task_index, state, count(*)::int AS number
+      FROM task_instance WHERE run_id = ANY ($1::bigint[])
+     GROUP BY run_id, task_index, state
+"""
+
+
+async def read_cells(db: Database, runs: Collection[int]) -> list[Cell]:
+    """The states of all tasks in these runs, mapped instances counted."""
+    async with db.acquire() as conn:
+        return [Cell(*row) for row in await conn.fetch(CELLS, list(runs))]
+
+
+TASK_IDS: Final = """
+    SELECT id, ARRAY(SELECT task ->> 'task_id'
+                       FROM json_array_elements(spec -> 'tasks') WITH ORDINALITY AS each (task, position)
+                      ORDER BY position)
+      FROM dag_version WHERE id = ANY ($1::bigint[])
+"""
+
+
+async def read_task_ids(db: Database, versions: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """The task ids of DAG versions, by their keys."""
+    async with db.acquire() as conn:
+        return {row[0]: tuple(row[1]) for row in await conn.fetch(TASK_IDS, list(versions))}
+
+
+# ---- statistics ----
+
+
+# PostgreSQL makes the document: for each of 3,000 runs an object in Python would cost several times as much.
+# Index: ix_dag_run_dag_id_id, once for each DAG.
+LAST_RUNS: Final = """
+    SELECT json_build_object('items', json_agg(json_build_object(
+               'dag_id', d.dag_id, 'last_runs', s.last_runs, 'success_rate', s.success_rate, 'p50', s.p50, 'p95', s.p95
+           ) ORDER BY d.place))::text
+      FROM unnest($1::text[]) WITH ORDINALITY AS d (dag_id, place)
+     CROSS JOIN LATERAL (
+           SELECT coalesce(json_agg(json_build_object(
+                      'run_id', run_id, 'state', state, 'seconds', seconds,
+                      'run_after', to_char(run_after AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+                  ) ORDER BY id), '[]') AS last_runs,
+                  avg((state = 'success')::int) FILTER (WHERE ended)::float8 AS success_rate,
+                  percentile_disc(0.5) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE ended) AS p50,
+                  percentile_disc(0.95) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE ended) AS p95
+             FROM (SELECT id, run_id, state, run_after, state IN ('success', 'failed') AS ended,
+                          extract(epoch FROM end_date - start_date)::float8 AS seconds
+                     FROM dag_run WHERE dag_run.dag_id = d.dag_id ORDER BY id DESC LIMIT $2) AS r
+     ) AS s
+"""
+
+
+async def last_runs(db: Database, dag_ids: Collection[str], *, limit: int = 30) -> str:
+    """The last runs of each of these DAGs, oldest first, with their rate of success and usual seconds, as JSON.
+
+    `{"items": [...]}` with one entry a DAG, in the given order; `run_after` is RFC 3339 in UTC.
+    """
+    async with db.acquire() as conn:
+        return str(await conn.fetchval(LAST_RUNS, list(dag_ids), limit))
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """How many runs of a day ended (or are) in a state."""
+
+    day: date
+    state: str
+    number: int
+
+
+# Index: uq_dag_run_dag_id_logical_date, for both halves.
+DAYS: Final = """
+    SELECT (at AT TIME ZONE 'UTC')::date AS day, state, count(*)::int AS number
+      FROM (SELECT logical_date AS at, state FROM dag_run
+             WHERE dag_id = $1 AND logical_date >= $2 AND logical_date < $3
+             UNION ALL
+            SELECT run_after, state FROM dag_run
+             WHERE dag_id = $1 AND logical_date IS NULL AND run_after >= $2 AND run_after < $3) AS runs
+     GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
+async def read_days(db: Database, dag_id: str, since: datetime, until: datetime) -> list[Day]:
+    """The runs of a DAG by day (UTC) of their logical date, or of their run-after where there is none."""
+    async with db.acquire() as conn:
+        return [Day(*row) for row in await conn.fetch(DAYS, dag_id, since, until)]
+
+
+# ---- a run's tries ----
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One try of a task instance in time."""
+
+    task_index: int
+    map_index: int
+    try_number: int
+    state: str | None
+    scheduled_at: datetime | None
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+
+
+# Index: both primary keys. What is kept of a current try (its traceback) is not another one.
+SEGMENTS: Final = """
+    SELECT task_index, map_index, try_number, state, NULL::timestamptz AS scheduled_at, queued_at, start_date, end_date
+      FROM task_try AS old
+     WHERE run_id = $1 AND NOT EXISTS (
+           SELECT FROM task_instance AS now
+            WHERE (now.run_id, now.task_index, now.map_index) = (old.run_id, old.task_index, old.map_index)
+              AND now.try_number = old.try_number)
+    UNION ALL
+    SELECT task_index, map_index, try_number, state, scheduled_at, queued_at, start_date, end_date
+      FROM task_instance WHERE run_id = $1 AND try_number > 0
+     ORDER BY task_index, map_index, try_number LIMIT $2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """When a try waited for a trigger. `until` is None while it does, and where its end was the end of the try."""
+
+    task_index: int
+    map_index: int
+    try_number: int
+    since: datetime
+    until: datetime | None
+
+
+# Index: the primary key.
+STRETCHES: Final = """
+    SELECT task_index, map_index, try_number, since, until FROM deferral
+     WHERE run_id = $1 ORDER BY task_index, map_index, try_number, since LIMIT $2
+"""
+
+
+async def read_stretches(db: Database, run: int, *, limit: int) -> Sequence[Stretch]:
+    """When the tries of a run were deferred, in the order of the DAG."""
+    async with db.acquire() as conn:
+        return [Stretch(*row) for row in await conn.fetch(STRETCHES, run, limit)]
+
+
+async def read_segments(db: Database, run: int, *, limit: int) -> Sequence[Segment]:
+    """Every try of every instance of a run, in the order of the DAG."""
+    async with db.acquire() as conn:
+        return [Segment(*row) for row in await conn.fetch(SEGMENTS, run, limit)]

@@ -1,0 +1,172 @@
+"""What people read of parsing and of the schedulers: import errors, counts, who is alive. Read only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import func, select
+
+from aiosched.db.queries.queries import fetch
+from aiosched.db.schema.schema import dag, dag_file
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.ownership import look
+
+# ---- parsing ----
+
+
+@dataclass(frozen=True, slots=True)
+class ImportErrorRow:
+    """Why a DAG file cannot be read. `file` is relative to the DAGs folder."""
+
+    file: str
+    error: str
+    line: int | None
+    code_frame: str | None
+    traceback: str | None
+    dag_ids: tuple[str, ...]
+    parsed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsingSummary:
+    """How parsing stands: number of files, of files with errors, of DAGs that are not stale; the newest parse."""
+
+    files: int
+    errors: int
+    dags: int
+    parsed_at: datetime | None
+    seconds: float  # the last parse of every file, added up
+
+
+async def list_import_errors(db: Database, *, after: str | None = None, limit: int = 100) -> list[ImportErrorRow]:
+    """Files whose last parse failed, by name, from the one behind `after` on."""
+    query = (
+        select(
+            dag_file.c.file,
+            dag_file.c.error,
+            dag_file.c.error_line.label("line"),
+            dag_file.c.code_frame,
+            dag_file.c.traceback,
+            dag_file.c.dag_ids,
+            dag_file.c.parsed_at,
+        )
+        .where(dag_file.c.error.is_not(None))
+        .order_by(dag_file.c.file)
+        .limit(limit)
+    )
+    if after is not None:
+        query = query.where(dag_file.c.file > after)
+    return [ImportErrorRow(**{**row._mapping, "dag_ids": tuple(row.dag_ids)}) for row in await fetch(db, query)]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A DAG file as of its last parse; `seconds` is how long that took."""
+
+    file: str
+    dag_ids: tuple[str, ...]
+    parsed_at: datetime | None
+    seconds: float | None
+    has_error: bool
+    warnings: tuple[str, ...]
+
+
+async def list_files(
+    db: Database, *, failed: bool | None = None, after: str | None = None, limit: int = 100
+) -> list[FileRow]:
+    """DAG files by name, from the one behind `after` on; `failed`: only those whose last parse did or did not fail."""
+    query = (
+        select(
+            dag_file.c.file,
+            dag_file.c.dag_ids,
+            dag_file.c.parsed_at,
+            dag_file.c.parse_seconds.label("seconds"),
+            dag_file.c.error.is_not(None).label("has_error"),
+            dag_file.c.warnings,
+        )
+        .order_by(dag_file.c.file)
+        .limit(limit)
+    )
+    if failed is not None:
+        query = query.where(dag_file.c.error.is_not(None) == failed)
+    if after is not None:
+        query = query.where(dag_file.c.file > after)
+    rows = await fetch(db, query)
+    return [FileRow(**{**row._mapping, "dag_ids": tuple(row.dag_ids), "warnings": tuple(row.warnings)}) for row in rows]
+
+
+async def parsing_summary(db: Database) -> ParsingSummary:
+    """Counts over all DAG files and DAGs."""
+    dags = select(func.count()).select_from(dag).where(~dag.c.is_stale).scalar_subquery()
+    query = select(
+        func.count().label("files"),
+        func.count(dag_file.c.error).label("errors"),
+        dags.label("dags"),
+        func.max(dag_file.c.parsed_at).label("parsed_at"),
+        func.coalesce(func.sum(dag_file.c.parse_seconds), 0.0).label("seconds"),
+    )
+    (row,) = await fetch(db, query)
+    return ParsingSummary(**row._mapping)
+
+
+# ---- schedulers ----
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerRow:
+    """One incarnation. `lease_age` is seconds since its last renewal, by the database's clock.
+
+    `alive`: its process holds its connection and its lease has not run out.
+    """
+
+    incarnation: int
+    name: str
+    hostname: str
+    pid: int
+    version: str
+    executor: str
+    slots: int
+    draining: bool
+    alive: bool
+    lease_age: float
+    partitions: int
+    started_at: datetime
+    figures: dict[str, Any] | None  # of aiosched.scheduler.figures, as of the last renewal
+    owned: tuple[int, ...] = ()  # the partitions
+
+    @property
+    def status(self) -> str:
+        """One word for people: alive, draining or dead."""
+        if not self.alive:
+            return "dead"
+        return "draining" if self.draining else "alive"
+
+
+SCHEDULERS: Final = """
+    SELECT incarnation, name, hostname, pid, version, executor, slots, draining, started_at, figures,
+           extract(epoch FROM clock_timestamp() - renewed_at)::float8 AS lease_age
+      FROM scheduler ORDER BY incarnation
+"""
+
+
+async def list_schedulers(db: Database) -> list[SchedulerRow]:
+    """All incarnations that are known, oldest first; dead ones until somebody has taken them over."""
+    async with db.acquire() as conn:
+        view = await look(conn)
+        rows = await conn.fetch(SCHEDULERS)
+    dead = {peer.incarnation for peer in view.peers if peer.dead}
+    held: dict[int | None, list[int]] = {}
+    for partition, owner in sorted(view.leases.items()):
+        held.setdefault(owner, []).append(partition)
+    return [
+        SchedulerRow(
+            **{**dict(row), "figures": msgspec.json.decode(row["figures"]) if row["figures"] else None},
+            alive=row["incarnation"] not in dead,
+            partitions=len(held.get(row["incarnation"], ())),
+            owned=tuple(held.get(row["incarnation"], ())),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,150 @@
+"""Statements behind the services of running tasks: runs and task instances of any DAG, as others ask for them.
+
+No decisions live here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from aiosched.db.server.engine import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class DagFacts:
+    """A DAG that exists: whether it is paused, and its task and group ids (of its newest version)."""
+
+    is_paused: bool
+    task_ids: frozenset[str]
+    group_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """A run of any DAG."""
+
+    key: int
+    dag_id: str
+    run_id: str
+    state: str
+    logical_date: datetime | None
+    run_after: datetime
+    version_id: int
+
+
+class TaskFacts(NamedTuple):
+    """A task instance: the state is None before it has one."""
+
+    task_id: str
+    map_index: int
+    state: str | None
+
+
+# Index: primary keys.
+DAG_FACTS: Final = """
+    SELECT d.is_paused,
+           ARRAY(SELECT t ->> 'task_id' FROM json_array_elements(v.spec -> 'tasks') AS t) AS task_ids,
+           ARRAY(SELECT g ->> 'group_id' FROM json_array_elements(v.spec -> 'groups') AS g) AS group_ids
+      FROM dag AS d JOIN dag_version AS v ON v.id = d.version_id
+     WHERE d.dag_id = $1
+"""
+
+
+async def dag_facts(conn: Connection, dag_id: str) -> DagFacts | None:
+    """What is known of a DAG; None when there is none."""
+    row = await conn.fetchrow(DAG_FACTS, dag_id)
+    return row and DagFacts(row["is_paused"], frozenset(row["task_ids"]), frozenset(row["group_ids"]))
+
+
+_RUN: Final = "id, dag_id, run_id, state, logical_date, run_after, version_id"
+
+# Index: the primary key.
+RUN_BY_KEY: Final = f"SELECT {_RUN} FROM dag_run WHERE id = $1"
+
+
+async def run_by_key(conn: Connection, key: int) -> RunFacts | None:
+    """The run with this bigint key."""
+    row = await conn.fetchrow(RUN_BY_KEY, key)
+    return None if row is None else RunFacts(*row)
+
+
+async def who_asks(conn: Connection, key: int) -> str:
+    """The run with this key as the audit log names it."""
+    asking = await run_by_key(conn, key)
+    return "a task" if asking is None else f"{asking.dag_id} {asking.run_id}"
+
+
+# Index: uq_dag_run_dag_id_run_id, uq_dag_run_dag_id_logical_date.
+FIND_RUNS: Final = f"""
+    SELECT {_RUN} FROM dag_run
+     WHERE dag_id = $1 AND (run_id = ANY($2::text[]) OR logical_date = ANY($3::timestamptz[]))
+"""
+
+
+async def find_runs(
+    conn: Connection, dag_id: str, *, run_ids: Sequence[str] = (), logical_dates: Sequence[datetime] = ()
+) -> list[RunFacts]:
+    """The runs of a DAG with one of these run ids or logical dates, in no order."""
+    rows = await conn.fetch(FIND_RUNS, dag_id, list(run_ids), list(logical_dates))
+    return [RunFacts(*row) for row in rows]
+
+
+# Index: ix_dag_run_dag_id_id, backwards.
+NEWEST_RUN: Final = f"SELECT {_RUN} FROM dag_run WHERE dag_id = $1 ORDER BY id DESC LIMIT 1"
+
+
+async def newest_run(conn: Connection, dag_id: str) -> RunFacts | None:
+    """The run of a DAG that was created last."""
+    row = await conn.fetchrow(NEWEST_RUN, dag_id)
+    return None if row is None else RunFacts(*row)
+
+
+class EndedRun(NamedTuple):
+    """When a run was, and what it was about."""
+
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+
+
+# Index: uq_dag_run_dag_id_logical_date, backwards.
+PREVIOUS_SUCCESS: Final = """
+    SELECT before.data_interval_start, before.data_interval_end, before.start_date, before.end_date
+      FROM dag_run AS this
+      JOIN dag_run AS before ON before.dag_id = this.dag_id AND before.logical_date < this.logical_date
+     WHERE this.id = $1 AND before.state = 'success' ORDER BY before.logical_date DESC LIMIT 1
+"""
+
+
+async def previous_success(conn: Connection, run: int) -> EndedRun | None:
+    """The latest successful run of the DAG with an earlier logical date than the run with this key."""
+    row = await conn.fetchrow(PREVIOUS_SUCCESS, run)
+    return None if row is None else EndedRun(*row)
+
+
+# Task names stand in the version that the run is pinned to. Index: primary keys.
+TASK_STATES: Final = """
+    SELECT v.spec -> 'tasks' -> ti.task_index::int ->> 'task_id' AS task_id, ti.map_index, ti.state
+      FROM dag_run AS r
+      JOIN dag_version AS v ON v.id = r.version_id
+      JOIN task_instance AS ti ON ti.run_id = r.id
+     WHERE r.id = $1
+       AND ti.task_index = ANY(
+           SELECT t.position - 1
+             FROM json_array_elements(v.spec -> 'tasks') WITH ORDINALITY AS t (task, position)
+            WHERE t.task ->> 'task_id' = ANY($2::text[])
+               OR t.task ->> 'group_id' = $3 OR starts_with(t.task ->> 'group_id', $3 || '.'))
+     ORDER BY ti.task_index, ti.map_index
+"""
+
+
+async def task_states(
+    conn: Connection, run: int, *, task_ids: Sequence[str] = (), group_id: str | None = None
+) -> list[TaskFacts]:
+    """The instances of the tasks with these ids, and of those in the group, of one run; in the DAG's order."""
+    rows = await conn.fetch(TASK_STATES, run, list(task_ids), group_id)
+    return [TaskFacts(*row) for row in rows]

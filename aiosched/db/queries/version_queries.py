@@ -1,0 +1,76 @@
+"""The versions of a DAG, for people. Read only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from aiosched.core.graph.spec import DagSpec
+from aiosched.db.queries.queries import get_dag
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.documents import read_document
+from aiosched.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A version of a DAG in a list."""
+
+    number: int
+    key: int
+    created_at: datetime
+    content_hash: str
+    file: str | None
+    source_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionText:
+    """A version with the DAG itself: the source of its file, where it is known, and the serialized DAG.
+
+    `sources` are the content hashes of the file and of all that it imports from the DAGs folder.
+    """
+
+    number: int
+    created_at: datetime
+    content_hash: str
+    file: str | None
+    source_hash: str | None
+    source: str | None
+    sources: dict[str, str] | None
+    spec: DagSpec
+
+
+VERSIONS: Final = """
+    SELECT number, id AS key, created_at, content_hash, file, source_hash FROM dag_version
+     WHERE dag_id = $1 AND ($2::bigint IS NULL OR number < $2) ORDER BY number DESC LIMIT $3
+"""
+VERSION: Final = """
+    SELECT number, created_at, content_hash, file, source_hash, source, sources, spec FROM dag_version
+     WHERE dag_id = $1 AND ($2::int IS NULL OR number = $2) ORDER BY number DESC LIMIT 1
+"""
+
+
+async def list_versions(
+    db: Database, dag_id: str, *, before: int | None = None, limit: int = 50
+) -> Sequence[VersionRow]:
+    """The versions of a DAG, newest first, older than the one with the number `before`. Raises NotFound."""
+    await get_dag(db, dag_id)
+    async with db.acquire() as conn:
+        return [VersionRow(**dict(row)) for row in await conn.fetch(VERSIONS, dag_id, before, limit)]
+
+
+async def get_version(db: Database, dag_id: str, number: int | None = None) -> VersionText:
+    """A version of a DAG, by default the newest. Raises NotFound, and Refused for one that cannot be read."""
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(VERSION, dag_id, number)
+    if row is None:
+        await get_dag(db, dag_id)
+        raise NotFound(f"DAG {dag_id!r} has no version {number}.")
+    sources = None if row["sources"] is None else msgspec.json.decode(row["sources"], type=dict[str, str])
+    spec = read_document(row["spec"], dag_id, row["number"])
+    return VersionText(**{**dict(row), "sources": sources, "spec": spec})

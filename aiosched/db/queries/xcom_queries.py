@@ -1,0 +1,43 @@
+"""XComs for people. Read only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from aiosched.db.server.engine import Database
+
+
+@dataclass(frozen=True, slots=True)
+class XComRow:
+    """A value that a task pushed; `value` is its JSON, cut at the asked length."""
+
+    key: str
+    size: int
+    value: str
+    created_at: datetime
+
+
+# Index: the primary key.
+XCOMS: Final = """
+    SELECT key, octet_length(value::text) AS size, left(value::text, $4) AS value, created_at
+      FROM xcom
+     WHERE run_id = $1 AND task_index = $2 AND map_index = $3 AND ($5::text IS NULL OR key = $5)
+       AND ($6::text IS NULL OR key > $6)
+     ORDER BY key LIMIT $7
+"""
+
+
+async def list_xcoms(
+    db: Database,
+    instance: tuple[int, int, int],
+    *,
+    longest: int,
+    key: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> list[XComRow]:
+    """What a task instance (run key, task index, map index) pushed, by key; each value up to `longest` characters."""
+    async with db.acquire() as conn:
+        return [XComRow(**dict(row)) for row in await conn.fetch(XCOMS, *instance, longest, key, after, limit)]

@@ -1,0 +1,492 @@
+"""The tables, as SQLAlchemy metadata; Alembic migrates to exactly this.
+
+Source: docs/architecture.md, "The tables". Two rules shape it. `task_instance` is narrow, has no
+index but its key and room in each page, so that every update is heap-only. Who may
+write what: only the owner of a partition writes `dag_run` and `task_instance`; parsing
+writes `dag_file`, `dag_version` and the definition columns of `dag`; everyone else
+appends to `command` and `task_report`. The tables of the web server stand in web_schema.py.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
+
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.core.values.states import RunState, RunType, TaskState
+from aiosched.db.schema import web_schema
+from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of, partition, task_key
+
+__all__ = ["metadata", "web_schema"]  # beside the tables below
+
+dag = Table(
+    "dag",
+    metadata,
+    Column("dag_id", Text, primary_key=True),
+    partition(),
+    # written by parsing
+    Column("file", Text),  # relative path; NULL: registered by a process that embeds a scheduler
+    Column("version_id", BigInteger),  # the newest dag_version
+    Column("has_import_errors", Boolean, nullable=False, server_default=text("false")),
+    Column("is_stale", Boolean, nullable=False, server_default=text("false")),
+    Column("max_active_runs", Integer, nullable=False, server_default=text("16")),
+    Column("max_active_tasks", Integer, nullable=False, server_default=text("16")),
+    Column("schedule", Text),  # summary for people
+    Column("description", Text),
+    Column("owner", Text),
+    Column("tags", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    instant("last_parsed_at"),
+    # written by the owner (at creation by parsing)
+    Column("is_paused", Boolean, nullable=False, server_default=text("false")),
+    instant("next_dagrun"),
+    instant("next_dagrun_data_interval_start"),
+    instant("next_dagrun_data_interval_end"),
+    instant("next_dagrun_create_after"),
+    instant("asset_scheduled_at"),  # by parsing: when it was first scheduled on assets; NULL: it is not
+    instant("last_asset_run_after"),  # run_after of its newest asset-triggered run
+    created_at(),
+    CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
+    Index(None, "partition"),
+)
+
+dag_version = Table(
+    "dag_version",
+    metadata,
+    identity(),
+    Column("dag_id", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("spec", JSON, nullable=False),  # aiosched.core.graph.spec.DagSpec
+    Column("file", Text),
+    Column("file_hash", Text),
+    Column("source", Text),
+    created_at(),
+    Column("source_hash", Text),  # of `sources`; NULL: registered by a process, or stored by an older aiosched
+    Column("sources", JSON),  # the file and all that it imports from the DAGs folder: relative path -> content hash
+    UniqueConstraint("dag_id", "number"),
+    CheckConstraint("number >= 1", name="number"),
+)
+
+dag_file = Table(
+    "dag_file",
+    metadata,
+    Column("file", Text, primary_key=True),  # relative to the DAGs folder; members of zips as a.zip/b.py
+    partition(),
+    Column("content_hash", Text),
+    Column("dag_ids", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    instant("parsed_at"),
+    Column("parse_seconds", DOUBLE_PRECISION),
+    Column("error", Text),  # one line; NULL when the last parse succeeded
+    Column("error_line", Integer),
+    Column("traceback", Text),
+    Column("code_frame", Text),
+    Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("sources", JSON),  # as in dag_version; of a file with an error without the file itself; NULL: not known
+)
+
+dag_run = Table(
+    "dag_run",
+    metadata,
+    identity(),
+    Column("dag_id", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    partition(),
+    Column("version_id", BigInteger, ForeignKey("dag_version.id"), nullable=False),
+    Column("run_type", Text, nullable=False),
+    Column("triggered_by", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    instant("logical_date"),
+    instant("data_interval_start"),
+    instant("data_interval_end"),
+    instant("run_after", nullable=False),
+    instant("queued_at"),
+    instant("start_date"),
+    instant("end_date"),
+    Column("conf", JSON, nullable=False, server_default=text("'{}'")),
+    Column("reason", Text),  # why it failed: task_failure, all_tasks_deadlocked, timed_out, cancelled …
+    Column("note", Text),
+    Column("clear_number", Integer, nullable=False, server_default=text("0")),
+    Column("backfill_id", BigInteger),
+    Column("backfill_order", Integer),
+    Column("created_by", BigInteger),  # incarnation
+    created_at(),
+    UniqueConstraint("dag_id", "run_id"),
+    UniqueConstraint("dag_id", "logical_date"),
+    CheckConstraint(one_of("state", RunState), name="state"),
+    CheckConstraint(one_of("run_type", RunType), name="run_type"),
+    CheckConstraint("run_id ~ '^[A-Za-z0-9_.~:+-]+$'", name="run_id"),
+    CheckConstraint("(data_interval_start IS NULL) = (data_interval_end IS NULL)", name="data_interval"),
+    CheckConstraint("logical_date IS NOT NULL OR data_interval_start IS NULL", name="logical_date"),
+    Index("ix_dag_run_unfinished", "partition", postgresql_where=text("state IN ('queued', 'running')")),
+    Index("ix_dag_run_dag_id_id", "dag_id", "id"),
+    postgresql_with={"fillfactor": "80"},
+)
+
+_TASK_STATES = one_of("state", (s for s in TaskState if s is not TaskState.NONE))
+
+task_instance = Table(
+    "task_instance",
+    metadata,
+    *task_key(try_number=False),
+    Column("try_number", SmallInteger, nullable=False, server_default=text("0")),
+    Column("max_tries", SmallInteger, nullable=False, server_default=text("0")),
+    Column("losses", SmallInteger, nullable=False, server_default=text("0")),  # attempts lost in a row
+    Column("queued_by", BigInteger),  # incarnation that queued the current try
+    instant("scheduled_at"),
+    instant("queued_at"),
+    instant("start_date"),
+    instant("end_date"),
+    instant("next_at"),  # retry or reschedule instant
+    Column("state", Text),  # NULL: no state yet
+    Column("reason", Text),  # why it waits, failed or was skipped; one line
+    CheckConstraint(_TASK_STATES, name="state"),
+    CheckConstraint("try_number >= 0 AND max_tries >= 0 AND losses >= 0", name="tries"),
+    CheckConstraint("map_index >= -1", name="map_index"),
+    postgresql_with={"fillfactor": "25"},  # rows begin half as long as they end, and a batch updates all of a page
+)
+
+# A finished attempt that is not the task instance's current row any more (retried, lost, cleared).
+task_try = Table(
+    "task_try",
+    metadata,
+    *task_key(try_number=True),
+    Column("state", Text, nullable=False),  # failed, lost, success …
+    Column("queued_by", BigInteger),
+    instant("queued_at"),
+    instant("start_date"),
+    instant("end_date"),
+    Column("reason", Text),
+    Column("details", Text),  # traceback
+    Column("hostname", Text),
+    Column("pid", Integer),
+)
+
+# What a try ran when that is not the code of its run's version: the version, where it is stored, and the source.
+try_source = Table(
+    "try_source",
+    metadata,
+    *task_key(try_number=True),
+    Column("version_id", BigInteger, ForeignKey("dag_version.id")),
+    Column("source_hash", Text),
+    Index(None, "version_id"),
+    Index("ix_try_source_unknown", "source_hash", postgresql_where=text("version_id IS NULL")),
+)
+
+xcom = Table(
+    "xcom",
+    metadata,
+    *task_key(try_number=False),
+    Column("key", Text, primary_key=True),
+    Column("value", JSON, nullable=False),
+    created_at(),
+)
+
+pool = Table(
+    "pool",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("slots", Integer, nullable=False),  # -1: infinite
+    Column("used", Integer, nullable=False, server_default=text("0")),
+    Column("include_deferred", Boolean, nullable=False, server_default=text("false")),
+    Column("description", Text),
+    Column("demands", JSONB, nullable=False, server_default=text("'{}'")),  # by incarnation: what waits there
+    CheckConstraint("slots >= -1", name="slots"),
+    CheckConstraint("used >= 0", name="used"),
+    postgresql_with={"fillfactor": "20"},
+)
+
+backfill = Table(
+    "backfill",
+    metadata,
+    identity(),
+    Column("dag_id", Text, nullable=False),
+    partition(),
+    instant("from_date", nullable=False),
+    instant("to_date", nullable=False),
+    Column("max_active_runs", Integer, nullable=False, server_default=text("10")),
+    Column("backwards", Boolean, nullable=False, server_default=text("false")),
+    Column("rerun", Text, nullable=False, server_default=text("'missing'")),
+    Column("conf", JSON, nullable=False, server_default=text("'{}'")),
+    Column("is_paused", Boolean, nullable=False, server_default=text("false")),
+    instant("completed_at"),
+    created_at(),
+    CheckConstraint(one_of("rerun", ("missing", "failed", "all")), name="rerun"),
+    Index("uq_backfill_unfinished", "dag_id", unique=True, postgresql_where=text("completed_at IS NULL")),
+)
+
+asset = Table(
+    "asset",
+    metadata,
+    identity(),
+    Column("name", Text, nullable=False, unique=True),  # says which asset it is
+    Column("uri", Text, nullable=False),
+    Column("is_active", Boolean, nullable=False, server_default=text("true")),  # some DAG refers to it
+    Column("extra", JSON, nullable=False, server_default=text("'{}'")),
+    created_at(),
+    Index(None, "uri"),
+)
+
+# The assets that an alias has led to so far.
+asset_alias = Table(
+    "asset_alias",
+    metadata,
+    Column("alias", Text, primary_key=True),
+    Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
+    created_at(),
+    Index(None, "asset_id"),
+)
+
+# Which DAG mentions which asset, and as what. Written by parsing; none for stale DAGs.
+asset_reference = Table(
+    "asset_reference",
+    metadata,
+    Column("dag_id", Text, primary_key=True),
+    Column("role", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),  # asset and alias define one, name and uri refer to one
+    Column("name", Text, primary_key=True),  # of the asset or alias; the URI for kind uri
+    Column("task_id", Text, primary_key=True),  # empty for the schedule
+    Column("uri", Text, nullable=False, server_default=text("''")),
+    Column("watchers", JSON),  # of the asset, as the schedule defines it; NULL for none
+    CheckConstraint(one_of("role", ("schedule", "inlet", "outlet")), name="role"),
+    CheckConstraint(one_of("kind", ("asset", "alias", "name", "uri")), name="kind"),
+    Index(None, "name", "role"),
+)
+
+asset_event = Table(
+    "asset_event",
+    metadata,
+    identity(),
+    Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), nullable=False),
+    instant("timestamp", nullable=False),
+    Column("source_dag_id", Text),  # the source is NULL for events that people emit
+    Column("source_run_id", BigInteger),  # dag_run.id
+    Column("source_task_index", Integer),
+    Column("source_map_index", Integer),
+    Column("alias", Text),  # through which a task added it
+    Column("extra", JSON, nullable=False, server_default=text("'{}'")),
+    created_at(),
+    Index(None, "asset_id", "timestamp"),
+)
+
+# Assets with events that no run of the DAG has seen yet: one row however many events.
+asset_queue = Table(
+    "asset_queue",
+    metadata,
+    Column("dag_id", Text, primary_key=True),
+    Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
+    partition(),
+    instant("first_at", nullable=False),  # of the earliest and the newest of these events
+    instant("newest_at", nullable=False),
+    created_at(),
+    Index(None, "partition"),
+)
+
+# The events that made an asset-triggered run: each counts once for a DAG.
+asset_consumption = Table(
+    "asset_consumption",
+    metadata,
+    Column("dag_id", Text, primary_key=True),
+    Column("event_id", BigInteger, ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True),
+    Column("run_id", BigInteger, nullable=False),  # dag_run.id
+    Index(None, "run_id"),
+    Index(None, "event_id"),
+)
+
+deferred_trigger = Table(
+    "deferred_trigger",
+    metadata,
+    *task_key(try_number=False),
+    Column("classpath", Text, nullable=False),
+    Column("kwargs", JSON, nullable=False),
+    Column("next_method", Text, nullable=False),
+    Column("next_kwargs", JSON, nullable=False, server_default=text("'{}'")),
+    instant("timeout_at"),
+    Column("holds_pool", Boolean, nullable=False, server_default=text("false")),  # its pool slots count as used
+    Column("event", JSON),  # of the trigger, once it has fired
+    Column("error", Text),  # why it fires no more: with it the task goes on by failing
+    Column("timed_out", Boolean, nullable=False, server_default=text("false")),
+    created_at(),
+)
+
+# When the tries of deferred task instances waited for their triggers. `until` is NULL while one does, and stays so
+# when its try ends meanwhile.
+deferral = Table(
+    "deferral",
+    metadata,
+    *task_key(try_number=True),
+    Column("since", DateTime(timezone=True), primary_key=True),
+    instant("until"),
+    postgresql_with={"fillfactor": "70"},
+)
+
+variable = Table(
+    "variable",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),  # Fernet token
+    Column("description", Text),
+    created_at(),
+)
+
+connection = Table(
+    "connection",
+    metadata,
+    Column("conn_id", Text, primary_key=True),
+    Column("conn_type", Text, nullable=False),
+    Column("secret", Text, nullable=False),  # Fernet token of the whole connection as JSON
+    Column("description", Text),
+    created_at(),
+)
+
+# The inbox of requests; also the audit log.
+command = Table(
+    "command",
+    metadata,
+    identity(),
+    partition(nullable=True),  # NULL: for whoever comes first (pools)
+    Column("dag_id", Text),
+    Column("verb", Text, nullable=False),
+    Column("args", JSON, nullable=False, server_default=text("'{}'")),
+    Column("requested_by", Text, nullable=False),
+    Column("reason", Text),
+    Column("state", Text, nullable=False, server_default=text("'waiting'")),
+    Column("result", JSON),  # {"error": …} when refused
+    Column("applied_by", BigInteger),
+    instant("applied_at"),
+    created_at(),
+    Column("request_id", Uuid),  # made by who may have to ask twice; NULL: nobody does
+    CheckConstraint(one_of("state", ("waiting", "applied", "refused")), name="state"),
+    Index("ix_command_waiting", "partition", "id", postgresql_where=text("state = 'waiting'")),
+    Index(None, "dag_id", "id"),
+    Index(None, "request_id", unique=True, postgresql_where=text("request_id IS NOT NULL")),
+)
+
+# The inbox of news from workers that are not the owner's own.
+task_report = Table(
+    "task_report",
+    metadata,
+    identity(),
+    partition(),
+    Column("run_id", BigInteger, nullable=False),
+    Column("task_index", Integer, nullable=False),
+    Column("map_index", Integer, nullable=False),
+    Column("try_number", SmallInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("body", JSON, nullable=False),
+    created_at(),
+    Column("queued_by", BigInteger),  # the incarnation whose attempt it is about
+    Index(None, "partition", "id"),
+    Index(
+        "uq_task_report_started",
+        "run_id",
+        "task_index",
+        "map_index",
+        "try_number",
+        unique=True,
+        postgresql_where=text("outcome = 'started'"),
+    ),
+)
+
+# One row per incarnation; a session advisory lock on its number is held while its process lives.
+scheduler = Table(
+    "scheduler",
+    metadata,
+    Column("incarnation", BigInteger, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("hostname", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("executor", Text, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("draining", Boolean, nullable=False, server_default=text("false")),
+    instant("started_at", nullable=False, server_default=func.now()),
+    instant("renewed_at", nullable=False, server_default=func.now()),
+    instant("lease_expires_at", nullable=False),
+    Column("protocol", SmallInteger, nullable=False, server_default=text("1")),  # see db/statements/ownership.py
+    Column("figures", JSON),  # of scheduler/figures.py, with each renewal of the lease
+    postgresql_with={"fillfactor": "20"},
+)
+
+partition_lease = Table(
+    "partition_lease",
+    metadata,
+    Column("partition", SmallInteger, primary_key=True),
+    Column("incarnation", BigInteger, ForeignKey("scheduler.incarnation")),
+    instant("since"),
+    CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
+    postgresql_with={"fillfactor": "20"},
+)
+
+callback_outbox = Table(
+    "callback_outbox",
+    metadata,
+    identity(),
+    partition(),
+    Column("kind", Text, nullable=False),  # dag_success, dag_failure, task_failure, task_retry, deadline, sla_miss
+    Column("dag_id", Text, nullable=False),
+    Column("run_id", BigInteger, nullable=False),
+    Column("task_id", Text),
+    Column("map_index", Integer),
+    Column("try_number", SmallInteger),
+    Column("deadline_index", Integer),
+    Column("reason", Text),
+    Column("attempts", SmallInteger, nullable=False, server_default=text("0")),  # how often it was handed to a worker
+    instant("given_up_at"),  # it was lost too often: kept for people, not delivered any more
+    Column("error", Text),
+    created_at(),
+    Index("ix_callback_outbox_waiting", "partition", "id", postgresql_where=text("given_up_at IS NULL")),
+    Index(None, "run_id"),
+)
+
+# Deadlines of runs that may still be missed, and those that were.
+deadline = Table(
+    "deadline",
+    metadata,
+    Column("run_id", BigInteger, primary_key=True),  # dag_run.id
+    Column("deadline_index", Integer, primary_key=True),  # position in the DAG version
+    partition(),
+    instant("deadline_time", nullable=False),
+    Column("missed", Boolean, nullable=False, server_default=text("false")),
+    created_at(),
+    Index("ix_deadline_pending", "partition", postgresql_where=text("NOT missed")),
+)
+
+# Schedule dates of which a task was not done in time, as Airflow 1.10 knew them; each is recorded once.
+sla_miss = Table(
+    "sla_miss",
+    metadata,
+    identity(),
+    partition(),
+    Column("dag_id", Text, nullable=False),
+    Column("task_id", Text, nullable=False),
+    instant("logical_date", nullable=False),
+    instant("missed_at", nullable=False),  # when it was recorded
+    Column("callback_id", BigInteger, index=True),  # the callback_outbox row that tells of it; NULL: nobody was told
+    UniqueConstraint("dag_id", "task_id", "logical_date"),
+)
+
+# What people wrote about task instances; about runs they write into dag_run.note.
+task_note = Table(
+    "task_note",
+    metadata,
+    *task_key(try_number=False),
+    Column("note", Text, nullable=False),
+)

@@ -1,0 +1,1 @@
+"""Connections to a database, its schema and backups, and a PostgreSQL of our own."""

@@ -1,0 +1,455 @@
+"""A PostgreSQL 18 of our own, from a wheel: started, shared, attached to again and stopped.
+
+One server serves all processes that use one data directory. Each of them holds a shared lock
+on `<data directory>.users` while it does; the kernel drops that lock however a process ends, so
+the last one to stop knows that it is the last. Starting and stopping happen under the exclusive
+lock `<data directory>.lock`. The server is a daemon in its own session: neither Ctrl-C in the
+terminal nor the death of its starter ends it, and the next start attaches to it.
+
+It listens on a Unix socket only, in a folder that nobody else can enter. Which user it runs as,
+and where the socket stands, is in embedded_host.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any, Final
+from urllib.parse import quote
+
+from aiosched.db.server.embedded_host import Account, binaries, claim_folder, run_as, socket_folder
+from aiosched.db.server.postmaster import (
+    SUPERUSER,
+    Answer,
+    FolderId,
+    Postmaster,
+    ask,
+    folder_id,
+    is_alive,
+    last_complaint,
+    last_lines,
+    read_postmaster,
+    runs_on,
+    tail,
+    wait_until_dead,
+    wait_until_gone,
+)
+from aiosched.errors import DatabaseError, UnsupportedDatabase
+
+log = logging.getLogger(__name__)
+
+VERSION: Final = 18
+DATABASE: Final = "aiosched"
+
+OPTIONS: Final = MappingProxyType(
+    {
+        "listen_addresses": "",
+        "unix_socket_permissions": "0700",
+        "max_connections": "200",
+        "shared_buffers": "128MB",
+        "max_wal_size": "2GB",
+        "min_wal_size": "128MB",
+        "wal_compression": "on",  # pglz: the wheel is built without lz4
+        "checkpoint_timeout": "15min",
+        "random_page_cost": "1.1",
+        "jit": "off",
+        "max_parallel_workers_per_gather": "0",
+        # small hot tables: clean often, in small steps, without throttling
+        "autovacuum_naptime": "10s",
+        "autovacuum_vacuum_scale_factor": "0.05",
+        "autovacuum_vacuum_threshold": "500",
+        "autovacuum_analyze_scale_factor": "0.05",
+        "autovacuum_vacuum_cost_delay": "0",
+        "timezone": "UTC",
+        "log_timezone": "UTC",
+        "log_line_prefix": "%m [%p] %a ",
+        "log_min_messages": "warning",
+        "log_checkpoints": "off",
+        "log_autovacuum_min_duration": "-1",
+        "logging_collector": "off",
+    }
+)
+
+# For tests: what a crash of the machine may cost is everything.
+NOT_DURABLE: Final = MappingProxyType(
+    {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
+)
+
+_INITDB: Final = (
+    "--username=" + SUPERUSER,
+    "--auth=trust",  # the folder of the socket is the lock on the door
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--no-instructions",
+    "--no-sync",  # synced in one go afterwards
+)
+
+_START_SECONDS: Final = 300.0  # recovery after a crash can take a while
+_STOP_SECONDS: Final = 60.0
+_LOCK_SECONDS: Final = 330.0
+_LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is put aside at the next start
+
+
+class Standing(Enum):
+    """How the server that somebody uses stands."""
+
+    RUNS = "runs"
+    ENDED = "has ended"
+    FOLDER_GONE = "its folder was renamed or removed"
+
+
+def embedded_data_dir(home: Path) -> Path:
+    """Where the embedded server of an aiosched home keeps its data."""
+    return home / "pg"
+
+
+def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
+    """The DSN of the running embedded server of `home`, None if it is not running. Starts nothing."""
+    data_dir = embedded_data_dir(home).absolute()
+    with _told(data_dir):
+        found = read_postmaster(data_dir)
+        return _dsn(found, database) if found is not None and ask(found.socket) is Answer.READY else None
+
+
+class EmbeddedPostgres:
+    """One process's use of the server on `data_dir`.
+
+    `start` makes what is missing (data directory, server, database) and returns the DSN; `stop`
+    ends the server unless another process (or another object) still uses it. Both raise
+    DatabaseError with the reason and the last lines of the server's log.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        durable: bool = True,
+        database: str = DATABASE,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data_dir = data_dir.absolute()
+        self.database = database
+        self.options = {**OPTIONS, **({} if durable else NOT_DURABLE), **(options or {})}
+        self._users: IO[Any] | None = None
+        self._server: Postmaster | None = None  # since the last start
+        self._folder: FolderId | None = None  # of the data directory then
+
+    async def start(self) -> str:
+        """Start the server, or join the one that runs; the DSN of its database. Blocking work is done in a thread."""
+        return await asyncio.to_thread(self.start_blocking)
+
+    async def stop(self) -> None:
+        """Leave the server; the last user ends it, in order, and waits until it is gone."""
+        await asyncio.to_thread(self.stop_blocking)
+
+    async def __aenter__(self) -> str:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def log_file(self) -> Path:
+        return self.data_dir / "server.log"
+
+    def start_blocking(self) -> str:
+        """`start` for callers without an event loop."""
+        with _told(self.data_dir):
+            self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+            with self._exclusively():
+                server = self._server = self._running() or self._launch()
+                self._folder = folder_id(self.data_dir)
+                if self._users is None:
+                    self._users = _open_lock(self._beside("users"))
+                    fcntl.flock(self._users, fcntl.LOCK_SH)
+        return _dsn(server, self.database)
+
+    def stop_blocking(self) -> None:
+        """`stop` for callers without an event loop. Does nothing if this object has not started."""
+        if self._users is None:
+            return
+        if self.look() is Standing.FOLDER_GONE:
+            self._leave()
+            self._end_stray()
+            return
+        with _told(self.data_dir), self._exclusively():
+            self._leave()
+            if self._is_unused():
+                self._shut_down()
+
+    def look(self) -> Standing:
+        """How the server stands that this object has started or joined. Takes well under a millisecond."""
+        if folder_id(self.data_dir) != self._folder or not (self.data_dir / "PG_VERSION").exists():
+            return Standing.FOLDER_GONE
+        for server in (read_postmaster(self.data_dir), self._server):  # somebody else may have started it again
+            if server is not None and runs_on(server.pid, self._folder, self.data_dir):
+                return Standing.RUNS
+        # In another container on the same folder its process cannot be seen from here.
+        found = read_postmaster(self.data_dir)
+        return Standing.RUNS if found is not None and ask(found.socket) is not Answer.NOBODY else Standing.ENDED
+
+    def last_lines(self) -> str:
+        """The end of the server's log, on one line."""
+        return last_lines(tail(self.log_file))
+
+    def _leave(self) -> None:
+        users, self._users = self._users, None
+        if users is not None:
+            with users:
+                fcntl.flock(users, fcntl.LOCK_UN)  # also lets go of what a forked child has inherited
+
+    # -- who uses it ---------------------------------------------------------------------------
+
+    def _beside(self, suffix: str) -> Path:
+        return self.data_dir.with_name(f"{self.data_dir.name}.{suffix}")
+
+    @contextlib.contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        with _open_lock(self._beside("lock")) as lock:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while not _try_lock(lock):
+                if time.monotonic() > deadline:
+                    raise DatabaseError(
+                        f"Another process has been starting or stopping the server on {self.data_dir} "
+                        f"for {_LOCK_SECONDS:.0f} s. Look at {self.log_file}, end that process, then try again."
+                    )
+                time.sleep(0.01)
+            yield
+
+    def _is_unused(self) -> bool:
+        with _open_lock(self._beside("users")) as users:
+            return _try_lock(users)
+
+    # -- starting ------------------------------------------------------------------------------
+
+    def _running(self) -> Postmaster | None:
+        """The server that already runs on the data directory, once it is ready; None if there is none (any more).
+
+        A server that nobody hears from, but whose process is there, is waited for: it starts, or ends.
+        """
+        deadline = time.monotonic() + _START_SECONDS
+        while (found := read_postmaster(self.data_dir)) is not None:
+            match ask(found.socket):
+                case Answer.READY:
+                    log.debug("attaching to the PostgreSQL that runs on %s, pid %s", self.data_dir, found.pid)
+                    return found
+                case Answer.NOBODY if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
+                    return None
+            if time.monotonic() > deadline:
+                raise self._failed(f"takes no connections since {_START_SECONDS:.0f} s")
+            time.sleep(0.01)
+        return None
+
+    def _launch(self) -> Postmaster:
+        account = Account.for_data(self.data_dir)
+        if self._needs_initdb():
+            self._initialise(account)
+        claim_folder(self.data_dir, account)
+        folder = socket_folder(self.data_dir, account)
+        self._clear(folder)
+        self._rotate_log()
+        deadline = time.monotonic() + 10.0
+        while True:
+            log_size = self.log_file.stat().st_size if self.log_file.exists() else 0
+            pid = self._spawn(account, folder)
+            try:
+                return self._wait_until_ready(pid)
+            except DatabaseError:
+                said = tail(self.log_file, since=log_size)
+                # backends of a server that was killed have not all noticed yet
+                if "pre-existing shared memory block" in said and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                    continue
+                raise
+
+    def _clear(self, folder: Path) -> None:
+        """Remove what a server that was killed left and a start would stumble over.
+
+        Never a pid file with something in it: by that PostgreSQL finds processes of the dead server that live on.
+        """
+        pid_file = self.data_dir / "postmaster.pid"
+        if pid_file.exists() and not pid_file.stat().st_size:  # it was killed between making and writing it
+            pid_file.unlink()
+        for lock in folder.glob(".s.PGSQL.*.lock"):
+            listening = lock.with_suffix("")
+            if ask(listening) is Answer.NOBODY:
+                lock.unlink(missing_ok=True)
+                listening.unlink(missing_ok=True)
+
+    def _needs_initdb(self) -> bool:
+        marker = self.data_dir / "PG_VERSION"
+        if marker.exists():
+            found = marker.read_text().strip()
+            if found != str(VERSION):
+                raise UnsupportedDatabase(
+                    f"{self.data_dir} was made by PostgreSQL {found}, the embedded server is PostgreSQL {VERSION}. "
+                    f"Move the folder away for a fresh start, or carry its data over with that version's pg_dump."
+                )
+            return False
+        if self.data_dir.is_dir() and any(self.data_dir.iterdir()):
+            raise DatabaseError(
+                f"{self.data_dir} is not empty and not a PostgreSQL data directory. "
+                "Choose another --home, or move the folder away."
+            )
+        return True
+
+    def _initialise(self, account: Account) -> None:
+        """Make the data directory beside its place and move it there: it exists whole or not at all."""
+        fresh = self._beside("new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        claim_folder(fresh, account)
+        try:
+            # initdb reads no options of ours, so that a small /dev/shm or a low limit fails here with its own words
+            self._initdb(account, *_INITDB, f"--set=port={_new_port()}", "-D", str(fresh))
+            self._name_database(account, fresh)
+            if "fsync" not in self.options:
+                self._initdb(account, "--sync-only", "-D", str(fresh))
+            if self.data_dir.exists():
+                self.data_dir.rmdir()
+            fresh.rename(self.data_dir)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+
+    def _initdb(self, account: Account, *arguments: str) -> None:
+        run_as(account, [str(binaries() / "initdb"), *arguments])
+
+    def _name_database(self, account: Account, data_dir: Path) -> None:
+        """Rename the empty database that initdb makes; creating one more would take as long as initdb itself.
+
+        In single-user mode: no server, no socket, no race with whoever connects first.
+        """
+        command = [str(binaries() / "postgres"), "--single", "-F", "-D", str(data_dir), "template1"]
+        run_as(account, command, given=f'ALTER DATABASE postgres RENAME TO "{self.database}"\n')
+
+    def _spawn(self, account: Account, folder: Path) -> int:
+        """Start the server as a daemon: in a session of its own, adopted by init. Its pid."""
+        command = [str(binaries() / "postgres"), "-D", str(self.data_dir), "-k", str(folder)]
+        for name, value in self.options.items():
+            command += ["-c", f"{name}={value}"]
+        # There is no server, so a pid file that is still there was left by a dead one. Its number may by now belong to
+        # somebody else, and PostgreSQL would take that for a live server. It ignores the pid of its "grandparent"; that
+        # no process of the dead server lives it checks by itself, by the shared memory that the file names.
+        stale = read_postmaster(self.data_dir)
+        environment = {"PG_GRANDPARENT_PID": str(stale.pid)} if stale is not None else {}
+        detached = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+        answer = run_as(
+            account,
+            ["/bin/sh", "-c", detached, "sh", str(self.log_file), *command],
+            environment=environment,
+            new_session=True,
+        )
+        return int(answer)
+
+    def _wait_until_ready(self, pid: int) -> Postmaster:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            found = read_postmaster(self.data_dir)
+            # an old file may name the same number: in a container they come again
+            if found is not None and found.pid == pid and ask(found.socket) is Answer.READY:
+                return found
+            if not is_alive(pid):
+                raise self._failed("did not start")
+            time.sleep(0.005)
+        raise self._failed(f"was not ready after {_START_SECONDS:.0f} s")
+
+    def _failed(self, what: str) -> DatabaseError:
+        said = last_complaint(tail(self.log_file))
+        return DatabaseError(f"The embedded PostgreSQL on {self.data_dir} {what}: {said} Its log is {self.log_file}.")
+
+    def _rotate_log(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if self.log_file.stat().st_size > _LOG_BYTES:
+                self.log_file.replace(self.log_file.with_suffix(".log.1"))
+
+    # -- stopping ------------------------------------------------------------------------------
+
+    def _shut_down(self) -> None:
+        found = read_postmaster(self.data_dir)
+        if found is None or ask(found.socket) is Answer.NOBODY:
+            return
+        if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
+            log.warning("the embedded PostgreSQL on %s runs in another container, and is left running", self.data_dir)
+            return
+        # SIGINT is pg_ctl's "fast": roll back what is open, write a checkpoint, exit. SIGQUIT leaves recovery to the
+        # next start.
+        for request, patience in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, 10.0)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(found.pid, request)
+            if wait_until_gone(self.data_dir, found.pid, patience):
+                return
+            log.warning("the embedded PostgreSQL (pid %s) did not stop on %s", found.pid, request.name)
+        raise self._failed("did not stop")
+
+    def _end_stray(self) -> None:
+        """End the server whose data directory was renamed or removed: nobody would find it any more."""
+        server = self._server
+        if server is None or not runs_on(server.pid, self._folder, self.data_dir):
+            return
+        log.warning("ending the PostgreSQL (pid %s) whose folder %s is gone", server.pid, self.data_dir)
+        # It knows its files by their old path, so it cannot stop in order; renamed data is recovered at the next start.
+        for request, patience in ((signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(server.pid, request)
+            if wait_until_dead(server.pid, patience):
+                return
+
+
+def _dsn(server: Postmaster, database: str) -> str:
+    return f"postgresql://{SUPERUSER}@/{database}?host={quote(str(server.socket_folder))}&port={server.port}"
+
+
+def _new_port() -> int:
+    """The number in the name of a new cluster's socket: four digits, another one with every tenth of a second.
+
+    If somebody removes a data directory under a running server, that server notices within a minute, stops
+    and removes its socket by name. By then a new cluster may stand in the same place: its name must differ.
+    """
+    return 1024 + time.time_ns() // 10**8 % 8976
+
+
+def _open_lock(path: Path) -> IO[Any]:
+    # not inherited by programs that we start; the mode keeps other users out
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+
+
+def _try_lock(file: IO[Any]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _told(data_dir: Path) -> Iterator[None]:
+    """Raise what the operating system refuses as a DatabaseError that names the folder."""
+    try:
+        yield
+    except PermissionError as error:
+        raise DatabaseError(
+            f"No permission for the embedded database in {data_dir} ({error.filename or error.strerror}). "
+            "Run as the user that owns the folder, or choose another --home."
+        ) from error
+    except OSError as error:
+        raise DatabaseError(f"The embedded database in {data_dir} cannot be used: {error}.") from error
+    except subprocess.CalledProcessError as error:
+        said: Sequence[str] = (error.stderr or error.stdout or "").strip().splitlines()
+        reason = " ".join(line.strip() for line in said[-3:]) or f"exit status {error.returncode}"
+        raise DatabaseError(
+            f"The embedded database in {data_dir} cannot be made: {reason}. Check disk space and permissions there."
+        ) from error

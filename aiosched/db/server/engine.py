@@ -1,0 +1,269 @@
+"""The connections to one database: a pool for statements, single ones for special jobs, an engine for people's queries.
+
+Lives here: opening, handing out and closing connections. Does not live here: statements
+(the neighbours), migrations (migrate.py), the embedded server (embedded.py).
+
+No JSON codecs are registered on asyncpg's connections: statements take and return JSON text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from uuid import uuid4
+
+import asyncpg
+
+from aiosched.config import DatabaseSettings
+from aiosched.db.server.dsn import address_of, normalize
+from aiosched.db.server.failures import check_server_version, explained
+from aiosched.db.server.migrate import check_schema
+from aiosched.db.server.request_answers import Answers
+from aiosched.errors import ConfigError
+from aiosched.timeouts import clean_up_timeout
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+_CLOSE_SECONDS: Final = 10.0
+IDLE_IN_TRANSACTION: Final = "10s"  # a process that was stopped must not keep locks that its peers wait for
+_SESSION: Final = {"timezone": "UTC", "jit": "off", "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION}
+_POOLED_SESSION: Final = {"timezone": "UTC"}  # pgbouncer refuses parameters that it does not know
+_UNPREPARED: Final = {  # SQLAlchemy names its statements; behind a pooler no two clients may use one name
+    "prepared_statement_cache_size": 0,
+    "prepared_statement_name_func": lambda: f"aiosched_{uuid4().hex}",
+}
+
+
+class Connection(Protocol):
+    """What statements need of an asyncpg connection. Rows answer to `row["name"]` and `row[0]`."""
+
+    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str: ...
+    async def executemany(
+        self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None
+    ) -> None: ...
+    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Any]: ...
+    async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Any: ...
+    async def fetchval(self, query: str, *args: Any, column: int = 0, timeout: float | None = None) -> Any: ...
+    async def copy_records_to_table(
+        self,
+        table_name: str,
+        *,
+        records: Any,
+        columns: Iterable[str] | None = None,
+        schema_name: str | None = None,
+        timeout: float | None = None,
+    ) -> str: ...
+    def transaction(
+        self, *, isolation: Any = None, readonly: bool = False, deferrable: bool = False
+    ) -> AbstractAsyncContextManager[Any]: ...
+    async def prepare(self, query: str, *, timeout: float | None = None) -> Any: ...
+    def cursor(self, query: str, *args: Any, prefetch: int | None = None, timeout: float | None = None) -> Any: ...
+    async def add_listener(self, channel: str, callback: Callable[..., Any]) -> None: ...
+    async def remove_listener(self, channel: str, callback: Callable[..., Any]) -> None: ...
+    def add_termination_listener(self, callback: Callable[..., Any]) -> None: ...
+    def get_server_pid(self) -> int: ...
+    def is_closed(self) -> bool: ...
+    def terminate(self) -> None: ...
+    async def close(self, *, timeout: float | None = None) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class StatementCount:
+    """How many statements went over this database's connections while counting was on."""
+
+    total: int = 0
+
+    def __call__(self, _: object) -> None:
+        self.total += 1
+
+
+class _CountedConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ships no types
+    """A connection that counts COPY too."""
+
+    __slots__ = ("count",)
+
+    async def copy_records_to_table(self, *args: Any, **kwargs: Any) -> Any:
+        if (count := getattr(self, "count", None)) is not None:
+            count(None)
+        return await super().copy_records_to_table(*args, **kwargs)
+
+
+class _PooledConnection(_CountedConnection):
+    """A connection whose return to the pool costs no round trip.
+
+    Nothing may be left in the session of a pooled connection: advisory session locks, LISTEN
+    and SET belong on a connection of one's own (`Database.connect`).
+    """
+
+    __slots__ = ()
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
+    """Where sessions go when statements go to `dsn`; raises ConfigError for a pgbouncer that has nothing beside it."""
+    if settings.pgbouncer and settings.direct_dsn is None:
+        raise ConfigError(
+            f"This needs a session, and the pgbouncer at {address_of(dsn)} keeps none. Set [database] direct_dsn "
+            "(AIOSCHED__DATABASE__DIRECT_DSN) to an address that leads to PostgreSQL itself."
+        )
+    return settings.direct_dsn or dsn
+
+
+class Database:
+    """One PostgreSQL database. Belongs to the event loop that opened it; make it with `Database.open`."""
+
+    def __init__(self, dsn: str, settings: DatabaseSettings, application_name: str) -> None:
+        self.dsn = normalize(dsn)
+        self.direct_dsn = None if settings.direct_dsn is None else normalize(settings.direct_dsn)
+        self.settings = settings
+        self.application_name = application_name
+        self.statements: StatementCount | None = None
+        self.answers = Answers(self)
+        self._pool: Any = None  # None only until it is open
+        self._engine: AsyncEngine | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        dsn: str,
+        *,
+        settings: DatabaseSettings | None = None,
+        application_name: str = "aiosched",
+        check: bool = True,
+        count_statements: bool = False,
+    ) -> Database:
+        """Connect to `dsn` (`postgresql://…`, also with `+asyncpg`, also `?host=/socket/folder`).
+
+        With `check`, the schema must be current and the server writable. `count_statements` keeps
+        `statements.total` (BEGIN, COMMIT and COPY count), for benchmarks.
+
+        Raises ConfigError for an unreadable DSN, DatabaseUnreachable, TooManyConnections,
+        UnsupportedDatabase, DatabaseReadOnly, SchemaOutOfDate.
+        """
+        self = cls(dsn, settings or DatabaseSettings(), application_name)
+        if count_statements:
+            self.statements = StatementCount()
+        try:
+            await self._open_pool()
+            if check:
+                await check_schema(self)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aenter__(self) -> Database:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @contextlib.asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Connection]:
+        """A connection of the pool, outside any transaction. Leave nothing in its session."""
+        with explained(self.dsn):
+            conn = await self._pool.acquire()
+        try:
+            yield conn
+        finally:
+            await self._pool.release(conn)  # never cut short by a cancellation: the pool shields it
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection inside a read-committed transaction: committed at the end of the block, rolled back on error."""
+        async with self.acquire() as conn, conn.transaction():
+            yield conn
+
+    async def connect(self, *, application_name: str | None = None) -> Connection:
+        """A connection of one's own, for LISTEN, session locks or another event loop. The caller closes it.
+
+        It goes to `database.direct_dsn`, where there is one: a pgbouncer in transaction mode keeps no sessions.
+        """
+        return await self._connect(self.direct_dsn or self.dsn, application_name)
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether LISTEN, session locks and SET last on a connection of one's own."""
+        return self.direct_dsn is not None or not self.settings.pgbouncer
+
+    async def _connect(self, dsn: str, application_name: str | None) -> Connection:
+        with explained(dsn):
+            conn = await asyncpg.connect(connection_class=_CountedConnection, **self._options(dsn, application_name))
+        self._count(conn)
+        return cast("Connection", conn)
+
+    @property
+    def engine(self) -> AsyncEngine:
+        """SQLAlchemy's engine on the same database, for people's queries; imported and made at first use."""
+        if self._engine is None:
+            from sqlalchemy.ext.asyncio import create_async_engine
+
+            self._engine = create_async_engine(
+                "postgresql+asyncpg://",
+                async_creator=self._connect_for_engine,
+                pool_size=2,
+                max_overflow=self.settings.pool_size,
+                connect_args=_UNPREPARED if self.settings.pgbouncer else {},
+            )
+        return self._engine
+
+    @property
+    def where(self) -> str:
+        """Host and port (or socket folder), for people."""
+        return str(address_of(self.dsn))
+
+    async def close(self) -> None:
+        """Close the pool and the engine, and let those leave who wait for answers. May be called twice.
+
+        Connections of `connect` are their callers'.
+        """
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.dispose()
+        if self._pool is not None:
+            try:
+                async with clean_up_timeout(_CLOSE_SECONDS):
+                    await self.answers.close()
+                    await self._pool.close()  # waits until every connection is given back
+            except TimeoutError:
+                self._pool.terminate()
+
+    async def _open_pool(self) -> None:
+        with explained(self.dsn):
+            self._pool = await asyncpg.create_pool(
+                min_size=1,
+                max_size=self.settings.pool_size,
+                connection_class=_PooledConnection,
+                init=self._prepare,
+                **self._options(self.dsn),
+            )
+
+    async def _prepare(self, conn: Any) -> None:
+        check_server_version(conn.get_server_version().major, self.dsn)
+        self._count(conn)
+
+    def _count(self, conn: Any) -> None:
+        if self.statements is not None:
+            conn.count = self.statements
+            conn.add_query_logger(self.statements)
+
+    async def _connect_for_engine(self, *_: Any, **__: Any) -> Any:
+        return await self._connect(self.dsn, f"{self.application_name} queries")
+
+    def _options(self, dsn: str, application_name: str | None = None) -> dict[str, Any]:
+        pooled = self.settings.pgbouncer and dsn == self.dsn
+        session = _POOLED_SESSION if pooled else _SESSION
+        options: dict[str, Any] = {
+            "dsn": dsn,
+            "timeout": self.settings.connect_timeout,
+            "server_settings": {**session, "application_name": application_name or self.application_name},
+        }
+        if pooled:
+            options["statement_cache_size"] = 0
+        return options

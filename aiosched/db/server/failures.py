@@ -1,0 +1,224 @@
+"""What asyncpg and the operating system raise, told as one clear line; and which failures pass by themselves.
+
+No statements live here, and no retry loop: callers ask `is_retryable` and decide how long to wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Final
+
+import asyncpg
+
+from aiosched.db.server.dsn import Address, address_of
+from aiosched.errors import (
+    DatabaseError,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    TooManyConnections,
+    UnsupportedDatabase,
+)
+
+OLDEST_SERVER: Final = 15
+NEWEST_SERVER: Final = 18
+
+# What a server that goes away, or is not yet there, sends before it hangs up.
+_SERVER_GONE: Final = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.IdleSessionTimeoutError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    DatabaseUnreachable,
+    TooManyConnections,
+)
+
+# What asyncpg raises on a connection whose end has arrived and is not dealt with yet.
+_DRIVER_CONFUSED: Final = (asyncpg.InternalClientError,)
+
+# The statement failed, the connection is fine, and the same transaction may succeed next time.
+_PASSING: Final = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+    asyncpg.InsufficientResourcesError,  # connections, disk, memory
+    asyncpg.ReadOnlySQLTransactionError,  # a fail-over is under way
+    DatabaseReadOnly,
+)
+
+
+def is_connection_failure(error: BaseException) -> bool:
+    """Whether `error`, raised by a database call, means that its connection is gone or could not be made.
+
+    Any OSError counts (a timeout is one), so ask it only about what database calls raise.
+    The outcome of a COMMIT that failed so is unknown.
+    """
+    if isinstance(error, asyncpg.InterfaceError):  # also raised for misuse, which no retry heals
+        return "connection is closed" in str(error) or "connection was closed" in str(error)
+    return isinstance(error, (OSError, asyncpg.TooManyConnectionsError, *_SERVER_GONE, *_DRIVER_CONFUSED))
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Whether doing the same work again, from the start of its transaction, may succeed without a human."""
+    if is_connection_failure(error) or isinstance(error, _PASSING):
+        return True
+    cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of what `explained` told people
+    return cause is not None and is_retryable(cause)
+
+
+def explain(error: BaseException, dsn: str) -> DatabaseError | None:
+    """`error` as the DatabaseError that a person should read, or None if it is not about the state of the server.
+
+    The text names host and port and the next step, never the password.
+    """
+    where = address_of(dsn)
+    if isinstance(error, DatabaseError):
+        return error
+    is_pooler = isinstance(error, asyncpg.ProtocolViolationError)  # which stands in front of no embedded server
+    if (
+        where.is_embedded
+        and not is_pooler
+        and (isinstance(error, asyncpg.PostgresError) or is_connection_failure(error))
+    ):
+        return _explain_embedded(error, where)
+    if isinstance(error, asyncpg.PostgresError):
+        return _explain_answer(error, where)
+    if isinstance(error, asyncpg.InterfaceError) and not is_connection_failure(error):
+        return None
+    if is_connection_failure(error):
+        return DatabaseUnreachable(f"Cannot reach PostgreSQL at {where}: {_cause(error)}. {_next_step(error, where)}")
+    return None
+
+
+@contextlib.contextmanager
+def explained(dsn: str) -> Iterator[None]:
+    """Raise the failures of the block as their DatabaseError, the original one as its cause."""
+    try:
+        yield
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        told = explain(error, dsn)
+        if told is None:
+            raise
+        raise told from error
+
+
+def check_server_version(major: int, dsn: str) -> None:
+    """Raise UnsupportedDatabase unless the server's major version is one that aiosched is tested with."""
+    if OLDEST_SERVER <= major <= NEWEST_SERVER:
+        return
+    wrong = "is too old" if major < OLDEST_SERVER else "is newer than this aiosched was tested with"
+    remedy = "Upgrade the server" if major < OLDEST_SERVER else "Upgrade aiosched, or use an older server"
+    raise UnsupportedDatabase(
+        f"PostgreSQL {major} at {address_of(dsn)} {wrong}: versions {OLDEST_SERVER} to {NEWEST_SERVER} work. {remedy}."
+    )
+
+
+def _explain_embedded(error: BaseException, where: Address) -> DatabaseError | None:
+    """What is said of the embedded server: there is no address to correct, and its log is at hand."""
+    said = _one_line(error) if isinstance(error, asyncpg.PostgresError) else _cause(error)
+    log = "Its log is server.log in the folder of its data."
+    match error:
+        case asyncpg.TooManyConnectionsError():
+            return TooManyConnections(
+                f"The embedded PostgreSQL on {where.host} has no connection left ({said}). Lower [database] pool_size."
+            )
+        case asyncpg.DiskFullError():
+            return DatabaseError(f"The disk of the embedded PostgreSQL on {where.host} is full: {said}. Make room.")
+        case _ if is_connection_failure(error):
+            return DatabaseUnreachable(
+                f"The embedded PostgreSQL on {where.host} does not answer: {said}. While `aiosched serve` runs "
+                f"it is started again by itself; else start `aiosched serve`. {log}"
+            )
+        case asyncpg.InvalidAuthorizationSpecificationError() | asyncpg.InvalidCatalogNameError():
+            return DatabaseUnreachable(f"The embedded PostgreSQL on {where.host} cannot be used: {said}. {log}")
+        case asyncpg.ReadOnlySQLTransactionError():
+            return read_only(where)
+        case asyncpg.InsufficientPrivilegeError():
+            return DatabaseError(f"The embedded PostgreSQL on {where.host} refuses a change: {said}. {log}")
+        case _:
+            return None
+
+
+def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseError | None:
+    said = _one_line(error)
+    match error:
+        case asyncpg.TooManyConnectionsError():
+            return TooManyConnections(
+                f"PostgreSQL at {where} has no connection left ({said}). "
+                "Raise its max_connections, lower [database] pool_size, or put a pooler in between."
+            )
+        case asyncpg.ReadOnlySQLTransactionError():
+            return read_only(where)
+        case asyncpg.CannotConnectNowError():
+            return DatabaseUnreachable(
+                f"PostgreSQL at {where} does not accept connections now: {said}. Try again soon."
+            )
+        case asyncpg.InvalidAuthorizationSpecificationError():  # a wrong password is one of them
+            return DatabaseUnreachable(
+                f"PostgreSQL at {where} refuses the login of {where.user or 'the default user'!r}: {said}. "
+                "Check user and password in the DSN, and the server's pg_hba.conf."
+            )
+        case asyncpg.InvalidCatalogNameError():
+            return DatabaseUnreachable(
+                f"PostgreSQL at {where} has no database {where.database or where.user!r}. "
+                f"Create it (`createdb {where.database or where.user}`) or correct the name in the DSN."
+            )
+        case asyncpg.ProtocolViolationError() if "startup parameter" in said:
+            return DatabaseError(
+                f"A pgbouncer answers at {where} ({said}). Set [database] pgbouncer = true "
+                "(AIOSCHED__DATABASE__PGBOUNCER=true), and direct_dsn to an address that leads to PostgreSQL itself."
+            )
+        case asyncpg.InsufficientPrivilegeError():
+            return DatabaseError(
+                f"The user {where.user or 'of the DSN'!r} lacks a right on PostgreSQL at {where}: {said}. "
+                "Make the user the owner of the database, or grant the right."
+            )
+        case asyncpg.DiskFullError():
+            return DatabaseError(f"The disk of PostgreSQL at {where} is full: {said}. Make room, then start again.")
+        case _ if is_connection_failure(error):
+            return DatabaseUnreachable(f"PostgreSQL at {where} closed the connection: {said}. Is it being restarted?")
+        case _:
+            return None
+
+
+def read_only(where: Address) -> DatabaseReadOnly:
+    """The error for a server that takes no writes."""
+    if where.is_embedded:
+        return DatabaseReadOnly(
+            f"The embedded PostgreSQL on {where.host} is read-only: default_transaction_read_only is on. Turn it off."
+        )
+    return DatabaseReadOnly(
+        f"PostgreSQL at {where} is read-only: a standby, or default_transaction_read_only is on. "
+        "Point the DSN at the primary (several hosts with target_session_attrs=read-write find it)."
+    )
+
+
+def _cause(error: BaseException) -> str:
+    match error:
+        case TimeoutError():
+            return "no answer in time"
+        case socket.gaierror():
+            return "the host name is unknown"
+        case ConnectionRefusedError():
+            return "the connection was refused"
+        case FileNotFoundError():
+            return "there is no such socket"
+        case _:
+            return _one_line(error)
+
+
+def _next_step(error: BaseException, where: Address) -> str:
+    if isinstance(error, ssl.SSLError):
+        return "Check sslmode and the certificates."
+    if isinstance(error, socket.gaierror):
+        return f"Check the host {where.host!r} in the DSN."
+    return "Start it, or correct AIOSCHED_DSN."
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__

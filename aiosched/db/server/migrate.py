@@ -1,0 +1,157 @@
+"""Which schema a database has, which one this aiosched needs, and the way from one to the other.
+
+Reading the revision costs one statement and no import of Alembic; Alembic is imported when
+tables really have to change. The steps themselves stand in `migrations/versions`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import asyncpg
+
+from aiosched.db.server.dsn import address_of, normalize
+from aiosched.db.server.failures import check_server_version, explained, read_only
+from aiosched.db.server.rights import Rights, read_rights, refuse_without
+from aiosched.errors import SchemaOutOfDate
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy import Connection as SyncConnection
+
+    from aiosched.db.server.engine import Connection, Database
+
+REVISIONS: Final = ("0001", "0002", "0003", "0004")  # oldest first; the files in migrations/versions
+HEAD: Final = REVISIONS[-1]
+
+MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
+
+# Held by whoever migrates, for as long as its session lives: "aiosched" in bytes.
+MIGRATION_LOCK: Final = 0x61696F7363686564
+
+REVISION_TABLE_EXISTS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
+REVISION: Final = "SELECT version_num FROM alembic_version"
+IS_READ_ONLY: Final = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool"
+
+
+async def current_revision(db: Database) -> str | None:
+    """The revision of the schema, None where aiosched has never been."""
+    async with db.acquire() as conn:
+        return await read_revision(conn)
+
+
+async def check_schema(db: Database) -> None:
+    """Raise DatabaseReadOnly if nothing can be written, SchemaOutOfDate if the tables are not those of `HEAD`."""
+    async with db.acquire() as conn:
+        with explained(db.dsn):
+            if await conn.fetchval(IS_READ_ONLY):
+                raise read_only(address_of(db.dsn))
+            found = await read_revision(conn)
+    if found != HEAD:
+        raise out_of_date(found)
+
+
+async def read_revision(conn: Connection) -> str | None:
+    """The revision of the schema, read on `conn`."""
+    if not await conn.fetchval(REVISION_TABLE_EXISTS):
+        return None
+    revision: str | None = await conn.fetchval(REVISION)
+    return revision
+
+
+def out_of_date(found: str | None) -> SchemaOutOfDate:
+    """The error for a schema at `found`; one that this aiosched does not know was made by a newer one."""
+    return SchemaOutOfDate(found=found, needed=HEAD, newer=found is not None and found not in REVISIONS)
+
+
+async def migrate(dsn: str, *, default_pool_slots: int | None = None) -> str | None:
+    """Bring the schema to `HEAD` and return the revision that was found (None: an empty database).
+
+    In an empty database `default_pool` gets `default_pool_slots`, else it has 128.
+    One transaction: all or nothing. Of several processes that migrate at once one works and the
+    others wait for it. Raises the errors of `Database.open`; SchemaOutOfDate if a newer aiosched was here.
+    """
+    dsn = normalize(dsn)
+    with explained(dsn):
+        conn = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "aiosched migrate"})
+        try:
+            check_server_version(conn.get_server_version().major, dsn)
+            if await conn.fetchval(IS_READ_ONLY):
+                raise read_only(address_of(dsn))
+            await conn.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)  # falls with the connection
+            found = await read_revision(conn)
+            if found is not None and found not in REVISIONS:
+                raise out_of_date(found)
+            if found != HEAD:
+                refuse_without(await _rights(conn), dsn)
+                await _upgrade(dsn, default_pool_slots if found is None else None)
+        finally:
+            await conn.close()
+    return found
+
+
+async def _rights(conn: Connection) -> Rights:
+    from aiosched.db.schema.schema import metadata
+
+    return await read_rights(conn, [*metadata.tables, "alembic_version", "task_instance_named"])
+
+
+async def outstanding(dsn: str, *, default_pool_slots: int | None = None) -> tuple[str | None, str]:
+    """The revision of the schema, and the SQL that brings it to `HEAD` (empty when it is there). Changes nothing.
+
+    Raises as `migrate` does.
+    """
+    from aiosched.db.server.migration_sql import outstanding_sql
+
+    dsn = normalize(dsn)
+    with explained(dsn):
+        conn = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "aiosched migrate"})
+        try:
+            check_server_version(conn.get_server_version().major, dsn)
+            found = await read_revision(conn)
+            if found is not None and found not in REVISIONS:
+                raise out_of_date(found)
+            return found, outstanding_sql(found, await _rights(conn), default_pool_slots=default_pool_slots)
+        finally:
+            await conn.close()
+
+
+async def _upgrade(dsn: str, default_pool_slots: int | None) -> None:
+    from sqlalchemy import text
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.ext.asyncio import create_async_engine
+    from sqlalchemy.pool import NullPool
+
+    async def connect(*_: Any, **__: Any) -> Any:
+        return await asyncpg.connect(
+            dsn, timeout=10, server_settings={"application_name": "aiosched migrate", "timezone": "UTC", "jit": "off"}
+        )
+
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
+    try:
+        async with engine.begin() as conn:
+            await conn.run_sync(_run_alembic)
+            if default_pool_slots is not None:
+                resize = text("UPDATE pool SET slots = :slots WHERE name = 'default_pool'")
+                await conn.execute(resize, {"slots": default_pool_slots})
+    except DBAPIError as error:  # what PostgreSQL said, as it is told of all other statements
+        said = getattr(error.orig, "__cause__", None)
+        raise (error if said is None else said) from None
+    finally:
+        await engine.dispose()
+
+
+def _run_alembic(connection: SyncConnection) -> None:
+    from alembic import command
+
+    command.upgrade(migrations_config(attributes={"connection": connection}), HEAD)
+
+
+def migrations_config(**options: Any) -> Config:
+    """Alembic's configuration for our migrations; `options` are those of its `Config`."""
+    from alembic.config import Config
+
+    config = Config(**options)
+    config.set_main_option("script_location", MIGRATIONS.as_posix().replace("%", "%%"))
+    return config

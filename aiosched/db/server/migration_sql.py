@@ -1,0 +1,51 @@
+"""The outstanding migrations as SQL, for people who run it themselves: one transaction for psql."""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+from alembic import command
+
+from aiosched.db.schema.schema import metadata
+from aiosched.db.server.migrate import HEAD, MIGRATION_LOCK, migrations_config
+from aiosched.db.server.rights import Rights, grants_of_use
+
+# The script is for the schema that it was made for; an empty database is told by the table that must not exist yet.
+_SAME: Final = """DO $$
+BEGIN
+    IF (SELECT version_num FROM alembic_version) <> '{found}' THEN
+        RAISE EXCEPTION 'this script is for schema {found}: make it again with aiosched db migrate --sql';
+    END IF;
+END
+$$;
+"""
+
+
+def outstanding_sql(found: str | None, rights: Rights, *, default_pool_slots: int | None = None) -> str:
+    """SQL that brings the schema from `found` (None: nothing) to `HEAD`; empty when it is there already.
+
+    Whoever runs it, the tables are made where those of the role of `rights` belong, and that role may use them.
+    """
+    if found == HEAD:
+        return ""
+    output = io.StringIO()
+    command.upgrade(migrations_config(output_buffer=output), f"{found or 'base'}:{HEAD}", sql=True)
+    tables = [*metadata.tables, "alembic_version", "task_instance_named"]
+    schema = rights.schema or rights.wanted
+    parts = [
+        f"-- aiosched: schema {found or 'none'} to {HEAD}. Run it with psql as the owner of the database, as it is.",
+        "BEGIN;",
+        "" if rights.schema else f"CREATE SCHEMA {schema} AUTHORIZATION {rights.role};",
+        f"SET LOCAL search_path = {schema};",
+        "SET LOCAL timezone = 'UTC';",
+        f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK});  -- nobody migrates at the same time",
+        _SAME.format(found=found) if found else "",
+        output.getvalue(),
+        f"UPDATE pool SET slots = {default_pool_slots} WHERE name = 'default_pool';"
+        if found is None and default_pool_slots is not None
+        else "",
+        *grants_of_use(rights, tables),
+        "COMMIT;",
+    ]
+    return "\n".join(part for part in parts if part) + "\n"

@@ -1,0 +1,96 @@
+"""Who waits for the answers to requests: one connection of a `Database` hears of all of them.
+
+It is opened for the first who waits and closed when nobody has waited for a while. It only saves time: who
+waits also looks now and then (`inbox.wait_applied`), so nothing is lost with a NOTIFY or with the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from aiosched.db.server.engine import Connection, Database
+
+logger = logging.getLogger(__name__)
+
+APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: command ids, comma separated
+
+_LOOK_SECONDS: Final = 1.0
+_REST_SECONDS: Final = 10.0  # how long the connection is kept when nobody waits
+
+
+class Answers:
+    """One for each `Database`, which closes it."""
+
+    def __init__(self, db: Database) -> None:
+        self.closing = False
+        self._db = db
+        self._waiting: dict[int, set[asyncio.Event]] = {}  # by request
+        self._nobody = asyncio.Event()  # set while nobody waits
+        self._nobody.set()
+        self._left = 0.0  # when somebody waited last
+        self._listening: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def awaited(self, command_id: int) -> Iterator[asyncio.Event]:
+        """An event that is set whenever it is worth looking for the answer to this request."""
+        heard = asyncio.Event()
+        self._waiting.setdefault(command_id, set()).add(heard)
+        self._nobody.clear()
+        try:
+            yield heard
+        finally:
+            self._waiting[command_id].remove(heard)
+            if not self._waiting[command_id]:
+                del self._waiting[command_id]
+            self._left = time.monotonic()
+            if not self._waiting:
+                self._nobody.set()
+
+    def listen(self) -> None:
+        """See to it that somebody listens, where that is of use; returns at once."""
+        if self._db.keeps_sessions and not self.closing and (self._listening is None or self._listening.done()):
+            self._listening = asyncio.create_task(self._listen(), name="answers")
+
+    async def close(self) -> None:
+        """Hang up, and return when all who wait have looked once more and left."""
+        self.closing = True
+        self._wake_all()
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait((self._listening,))
+        await self._nobody.wait()
+
+    async def _listen(self) -> None:
+        while self._waiting:
+            try:
+                await self._listen_once()
+            except Exception as error:  # who waits looks meanwhile
+                logger.warning("news of answers: %s", error)
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _listen_once(self) -> None:
+        conn = await self._db.connect(application_name="aiosched answers")
+        try:
+            await conn.add_listener(APPLIED_CHANNEL, self._hear)
+            self._wake_all()  # for what was answered before
+            while not conn.is_closed() and (self._waiting or time.monotonic() < self._left + _REST_SECONDS):  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            with contextlib.suppress(OSError):
+                await conn.close(timeout=1.0)
+
+    def _hear(self, _: Connection, __: int, ___: str, payload: str) -> None:
+        for command_id in map(int, payload.split(",")):
+            for heard in self._waiting.get(command_id, ()):
+                heard.set()
+
+    def _wake_all(self) -> None:
+        for events in self._waiting.values():
+            for heard in events:
+                heard.set()

@@ -1,0 +1,1 @@
+"""Named statements of the scheduler, by subject. No decisions live here."""

@@ -1,0 +1,373 @@
+"""Statements on asset events: storing them, queueing them for their consumers, handing them to runs.
+
+No decisions live here (core/assets/conditions.py has them). Locks are taken after those of the hot
+transaction and in one order everywhere: rows of `dag` by id, assets by name, queue rows by
+(DAG id, asset). A queue row is changed by each event under its lock, so whoever has locked
+it sees all events that it stands for.
+
+Source: the semantics reference, section 15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from aiosched.core.assets.conditions import AssetId, AssetReference, QueuedAsset
+from aiosched.db.server.engine import Connection
+
+# -- what parsing stores ------------------------------------------------------------------------
+
+# What a mention leaves out (extra, or a URI other than the name) stays as another mention gave it.
+PUT_ASSETS: Final = """
+    INSERT INTO asset AS a (name, uri, extra)
+    SELECT name, uri, extra::json FROM unnest($1::text[], $2::text[], $3::text[]) AS n (name, uri, extra) ORDER BY name
+    ON CONFLICT (name) DO UPDATE
+       SET is_active = true,
+           uri = CASE WHEN excluded.uri = excluded.name THEN a.uri ELSE excluded.uri END,
+           extra = CASE WHEN excluded.extra::text = '{}' THEN a.extra ELSE excluded.extra END
+     WHERE NOT a.is_active OR excluded.uri NOT IN (a.uri, excluded.name)
+        OR excluded.extra::text NOT IN (a.extra::text, '{}')
+"""
+# What they said before is dropped; `asset_scheduled_at` is when a DAG was first scheduled on its
+# assets, NULL for one that is not (any more).
+DROP_REFERENCES: Final = """
+    WITH told AS (SELECT * FROM unnest($1::text[], $2::bool[]) AS n (dag_id, scheduled)),
+    gone AS (DELETE FROM asset_reference AS r USING told WHERE r.dag_id = told.dag_id)
+    UPDATE dag AS d
+       SET asset_scheduled_at = CASE WHEN told.scheduled THEN coalesce(d.asset_scheduled_at, $3) END
+      FROM told
+     WHERE d.dag_id = told.dag_id AND (d.asset_scheduled_at IS NOT NULL) <> told.scheduled
+"""
+PUT_REFERENCES: Final = """
+    INSERT INTO asset_reference (dag_id, role, kind, name, uri, task_id, watchers)
+    SELECT dag_id, role, kind, name, uri, task_id, watchers::json
+      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
+        AS r (dag_id, role, kind, name, uri, task_id, watchers)
+    ON CONFLICT DO NOTHING
+"""
+
+
+async def store_references(
+    conn: Connection, references: Mapping[str, Sequence[AssetReference]], *, now: datetime
+) -> None:
+    """Replace what these DAGs (by id; their rows are locked) mention; their assets exist and are active."""
+    if not references:
+        return
+    dag_ids = sorted(references)
+    scheduled = [any(r.role == "schedule" for r in references[dag_id]) for dag_id in dag_ids]
+    await conn.execute(DROP_REFERENCES, dag_ids, scheduled, now)
+    assets: dict[str, tuple[str, str]] = {}
+    for mention in (r for dag_id in dag_ids for r in references[dag_id] if r.kind == "asset"):
+        uri, extra = assets.get(mention.name, (mention.name, "{}"))
+        if mention.extra:
+            extra = msgspec.json.encode(mention.extra, order="sorted").decode()
+        assets[mention.name] = (uri if mention.uri == mention.name else mention.uri, extra)
+    if assets:
+        uris, extras = zip(*assets.values(), strict=True)
+        await conn.execute(PUT_ASSETS, list(assets), list(uris), list(extras))
+    rows = [
+        (
+            dag_id,
+            r.role,
+            r.kind,
+            r.name,
+            r.uri,
+            r.task_id,
+            msgspec.json.encode(r.watchers).decode() if r.watchers else None,
+        )
+        for dag_id in dag_ids
+        for r in references[dag_id]
+    ]
+    if rows:
+        await conn.execute(PUT_REFERENCES, *map(list, zip(*rows, strict=True)))
+
+
+async def forget_references(conn: Connection, dag_ids: Collection[str]) -> None:
+    """These DAGs are stale: they take no part until they are back."""
+    if dag_ids:
+        await conn.execute(DROP_REFERENCES, sorted(dag_ids), [False] * len(dag_ids), None)
+
+
+# Another asset at the same place, or another place for the same asset. Index: ix_asset_reference_name_role.
+CLASHES: Final = """
+    SELECT DISTINCT n.dag_id, n.name, n.uri, r.dag_id AS other, r.uri AS other_uri
+      FROM unnest($1::text[], $2::text[], $3::text[]) AS n (dag_id, name, uri)
+      JOIN asset_reference AS r ON r.name = n.name AND r.kind = 'asset' AND r.dag_id <> n.dag_id
+     WHERE n.uri <> n.name AND r.uri NOT IN (n.uri, r.name)
+     ORDER BY n.dag_id, n.name, other
+"""
+
+
+class Clash(NamedTuple):
+    """Two DAGs say different things about where an asset lies."""
+
+    dag_id: str
+    name: str
+    uri: str
+    other: str
+    other_uri: str
+
+
+async def clashes(conn: Connection, references: Mapping[str, Sequence[AssetReference]]) -> list[Clash]:
+    """Where these DAGs contradict what others have stored."""
+    rows = [(dag_id, r.name, r.uri) for dag_id, all_ in references.items() for r in all_ if r.kind == "asset"]
+    if not rows:
+        return []
+    return [Clash(*row) for row in await conn.fetch(CLASHES, *map(list, zip(*rows, strict=True)))]
+
+
+# An asset is active while a DAG mentions it, or an alias that led to it. Both ways, so that a
+# sweep that did not see a parse is put right by the next one.
+SWEEP: Final = """
+    UPDATE asset AS a SET is_active = now.used
+      FROM (
+        SELECT id, EXISTS (SELECT FROM asset_reference AS r WHERE r.name = a.name AND r.kind IN ('asset', 'name'))
+                OR EXISTS (SELECT FROM asset_reference AS r WHERE r.name = a.uri AND r.kind = 'uri')
+                OR EXISTS (SELECT FROM asset_alias AS l JOIN asset_reference AS r ON r.name = l.alias
+                            WHERE l.asset_id = a.id AND r.kind = 'alias') AS used
+          FROM asset AS a
+      ) AS now
+     WHERE a.id = now.id AND a.is_active <> now.used
+    RETURNING a.name, a.is_active
+"""
+
+
+async def sweep(conn: Connection) -> dict[str, bool]:
+    """Make assets that no DAG mentions inactive (15.1); those that changed, and whether they are active now."""
+    return {row["name"]: row["is_active"] for row in await conn.fetch(SWEEP)}
+
+
+# -- events -------------------------------------------------------------------------------------
+
+
+class NewEvent(NamedTuple):
+    """An event to store. `extra` is a JSON object; the source is None for one that a person emits."""
+
+    name: str
+    uri: str
+    extra: str
+    alias: str | None
+    timestamp: datetime
+    dag_id: str | None = None
+    run_id: int | None = None
+    task_index: int | None = None
+    map_index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What became of events."""
+
+    partitions: frozenset[int]  # of the consumers that they were queued for
+    refused: tuple[str, ...]  # names of assets that are inactive or do not exist
+
+
+ADD_ALIASED: Final = """
+    WITH made AS (
+        INSERT INTO asset AS a (name, uri)
+        SELECT DISTINCT ON (name) name, uri FROM unnest($1::text[], $2::text[]) AS n (name, uri) ORDER BY name
+        ON CONFLICT (name) DO UPDATE SET is_active = true
+        RETURNING id, name
+    )
+    INSERT INTO asset_alias (alias, asset_id)
+    SELECT DISTINCT n.alias, made.id FROM unnest($3::text[], $1::text[]) AS n (alias, name) JOIN made USING (name)
+     ORDER BY 1, 2
+    ON CONFLICT DO NOTHING
+"""
+
+ADD_EVENTS: Final = """
+    INSERT INTO asset_event (asset_id, timestamp, source_dag_id, source_run_id, source_task_index, source_map_index,
+                             alias, extra)
+    SELECT a.id, n.timestamp, n.dag_id, n.run_id, n.task_index, n.map_index, n.alias, n.extra::json
+      FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::bigint[], $5::int[], $6::int[], $7::text[], $8::text[])
+           WITH ORDINALITY AS n (name, timestamp, dag_id, run_id, task_index, map_index, alias, extra, position)
+      JOIN asset AS a ON a.name = n.name AND a.is_active
+     ORDER BY n.position
+    RETURNING asset_id, timestamp
+"""
+
+# One row for a DAG and an asset, however many events. DAGs that are paused or stale get none.
+# Index: ix_asset_reference_name_role.
+QUEUE_EVENTS: Final = """
+    INSERT INTO asset_queue AS q (dag_id, asset_id, partition, first_at, newest_at)
+    SELECT d.dag_id, e.asset_id, d.partition, min(e.timestamp), max(e.timestamp)
+      FROM unnest($1::bigint[], $2::timestamptz[]) AS e (asset_id, timestamp)
+      JOIN asset AS a ON a.id = e.asset_id
+     CROSS JOIN LATERAL (
+        SELECT dag_id FROM asset_reference
+         WHERE role = 'schedule' AND kind IN ('asset', 'name') AND name = a.name
+         UNION
+        SELECT dag_id FROM asset_reference WHERE role = 'schedule' AND kind = 'uri' AND name = a.uri
+         UNION
+        SELECT r.dag_id FROM asset_alias AS l JOIN asset_reference AS r ON r.name = l.alias
+         WHERE l.asset_id = a.id AND r.role = 'schedule' AND r.kind = 'alias'
+     ) AS consumer
+      JOIN dag AS d ON d.dag_id = consumer.dag_id AND NOT d.is_paused AND NOT d.is_stale
+     GROUP BY d.dag_id, e.asset_id, d.partition
+     ORDER BY d.dag_id, e.asset_id
+    ON CONFLICT (dag_id, asset_id) DO UPDATE
+       SET first_at = least(q.first_at, excluded.first_at), newest_at = greatest(q.newest_at, excluded.newest_at)
+    RETURNING partition
+"""
+
+INACTIVE: Final = """
+    SELECT n.name FROM unnest($1::text[]) AS n (name)
+     WHERE NOT EXISTS (SELECT FROM asset AS a WHERE a.name = n.name AND a.is_active)
+"""
+
+
+async def record_events(conn: Connection, events: Sequence[NewEvent]) -> Recorded:
+    """Store events and queue them for the DAGs that are scheduled on their assets. Call it in a transaction.
+
+    An asset that is added through an alias exists and is active from now on. Events of other
+    assets that no DAG mentions are refused.
+    """
+    aliased = [event for event in events if event.alias is not None]
+    if aliased:
+        await conn.execute(ADD_ALIASED, *([getattr(e, name) for e in aliased] for name in ("name", "uri", "alias")))
+    refused = await inactive_assets(conn, {event.name for event in events})
+    columns = ("name", "timestamp", "dag_id", "run_id", "task_index", "map_index", "alias", "extra")
+    stored = await conn.fetch(ADD_EVENTS, *([getattr(e, name) for e in events] for name in columns))
+    if not stored:
+        return Recorded(frozenset(), tuple(refused))
+    queued = await conn.fetch(QUEUE_EVENTS, [row["asset_id"] for row in stored], [row["timestamp"] for row in stored])
+    return Recorded(frozenset(row["partition"] for row in queued), tuple(refused))
+
+
+async def inactive_assets(conn: Connection, names: Collection[str]) -> list[str]:
+    """Those of `names` that are no asset, or one that no DAG mentions; sorted."""
+    return sorted(row["name"] for row in await conn.fetch(INACTIVE, sorted(names)))
+
+
+# -- runs ---------------------------------------------------------------------------------------
+
+_QUEUE: Final = """
+    SELECT q.dag_id, q.asset_id, a.name, a.uri, q.newest_at
+      FROM asset_queue AS q JOIN asset AS a ON a.id = q.asset_id
+"""
+# Index: ix_asset_queue_partition.
+READ_QUEUE: Final = f"{_QUEUE} WHERE q.partition = ANY($1::smallint[])"
+# Waits for events that are just being queued, so that what is read here is all that a row stands for.
+LOCK_QUEUE: Final = f"{_QUEUE} WHERE q.dag_id = ANY($1::text[]) ORDER BY q.dag_id, q.asset_id FOR UPDATE OF q"
+
+Queue = dict[str, list[QueuedAsset]]  # by DAG id
+
+
+async def read_queue(conn: Connection, partitions: Iterable[int]) -> Queue:
+    """What waits for the DAGs of these partitions."""
+    return _queue(await conn.fetch(READ_QUEUE, sorted(partitions)))
+
+
+async def lock_queue(conn: Connection, dag_ids: Iterable[str]) -> Queue:
+    """What waits for these DAGs, locked until the transaction ends."""
+    return _queue(await conn.fetch(LOCK_QUEUE, sorted(dag_ids)))
+
+
+def _queue(rows: Iterable[Mapping[str, object]]) -> Queue:
+    found: dict[str, list[QueuedAsset]] = {}
+    for dag_id, asset_id, name, uri, newest_at in (row.values() for row in rows):
+        found.setdefault(dag_id, []).append(QueuedAsset(asset_id, AssetId(name, uri), newest_at))  # type: ignore
+    return found
+
+
+ALIAS_TARGETS: Final = """
+    SELECT l.alias, a.name FROM asset_alias AS l JOIN asset AS a ON a.id = l.asset_id WHERE l.alias = ANY($1::text[])
+"""
+
+
+async def alias_targets(conn: Connection, aliases: Collection[str]) -> dict[str, set[str]]:
+    """The names of the assets that these aliases have led to; aliases that led to none are absent."""
+    found: dict[str, set[str]] = {}
+    if aliases:
+        for row in await conn.fetch(ALIAS_TARGETS, sorted(aliases)):
+            found.setdefault(row["alias"], set()).add(row["name"])
+    return found
+
+
+class Watermark(NamedTuple):
+    """From when on events of a DAG's assets belong to its next asset run."""
+
+    scheduled_at: datetime | None
+    last_run_after: datetime | None
+
+
+LOCK_WATERMARKS: Final = """
+    SELECT dag_id, asset_scheduled_at, last_asset_run_after FROM dag
+     WHERE dag_id = ANY($1::text[]) ORDER BY dag_id FOR NO KEY UPDATE
+"""
+
+
+async def lock_watermarks(conn: Connection, dag_ids: Iterable[str]) -> dict[str, Watermark]:
+    """The watermarks of these DAGs, whose rows stay locked: before any lock on a version, as parsing does it."""
+    rows = await conn.fetch(LOCK_WATERMARKS, sorted(dag_ids))
+    return {row["dag_id"]: Watermark(row["asset_scheduled_at"], row["last_asset_run_after"]) for row in rows}
+
+
+class NewConsumer(NamedTuple):
+    """A run and the events that belong to it: later than `after` (None: all), not later than `until`."""
+
+    dag_id: str
+    run_id: int
+    after: datetime | None
+    until: datetime
+
+
+# Besides the window: events whose queue row is from before it, because their commit came late.
+# An event counts once for a DAG. Index: ix_asset_event_asset_id_timestamp.
+CONSUME: Final = """
+    INSERT INTO asset_consumption (dag_id, event_id, run_id)
+    SELECT n.dag_id, e.id, n.run_id
+      FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[]) AS n (dag_id, run_id, after, until)
+     CROSS JOIN LATERAL (
+        SELECT a.id FROM asset_reference AS r JOIN asset AS a ON a.name = r.name
+         WHERE r.dag_id = n.dag_id AND r.role = 'schedule' AND r.kind IN ('asset', 'name')
+         UNION
+        SELECT a.id FROM asset_reference AS r JOIN asset AS a ON a.uri = r.name
+         WHERE r.dag_id = n.dag_id AND r.role = 'schedule' AND r.kind = 'uri'
+         UNION
+        SELECT l.asset_id FROM asset_reference AS r JOIN asset_alias AS l ON l.alias = r.name
+         WHERE r.dag_id = n.dag_id AND r.role = 'schedule' AND r.kind = 'alias'
+         UNION
+        SELECT asset_id FROM asset_queue AS q WHERE q.dag_id = n.dag_id
+     ) AS mine
+      LEFT JOIN asset_queue AS q ON q.dag_id = n.dag_id AND q.asset_id = mine.id
+      JOIN asset_event AS e ON e.asset_id = mine.id AND e.timestamp <= n.until
+       AND e.timestamp >= least(coalesce(n.after + interval '1 microsecond', '-infinity'), q.first_at)
+     WHERE NOT EXISTS (SELECT FROM asset_consumption AS c WHERE c.dag_id = n.dag_id AND c.event_id = e.id)
+"""
+NOTE_RUNS: Final = """
+    UPDATE dag AS d SET last_asset_run_after = n.until
+      FROM unnest($1::text[], $2::timestamptz[]) AS n (dag_id, until) WHERE d.dag_id = n.dag_id
+"""
+DROP_QUEUE: Final = """
+    DELETE FROM asset_queue AS q
+     USING unnest($1::text[], $2::bigint[]) AS n (dag_id, asset_id)
+     WHERE q.dag_id = n.dag_id AND q.asset_id = n.asset_id
+"""
+
+
+async def consume(conn: Connection, consumers: Sequence[NewConsumer]) -> None:
+    """Give runs their events, while the queue rows are locked and still there."""
+    columns = list(map(list, zip(*consumers, strict=True)))
+    await conn.execute(CONSUME, *columns)
+    await conn.execute(NOTE_RUNS, columns[0], columns[3])
+
+
+async def drop_queue(conn: Connection, queue: Queue) -> None:
+    """Delete these rows, which are locked, and no others: what comes meanwhile causes the next run."""
+    rows = [(dag_id, row.asset_id) for dag_id, rows in queue.items() for row in rows]
+    if rows:
+        await conn.execute(DROP_QUEUE, *map(list, zip(*rows, strict=True)))
+
+
+ASSET_STATES: Final = "SELECT name, is_active FROM asset"
+
+
+async def asset_states(conn: Connection) -> dict[str, bool]:
+    """Every asset by name, and whether it is active."""
+    return {row["name"]: row["is_active"] for row in await conn.fetch(ASSET_STATES)}

@@ -1,0 +1,444 @@
+"""Statements that store what parsing found: DAGs, their versions and their files. No decisions live here.
+
+Whoever stores DAGs calls these inside one transaction: make the missing rows, lock and
+read, decide, write. Rows of `dag` are locked in the order of their ids, versions after
+them, so that two schedulers never wait for each other.
+
+Source: the semantics reference, sections 1.1, 30.4 and 31.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.core.values.ids import partition_of
+from aiosched.db.server.engine import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class NewDag:
+    """A DAG that may not have a row yet; `is_paused` holds only if it has none."""
+
+    dag_id: str
+    file: str | None
+    is_paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDag:
+    """What the database knows of a DAG, its newest version included (None before the first)."""
+
+    dag_id: str
+    file: str | None
+    is_stale: bool
+    has_import_errors: bool
+    definition: tuple[object, ...]  # see DagDefinition.definition
+    version_id: int | None
+    number: int | None
+    content_hash: str | None
+    source_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A `dag_file` row."""
+
+    file: str
+    content_hash: str | None
+    dag_ids: tuple[str, ...]
+    has_error: bool
+    sources: Mapping[str, str] | None = None  # what it imported, see NewVersion; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class NewVersion:
+    """A version to insert. `number` is one more than the newest, or that of the version it replaces.
+
+    `sources` are the content hashes of the file and of everything that it imports from the DAGs folder.
+    """
+
+    dag_id: str
+    number: int
+    content_hash: str
+    spec: str  # canonical JSON
+    file: str | None
+    file_hash: str | None
+    source: str | None
+    source_hash: str | None = None
+    sources: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DagDefinition:
+    """The columns of `dag` that parsing writes."""
+
+    dag_id: str
+    file: str | None
+    version_id: int
+    max_active_runs: int
+    max_active_tasks: int
+    schedule: str | None
+    description: str | None
+    owner: str | None
+    tags: tuple[str, ...]
+
+    @property
+    def definition(self) -> tuple[object, ...]:
+        """What tells a changed row from an unchanged one, apart from version and flags."""
+        return (
+            self.file,
+            self.max_active_runs,
+            self.max_active_tasks,
+            self.schedule,
+            self.description,
+            self.owner,
+            self.tags,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """The outcome of a parse, as it is stored."""
+
+    file: str
+    content_hash: str
+    dag_ids: tuple[str, ...]
+    parse_seconds: float
+    error: str | None
+    error_line: int | None
+    traceback: str | None
+    code_frame: str | None
+    warnings: tuple[str, ...]
+    sources: Mapping[str, str] | None = None
+
+
+# Rows for DAGs that are seen for the first time. A second scheduler that does the same
+# waits here for the first one's commit, then finds the rows. Index: primary key.
+ADD_DAGS: Final = """
+    INSERT INTO dag (dag_id, partition, file, is_paused)
+    SELECT dag_id, partition, file, is_paused
+      FROM unnest($1::text[], $2::smallint[], $3::text[], $4::bool[]) AS n (dag_id, partition, file, is_paused)
+     ORDER BY dag_id
+    ON CONFLICT (dag_id) DO NOTHING
+"""
+
+
+async def add_dags(conn: Connection, dags: Iterable[NewDag]) -> None:
+    """Make the rows that are missing; existing rows, `is_paused` among them, stay as they are. Ids must differ."""
+    batch = sorted(dags, key=lambda d: d.dag_id)
+    if not batch:
+        return
+    ids = [d.dag_id for d in batch]
+    await conn.execute(
+        ADD_DAGS, ids, [partition_of(i) for i in ids], [d.file for d in batch], [d.is_paused for d in batch]
+    )
+
+
+# Locked in the order of ids: until the commit nobody else writes a version of these DAGs.
+# Two statements, because a lock that had to wait does not read joined rows again. Index:
+# both primary keys.
+LOCK_DAGS: Final = "SELECT FROM dag WHERE dag_id = ANY($1::text[]) ORDER BY dag_id FOR NO KEY UPDATE"
+READ_DAGS: Final = """
+    SELECT d.dag_id, d.file, d.is_stale, d.has_import_errors, d.max_active_runs, d.max_active_tasks, d.schedule,
+           d.description, d.owner, d.tags, d.version_id, v.number, v.content_hash, v.source_hash
+      FROM dag AS d LEFT JOIN dag_version AS v ON v.id = d.version_id
+     WHERE d.dag_id = ANY($1::text[])
+"""
+
+
+async def lock_dags(conn: Connection, dag_ids: Collection[str]) -> dict[str, StoredDag]:
+    """The DAGs among `dag_ids` that have a row, by id, locked against other parsers."""
+    if not dag_ids:
+        return {}
+    ids = sorted(dag_ids)
+    await conn.execute(LOCK_DAGS, ids)
+    rows = await conn.fetch(READ_DAGS, ids)
+    return {
+        row["dag_id"]: StoredDag(
+            dag_id=row["dag_id"],
+            file=row["file"],
+            is_stale=row["is_stale"],
+            has_import_errors=row["has_import_errors"],
+            definition=(
+                row["file"],
+                row["max_active_runs"],
+                row["max_active_tasks"],
+                row["schedule"],
+                row["description"],
+                row["owner"],
+                tuple(row["tags"]),
+            ),
+            version_id=row["version_id"],
+            number=row["number"],
+            content_hash=row["content_hash"],
+            source_hash=row["source_hash"],
+        )
+        for row in rows
+    }
+
+
+# No lock: one scheduler alone writes the row of a file. Index: primary key.
+READ_FILES: Final = """
+    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text
+      FROM dag_file WHERE file = ANY($1::text[])
+"""
+
+
+async def read_files(conn: Connection, files: Collection[str]) -> dict[str, StoredFile]:
+    """The rows of those `files` that have one, by name."""
+    if not files:
+        return {}
+    return {row["file"]: _stored_file(row) for row in await conn.fetch(READ_FILES, sorted(files))}
+
+
+# Sequential: one row a file, read when a scheduler starts or partitions move.
+FILES_OF: Final = """
+    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text
+      FROM dag_file WHERE partition = ANY($1::smallint[])
+"""
+
+
+async def files_of(conn: Connection, partitions: Collection[int]) -> dict[str, StoredFile]:
+    """All files of `partitions`, by name."""
+    return {row["file"]: _stored_file(row) for row in await conn.fetch(FILES_OF, sorted(partitions))}
+
+
+# Index: primary key.
+FILES_READ_SINCE: Final = """
+    SELECT f.file FROM unnest($1::text[], $2::text[]) AS here (file, content_hash) JOIN dag_file AS f USING (file)
+     WHERE f.content_hash = here.content_hash OR f.parsed_at >= $3
+"""
+
+
+async def files_read_since(conn: Connection, digests: Mapping[str, str], *, since: datetime) -> frozenset[str]:
+    """The files, by name, that were read with these digests; or since that instant, with whatever content."""
+    found = await conn.fetch(FILES_READ_SINCE, list(digests), list(digests.values()), since)
+    return frozenset(row["file"] for row in found)
+
+
+def _stored_file(row: Any) -> StoredFile:
+    sources = None if row["sources"] is None else _decode_sources(row["sources"])
+    return StoredFile(row["file"], row["content_hash"], tuple(row["dag_ids"]), row["has_error"], sources)
+
+
+# Index: primary key.
+IMPORT_ERROR: Final = "SELECT error, error_line FROM dag_file WHERE file = $1 AND error IS NOT NULL"
+
+
+async def import_error(conn: Connection, file: str) -> str | None:
+    """Why `file` cannot be imported, as `file:line: error` on one line; None when it can be, or is not known."""
+    row = await conn.fetchrow(IMPORT_ERROR, file)
+    if row is None:
+        return None
+    place = file if row["error_line"] is None else f"{file}:{row['error_line']}"
+    return f"{place}: {' '.join(row['error'].split())}"
+
+
+# Versions that no run uses and no try has run, locked so that none can begin to: their foreign keys need
+# a lock on the version that conflicts with this one. Index: the runs' (dag_id, id), from the newest run
+# back to the first that uses the version; as NOT EXISTS it would be an anti-join, which scans all runs.
+LOCK_VERSIONS: Final = "SELECT id FROM dag_version WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE"
+UNUSED_VERSIONS: Final = """
+    SELECT v.id
+      FROM dag_version AS v
+     WHERE v.id = ANY($1::bigint[])
+       AND (SELECT true FROM dag_run AS r WHERE r.dag_id = v.dag_id AND r.version_id = v.id
+             ORDER BY r.id DESC LIMIT 1) IS NULL
+       AND NOT EXISTS (SELECT FROM try_source AS t WHERE t.version_id = v.id)
+       AND NOT EXISTS (SELECT FROM try_source AS t WHERE t.version_id IS NULL AND t.source_hash = v.source_hash)
+"""
+
+
+async def unused_versions(conn: Connection, versions: Collection[int]) -> frozenset[int]:
+    """Those of `versions` (ids) that no run or try uses, nor can use before the transaction ends."""
+    if not versions:
+        return frozenset()
+    ids = sorted(versions)
+    await conn.fetch(LOCK_VERSIONS, ids)  # waits for runs that are being created
+    return frozenset(row["id"] for row in await conn.fetch(UNUSED_VERSIONS, ids))
+
+
+# A version that is replaced goes, and its number comes back under a new id: whoever holds
+# the old document in memory cannot create a run with it, because the foreign key fails.
+DELETE_VERSIONS: Final = "DELETE FROM dag_version WHERE id = ANY($1::bigint[])"
+INSERT_VERSIONS: Final = """
+    INSERT INTO dag_version (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources)
+    SELECT dag_id, number, content_hash, spec::json, file, file_hash, source, source_hash, sources::json
+      FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                  $9::text[])
+           AS n (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources)
+    RETURNING dag_id, id
+"""
+
+
+async def write_versions(conn: Connection, versions: Sequence[NewVersion], replaced: Collection[int]) -> dict[str, int]:
+    """Delete the versions `replaced` (ids, unused), insert `versions`; the new ids by DAG id."""
+    if replaced:
+        await conn.execute(DELETE_VERSIONS, sorted(replaced))
+    if not versions:
+        return {}
+    rows = await conn.fetch(
+        INSERT_VERSIONS,
+        [v.dag_id for v in versions],
+        [v.number for v in versions],
+        [v.content_hash for v in versions],
+        [v.spec for v in versions],
+        [v.file for v in versions],
+        [v.file_hash for v in versions],
+        [v.source for v in versions],
+        [v.source_hash for v in versions],
+        [_json_object(v.sources) for v in versions],
+    )
+    return {row["dag_id"]: row["id"] for row in rows}
+
+
+# Definition columns only; the rows are locked already. Tags travel as JSON, because
+# arrays of arrays must be rectangular.
+DEFINE_DAGS: Final = """
+    UPDATE dag AS d
+       SET file = n.file, version_id = n.version_id, max_active_runs = n.max_active_runs,
+           max_active_tasks = n.max_active_tasks, schedule = n.schedule, description = n.description,
+           owner = n.owner, tags = ARRAY(SELECT json_array_elements_text(n.tags::json)),
+           has_import_errors = false, is_stale = false, last_parsed_at = $10
+      FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[],
+                  $9::text[])
+           AS n (dag_id, file, version_id, max_active_runs, max_active_tasks, schedule, description, owner, tags)
+     WHERE d.dag_id = n.dag_id
+"""
+
+
+async def define_dags(conn: Connection, dags: Sequence[DagDefinition], *, now: datetime) -> None:
+    """Write the definition columns of `dags`; they are neither stale nor broken any more."""
+    if not dags:
+        return
+    await conn.execute(
+        DEFINE_DAGS,
+        [d.dag_id for d in dags],
+        [d.file for d in dags],
+        [d.version_id for d in dags],
+        [d.max_active_runs for d in dags],
+        [d.max_active_tasks for d in dags],
+        [d.schedule for d in dags],
+        [d.description for d in dags],
+        [d.owner for d in dags],
+        [_json_array(d.tags) for d in dags],
+        now,
+    )
+
+
+# Guard: the file that lost the DAG still is the one that the row names.
+WITHDRAW_DAGS: Final = """
+    UPDATE dag AS d
+       SET is_stale = true, has_import_errors = n.broken
+      FROM unnest($1::text[], $2::text[], $3::bool[]) AS n (dag_id, file, broken)
+     WHERE d.dag_id = n.dag_id AND d.file = n.file AND (NOT d.is_stale OR d.has_import_errors <> n.broken)
+    RETURNING d.dag_id
+"""
+
+
+async def withdraw_dags(conn: Connection, dags: Collection[tuple[str, str, bool]]) -> list[str]:
+    """Make DAGs stale, given as (DAG id, its file, whether the file has an error); those that changed."""
+    if not dags:
+        return []
+    batch = sorted(dags)
+    rows = await conn.fetch(WITHDRAW_DAGS, [d[0] for d in batch], [d[1] for d in batch], [d[2] for d in batch])
+    return [row["dag_id"] for row in rows]
+
+
+STORE_FILES: Final = """
+    INSERT INTO dag_file (file, partition, content_hash, dag_ids, parsed_at, parse_seconds, error, error_line,
+                          traceback, code_frame, warnings, sources)
+    SELECT file, partition, content_hash, ARRAY(SELECT json_array_elements_text(dag_ids::json)), $11, parse_seconds,
+           error, error_line, traceback, code_frame, ARRAY(SELECT json_array_elements_text(warnings::json)),
+           sources::json
+      FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::float8[], $6::text[], $7::int[], $8::text[],
+                  $9::text[], $10::text[], $12::text[])
+           AS n (file, partition, content_hash, dag_ids, parse_seconds, error, error_line, traceback, code_frame,
+                 warnings, sources)
+     ORDER BY file
+    ON CONFLICT (file) DO UPDATE
+       SET content_hash = excluded.content_hash, dag_ids = excluded.dag_ids, parsed_at = excluded.parsed_at,
+           parse_seconds = excluded.parse_seconds, error = excluded.error, error_line = excluded.error_line,
+           traceback = excluded.traceback, code_frame = excluded.code_frame, warnings = excluded.warnings,
+           sources = excluded.sources
+"""
+
+
+async def store_files(conn: Connection, files: Sequence[FileRow], *, now: datetime) -> None:
+    """Insert or replace the rows of `files`, whose names must differ."""
+    await conn.execute(
+        STORE_FILES,
+        [f.file for f in files],
+        [partition_of(f.file) for f in files],
+        [f.content_hash for f in files],
+        [_json_array(f.dag_ids) for f in files],
+        [f.parse_seconds for f in files],
+        [f.error for f in files],
+        [f.error_line for f in files],
+        [f.traceback for f in files],
+        [f.code_frame for f in files],
+        [_json_array(f.warnings) for f in files],
+        now,
+        [_json_object(f.sources) for f in files],
+    )
+
+
+DELETE_FILES: Final = "DELETE FROM dag_file WHERE file = ANY($1::text[])"
+
+
+async def delete_files(conn: Connection, files: Collection[str]) -> None:
+    await conn.execute(DELETE_FILES, sorted(files))
+
+
+# Files that were parsed again and gave the same. One round trip; answers which of their
+# DAGs are as they should be, so that the caller notices rows that somebody deleted.
+TOUCH_FILES: Final = """
+    WITH seen AS (SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::float8[]) AS n (file, at, seconds)),
+    files AS (
+        UPDATE dag_file AS f SET parsed_at = seen.at, parse_seconds = seen.seconds
+          FROM seen WHERE f.file = seen.file
+        RETURNING f.file, f.dag_ids, f.error IS NOT NULL AS has_error, seen.at
+    ),
+    dags AS (
+        UPDATE dag AS d SET last_parsed_at = files.at
+          FROM files WHERE NOT files.has_error AND d.dag_id = ANY(files.dag_ids) AND d.file = files.file
+           AND NOT d.is_stale
+        RETURNING d.dag_id, d.file
+    )
+    SELECT files.file FROM files
+     WHERE files.has_error
+        OR cardinality(files.dag_ids) = (SELECT count(*) FROM dags WHERE dags.file = files.file)
+"""
+
+
+async def touch_files(conn: Connection, files: Sequence[tuple[str, datetime, float]]) -> frozenset[str]:
+    """Note that `files` (name, instant, seconds) were parsed without news; those whose rows are all there."""
+    batch = sorted(files)
+    rows = await conn.fetch(TOUCH_FILES, [f[0] for f in batch], [f[1] for f in batch], [f[2] for f in batch])
+    return frozenset(row["file"] for row in rows)
+
+
+KNOWN_POOLS: Final = "SELECT name FROM pool WHERE name = ANY($1::text[])"
+
+
+async def known_pools(conn: Connection, names: Collection[str]) -> frozenset[str]:
+    """Those of `names` that are pools."""
+    if not names:
+        return frozenset()
+    return frozenset(row["name"] for row in await conn.fetch(KNOWN_POOLS, sorted(names)))
+
+
+def _json_array(values: Iterable[str]) -> str:
+    return msgspec.json.encode(list(values)).decode()
+
+
+def _json_object(values: Mapping[str, str] | None) -> str | None:
+    return None if values is None else msgspec.json.encode(values, order="deterministic").decode()
+
+
+_decode_sources: Final = msgspec.json.Decoder(dict[str, str]).decode

@@ -1,0 +1,219 @@
+"""The inboxes: how everyone else asks the owner of a partition for something.
+
+A request is a row in `command` (also the audit log), a remote worker's news a row in
+`task_report`; a coalesced NOTIFY wakes the owner. The NOTIFY is sent outside the hot
+transaction and may get lost: owners also look at their inbox every `safety_poll` seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from aiosched.core.values.ids import partition_of
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.request_answers import APPLIED_CHANNEL
+from aiosched.errors import AioschedError, InternalError, NotFound, Refused
+
+logger = logging.getLogger(__name__)
+
+NEWS_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
+
+_ERRORS: Final[Mapping[int, type[AioschedError]]] = {kind.exit_code: kind for kind in (NotFound, InternalError)}
+_POLL_SECONDS: Final = 1.0
+_IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 19 digits
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A request that waits. `args` depends on the verb, see `aiosched.scheduler.commands`."""
+
+    id: int
+    dag_id: str | None
+    verb: str
+    args: dict[str, Any]
+    requested_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What became of a request: `applied` with the verb's result, or `refused` with {"error": …}."""
+
+    state: str
+    result: dict[str, Any]
+
+    @property
+    def error(self) -> AioschedError | None:
+        """What to raise for a request that was not carried out, None for one that was."""
+        if self.state != "refused":
+            return None
+        code = self.result.get("exit_code", Refused.exit_code)
+        error = _ERRORS.get(code, Refused)(str(self.result.get("error", "refused")))
+        error.exit_code = code
+        return error
+
+    @property
+    def is_bug(self) -> bool:
+        """Whether carrying it out met a bug of ours."""
+        return isinstance(self.error, InternalError)
+
+
+async def notify(conn: Connection, kind: str, partitions: Iterable[int]) -> None:
+    """Wake the owners of `partitions` (all, when empty): kind is dags, commands, reports, attempts, assets or pools.
+
+    For kind slots the numbers are incarnations instead: there are slots for them in a pool.
+    """
+    payload = f"{kind} {','.join(map(str, sorted(set(partitions))))}"
+    await conn.execute("SELECT pg_notify($1, $2)", NEWS_CHANNEL, payload)
+
+
+def read_news(payload: str) -> tuple[str, frozenset[int]]:
+    """The kind and the partitions of a NOTIFY payload; no partitions means all."""
+    kind, _, numbers = payload.partition(" ")
+    return kind, frozenset(int(n) for n in numbers.split(",") if n)
+
+
+# A request that is made again finds its row, and waits for the transaction in which the first one may be under way.
+# Index: ix_command_request_id.
+ADD_COMMAND: Final = """
+    INSERT INTO command (partition, dag_id, verb, args, requested_by, reason, request_id)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    ON CONFLICT (request_id) WHERE request_id IS NOT NULL DO UPDATE SET request_id = excluded.request_id
+    RETURNING id
+"""
+
+
+async def add_command(
+    conn: Connection,
+    *,
+    verb: str,
+    dag_id: str | None,
+    args: Mapping[str, Any],
+    requested_by: str,
+    reason: str | None = None,
+    partition: int | None = None,
+    request: UUID | None = None,
+) -> int:
+    """Ask the owner of `dag_id` (or of `partition`) for something and wake it; returns the request's number.
+
+    Call it outside a transaction, or commit at once: the NOTIFY leaves with the commit. Called twice with
+    one `request` it is asked once.
+    """
+    if dag_id is not None:
+        partition = partition_of(dag_id)
+    try:
+        document = msgspec.json.encode(args).decode()
+    except UnicodeEncodeError as error:
+        problem = "text with characters that are not Unicode (lone surrogates): replace them"
+        raise Refused(f"The request {verb!r} has {problem}.") from error
+    command_id: int = await conn.fetchval(ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason, request)
+    await notify(conn, "commands", () if partition is None else (partition,))
+    return command_id
+
+
+# Index: ix_command_request_id.
+FIND_COMMAND: Final = "SELECT id FROM command WHERE request_id = $1"
+
+
+async def find_command(conn: Connection, request: UUID) -> int | None:
+    """The number of the request with this id, None while there is none."""
+    number: int | None = await conn.fetchval(FIND_COMMAND, request)
+    return number
+
+
+# Index: ix_command_waiting (partial). In the order in which they were made.
+WAITING_COMMANDS: Final = """
+    SELECT id, dag_id, verb, args, requested_by
+      FROM command
+     WHERE state = 'waiting' AND partition = ANY($1::smallint[])
+     ORDER BY id LIMIT $2
+"""
+
+
+async def waiting_commands(conn: Connection, partitions: Sequence[int], *, limit: int) -> list[Command]:
+    """The oldest requests to the owner of `partitions`."""
+    rows = await conn.fetch(WAITING_COMMANDS, list(partitions), limit)
+    return [
+        Command(row["id"], row["dag_id"], row["verb"], msgspec.json.decode(row["args"]), row["requested_by"])
+        for row in rows
+    ]
+
+
+# Guard: still waiting, so that a request is answered once.
+ANSWER_COMMANDS: Final = """
+    UPDATE command AS c
+       SET state = a.state, result = a.result::json, applied_by = $4, applied_at = now()
+      FROM unnest($1::bigint[], $2::text[], $3::text[]) AS a (id, state, result)
+     WHERE c.id = a.id AND c.state = 'waiting'
+"""
+
+
+async def answer_commands(conn: Connection, answers: Sequence[tuple[int, CommandResult]], *, incarnation: int) -> None:
+    """Store what became of requests, in the transaction that applies them."""
+    await conn.execute(
+        ANSWER_COMMANDS,
+        [command_id for command_id, _ in answers],
+        [answer.state for _, answer in answers],
+        [msgspec.json.encode(answer.result).decode() for _, answer in answers],
+        incarnation,
+    )
+
+
+async def announce_applied(conn: Connection, ids: Sequence[int]) -> None:
+    """Wake those who wait for these requests; call it after the commit."""
+    for start in range(0, len(ids), _IDS_PER_NOTIFY):
+        batch = ids[start : start + _IDS_PER_NOTIFY]
+        await conn.execute("SELECT pg_notify($1, $2)", APPLIED_CHANNEL, ",".join(map(str, batch)))
+
+
+READ_RESULT: Final = "SELECT state, result FROM command WHERE id = $1"
+
+
+async def read_answer(conn: Connection, command_id: int) -> CommandResult | None:
+    """The answer to a request, None while it waits (or when there is no such request)."""
+    row = await conn.fetchrow(READ_RESULT, command_id)
+    if row is None or row["state"] == "waiting":
+        return None
+    return CommandResult(row["state"], msgspec.json.decode(row["result"] or "{}"))
+
+
+async def wait_applied(db: Database, command_id: int, *, timeout: float) -> CommandResult | None:
+    """The answer to a request, or None when nobody answered within `timeout` seconds, or before `db` was closed.
+
+    All who wait share one connection that listens (through a pooler that is no use: there is none), and each looks
+    once a second in case the news was lost. A database that is away for a moment is waited for: the request is stored.
+    """
+    answer: CommandResult | None = None
+    with db.answers.awaited(command_id) as heard, contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            while True:
+                last = db.answers.closing
+                heard.clear()
+                answer = await _look(db, command_id)
+                if last or answer is not None:
+                    break
+                db.answers.listen()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_SECONDS):
+                        await heard.wait()
+    return answer
+
+
+async def _look(db: Database, command_id: int) -> CommandResult | None:
+    """The answer, or None while there is none, and while the database cannot tell."""
+    try:
+        async with db.acquire() as conn:
+            return await read_answer(conn, command_id)
+    except Exception as error:
+        if not is_retryable(error):
+            raise
+        logger.warning("request %d waits for its answer: %s", command_id, error)
+        return None

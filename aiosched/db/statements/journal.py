@@ -1,0 +1,323 @@
+"""Statements of the hot transaction: the only writer of task instances while runs go on.
+
+Every transaction here begins with `begin` (the fence) and locks in one order: scheduler
+row, pools by name, then instances and runs by key. State changes are guarded: a row that
+is not as expected makes the whole batch void, because then memory and rows disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import asyncpg
+
+from aiosched.core.graph.instances import TrySource
+from aiosched.core.run.board import FinishedTry
+from aiosched.db.server.arrays import array_texts
+from aiosched.db.server.engine import Connection
+from aiosched.errors import FencedOut, StaleRows
+
+
+class PoolRow(NamedTuple):
+    """A pool under lock: `slots` -1 is infinite, `used` includes everything committed."""
+
+    slots: int
+    used: int
+    include_deferred: bool = False  # whether tasks that defer keep their slots
+    demands: str = "{}"  # under lock: what schedulers wait for (db/statements/pool_demands.py)
+    read_at: float = 0.0  # under lock: seconds since 1970 by PostgreSQL's clock
+
+
+class InstanceChange(NamedTuple):
+    """One guarded update of a task instance: the state and try expected, then the new values."""
+
+    run_id: int
+    task_index: int
+    map_index: int
+    old_state: str | None
+    old_try: int
+    state: str | None
+    try_number: int
+    max_tries: int
+    losses: int
+    queued_by: int | None
+    scheduled_at: datetime | None
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+    next_at: datetime | None
+    reason: str | None
+
+
+class RunChange(NamedTuple):
+    """One guarded update of a run."""
+
+    id: int
+    old_state: str
+    state: str
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+    reason: str | None
+    clear_number: int = 0
+
+
+class XComRow(NamedTuple):
+    run_id: int
+    task_index: int
+    map_index: int
+    key: str
+    value: str
+
+
+class Backend(NamedTuple):
+    """One server process of PostgreSQL: pids come back, pairs of pid and start do not."""
+
+    pid: int
+    started: datetime
+
+
+# A batch is planned once for tables of any size: by key, never by scanning.
+PLANNER: Final = """
+    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+    SET plan_cache_mode = force_generic_plan
+"""
+
+
+async def begin(conn: Connection, incarnation: int) -> None:
+    """Open the transaction and take the fence: our own scheduler row, FOR KEY SHARE.
+
+    Take-over locks that row FOR UPDATE and deletes it, so from then on this raises
+    FencedOut. Source: docs/architecture.md, "Ownership and fencing".
+    """
+    fence = f"BEGIN; SELECT 1 FROM scheduler WHERE incarnation = {incarnation:d} FOR KEY SHARE"
+    if await conn.execute(fence) != "SELECT 1":
+        await conn.execute("ROLLBACK")
+        raise fenced_out(incarnation)
+
+
+READ_POOLS: Final = "SELECT name, slots, used, include_deferred FROM pool WHERE name = ANY($1::text[]) ORDER BY name"
+# The clock is read when all of them are locked: a SELECT that locks reads it before it waits, and one that sorts after.
+LOCK_POOLS: Final = """
+    SELECT name, slots, used, include_deferred, demands::text, extract(epoch FROM clock_timestamp())::float8
+      FROM (SELECT * FROM pool WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE) AS locked
+     ORDER BY name
+"""
+
+
+async def read_pools(conn: Connection, names: Iterable[str], *, lock: bool) -> dict[str, PoolRow]:
+    """The named pools; missing ones are absent. With `lock` locked, in name order, until the transaction ends."""
+    rows = await conn.fetch(LOCK_POOLS if lock else READ_POOLS, sorted(names))
+    return {name: PoolRow(*pool) for name, *pool in rows}
+
+
+# The whole of a batch in one round trip, in a transaction or as one. The fence stands in it,
+# too: without our own scheduler row nothing is changed. Guards: state and try of each
+# instance, state of each run; a pool's use is raised only while it fits its slots. When
+# anything is not as expected the division by zero voids the statement. Indexes: the primary
+# keys. Pools are touched in name order, as everywhere. The columns come as texts of arrays (arrays.py).
+_FENCED_INSTANCES: Final = """fence AS MATERIALIZED (
+        SELECT 1 AS held FROM scheduler WHERE incarnation = $1 FOR KEY SHARE
+    ), changed AS (
+        UPDATE task_instance AS ti
+           SET state = c.state, try_number = c.try_number, max_tries = c.max_tries, losses = c.losses,
+               queued_by = c.queued_by, scheduled_at = c.scheduled_at, queued_at = c.queued_at,
+               start_date = c.start_date, end_date = c.end_date, next_at = c.next_at, reason = c.reason
+          FROM fence, unnest(
+            $2::text::bigint[], $3::text::int[], $4::text::int[], $5::text::text[], $6::text::int[], $7::text::text[],
+            $8::text::int[], $9::text::int[], $10::text::int[], $11::text::bigint[], $12::text::timestamptz[],
+            $13::text::timestamptz[], $14::text::timestamptz[], $15::text::timestamptz[], $16::text::timestamptz[],
+            $17::text::text[]
+          ) AS c (run_id, task_index, map_index, old_state, old_try, state, try_number, max_tries, losses,
+                  queued_by, scheduled_at, queued_at, start_date, end_date, next_at, reason)
+         WHERE ti.run_id = c.run_id AND ti.task_index = c.task_index AND ti.map_index = c.map_index
+           AND ti.state IS NOT DISTINCT FROM c.old_state AND ti.try_number = c.old_try
+        RETURNING 1
+    )
+"""
+WRITE: Final = f"""
+    WITH {_FENCED_INSTANCES}, ended AS (
+        UPDATE dag_run AS r
+           SET state = c.state, queued_at = c.queued_at, start_date = c.start_date, end_date = c.end_date,
+               reason = c.reason, clear_number = c.clear_number
+          FROM fence, unnest(
+            $18::text::bigint[], $19::text::text[], $20::text::text[], $21::text::timestamptz[],
+            $22::text::timestamptz[], $23::text::timestamptz[], $24::text::text[], $25::text::int[]
+          ) AS c (id, old_state, state, queued_at, start_date, end_date, reason, clear_number)
+         WHERE r.id = c.id AND r.state = c.old_state
+        RETURNING 1
+    ), moved AS (
+        UPDATE pool AS p
+           SET used = p.used + m.delta
+          FROM fence, unnest($26::text::text[], $27::text::int[]) AS m (name, delta)
+         WHERE p.name = m.name AND (m.delta <= 0 OR p.slots = -1 OR p.used + m.delta <= p.slots)
+        RETURNING p.name, p.slots, p.used, p.include_deferred
+    )
+    SELECT name, slots, used, include_deferred FROM moved
+     UNION ALL
+    SELECT NULL, NULL, 1 / (
+        (SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $28)::int
+        * ((SELECT count(*) FROM ended) = $29)::int * ((SELECT count(*) FROM moved) = $30)::int
+    ), NULL
+"""
+# The same for a batch of nothing but instances, as in a chain: parts of a statement cost time without any rows, too.
+WRITE_INSTANCES: Final = f"""
+    WITH {_FENCED_INSTANCES}
+    SELECT 1 / ((SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $18)::int)
+"""
+
+
+async def write(
+    conn: Connection,
+    incarnation: int,
+    instances: Sequence[InstanceChange],
+    runs: Sequence[RunChange],
+    pool_deltas: Mapping[str, int],
+) -> dict[str, PoolRow]:
+    """Store changes of instances, runs and pool use, all of it or nothing; returns the pools that moved.
+
+    Raises StaleRows when a row is not as expected, and FencedOut when our scheduler row is gone.
+    """
+    deltas = {name: delta for name, delta in sorted(pool_deltas.items()) if delta}
+    columns = array_texts(instances, len(InstanceChange._fields))
+    try:
+        if not runs and not deltas:
+            await conn.fetch(WRITE_INSTANCES, incarnation, *columns, len(instances))
+            return {}
+        rows = await conn.fetch(
+            WRITE,
+            incarnation,
+            *columns,
+            *array_texts(runs, len(RunChange._fields)),
+            *array_texts(list(deltas.items()), 2),
+            len(instances),
+            len(runs),
+            len(deltas),
+        )
+    except asyncpg.DivisionByZeroError:
+        await conn.execute("ROLLBACK")
+        if await conn.fetchval("SELECT 1 FROM scheduler WHERE incarnation = $1", incarnation) is None:
+            raise fenced_out(incarnation) from None
+        what = f"{len(instances)} task instances, {len(runs)} runs and {len(deltas)} pools"
+        raise StaleRows(f"Of a batch of {what} some were not as expected") from None
+    return {name: PoolRow(*pool) for name, *pool in rows if name is not None}
+
+
+def fenced_out(incarnation: int) -> FencedOut:
+    return FencedOut(
+        f"Scheduler incarnation {incarnation} was declared dead and its partitions were taken over; "
+        "it forgets what it holds and must start again as a new incarnation."
+    )
+
+
+# An unexpanded mapped task becomes the first of its instances, with its note. Guard: it was not expanded. Index:
+# primary keys.
+EXPAND: Final = """
+    WITH noted AS (
+        UPDATE task_note AS n SET map_index = 0 FROM unnest($1::bigint[], $2::int[]) AS e (run_id, task_index)
+         WHERE n.run_id = e.run_id AND n.task_index = e.task_index AND n.map_index = -1
+    )
+    UPDATE task_instance AS ti SET map_index = 0 FROM unnest($1::bigint[], $2::int[]) AS e (run_id, task_index)
+     WHERE ti.run_id = e.run_id AND ti.task_index = e.task_index AND ti.map_index = -1
+"""
+
+
+async def expand(conn: Connection, tasks: Sequence[tuple[int, int]]) -> None:
+    """The instance with map index -1 of each (run, task index) gets 0. Raises StaleRows when one is not there."""
+    changed = await conn.execute(EXPAND, *map(list, zip(*tasks, strict=True)))
+    if changed != f"UPDATE {len(tasks)}":
+        raise StaleRows(f"Of {len(tasks)} mapped tasks to expand only some were not expanded yet: {changed}")
+
+
+INSERT_TRIES: Final = """
+    INSERT INTO task_try (run_id, task_index, map_index, try_number, state, queued_by, queued_at, start_date,
+                          end_date, reason, details, hostname, pid)
+    SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[], $5::text[], $6::bigint[],
+                         $7::timestamptz[], $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[],
+                         $12::text[], $13::int[])
+    ON CONFLICT DO NOTHING
+"""
+
+
+async def insert_tries(conn: Connection, tries: Sequence[FinishedTry]) -> None:
+    """Keep finished attempts that their instance's row will not remember."""
+    rows = [
+        (
+            *t.key, t.state, t.queued_by, t.queued_at, t.start_date, t.end_date,
+            t.reason, t.details, t.hostname, t.pid,
+        )
+        for t in tries
+    ]  # fmt: skip
+    await conn.execute(INSERT_TRIES, *map(list, zip(*rows, strict=True)))
+
+
+# Index: primary key. A try that is called again has run what it ran last. The version may have been replaced.
+STORE_SOURCES: Final = """
+    INSERT INTO try_source (run_id, task_index, map_index, try_number, version_id, source_hash)
+    SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[], $5::bigint[], $6::text[])
+    ON CONFLICT (run_id, task_index, map_index, try_number)
+    DO UPDATE SET version_id = excluded.version_id, source_hash = excluded.source_hash
+"""
+
+
+async def store_sources(conn: Connection, sources: Sequence[TrySource]) -> None:
+    """Keep what tries run that is not the code of their run's version.
+
+    Raises StaleRows when parsing has replaced that version meanwhile: read the DAGs again.
+    """
+    last = {row[:4]: row for row in sources}
+    try:
+        await conn.execute(STORE_SOURCES, *map(list, zip(*last.values(), strict=True)))
+    except asyncpg.ForeignKeyViolationError as error:
+        raise StaleRows(f"A DAG version was replaced while its code was handed out ({error.detail})") from error
+
+
+DELETE_XCOMS: Final = """
+    DELETE FROM xcom AS x
+     USING unnest($1::bigint[], $2::int[], $3::int[]) AS d (run_id, task_index, map_index)
+     WHERE x.run_id = d.run_id AND x.task_index = d.task_index AND x.map_index = d.map_index
+"""
+
+
+async def delete_xcoms(conn: Connection, instances: Sequence[tuple[int, int, int]]) -> None:
+    """Forget what earlier tries of (run, task index, map index) pushed."""
+    await conn.execute(DELETE_XCOMS, *map(list, zip(*instances, strict=True)))
+
+
+UPSERT_XCOMS: Final = """
+    INSERT INTO xcom (run_id, task_index, map_index, key, value)
+    SELECT run_id, task_index, map_index, key, value::json
+      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[])
+        AS x (run_id, task_index, map_index, key, value)
+    ON CONFLICT (run_id, task_index, map_index, key) DO UPDATE SET value = excluded.value, created_at = now()
+"""
+
+
+async def upsert_xcoms(conn: Connection, xcoms: Sequence[XComRow]) -> None:
+    """Store pushed values; the last one of a key wins."""
+    last = {row[:4]: row for row in xcoms}
+    await conn.execute(UPSERT_XCOMS, *map(list, zip(*last.values(), strict=True)))
+
+
+WHO_AM_I: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+
+
+async def who_am_i(conn: Connection) -> Backend:
+    """The server process of this connection."""
+    return Backend(*await conn.fetchrow(WHO_AM_I))
+
+
+END_BACKEND: Final = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2
+"""
+
+
+async def end_backend(conn: Connection, backend: Backend) -> bool:
+    """Ask a server process to end; whether it was still there.
+
+    Once it is gone, whatever it was told to do is committed or will never be.
+    """
+    alive: int = await conn.fetchval(END_BACKEND, *backend)
+    return alive > 0

@@ -1,0 +1,130 @@
+"""Statements on the callback outbox: requests for callbacks, each with an id, until they have run.
+
+No decisions live here. A request is inserted by the transaction that stores what it is about, so
+there is exactly one; it is deleted when a worker has run it, so it is delivered at least once.
+
+Source: the semantics reference, sections 16.2 (4) and 23, and section 34 decision 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from aiosched.core.values.messages import CallbackCall
+from aiosched.db.server.engine import Connection
+
+
+class NewCallback(NamedTuple):
+    """A request to store."""
+
+    partition: int
+    kind: str
+    dag_id: str
+    run_id: int
+    task_id: str | None = None
+    map_index: int | None = None
+    try_number: int | None = None
+    deadline_index: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A request that is about to be handed to a worker, unless it was `given_up` after too many deliveries."""
+
+    id: int
+    kind: str
+    dag_id: str
+    run: int
+    task_id: str | None
+    map_index: int
+    try_number: int
+    deadline_index: int
+    reason: str | None
+    given_up: bool
+
+    def call(self) -> CallbackCall:
+        """What the worker gets."""
+        return CallbackCall(
+            id=self.id,
+            kind=self.kind,
+            reason=self.reason,
+            task_id=self.task_id,
+            map_index=self.map_index,
+            try_number=self.try_number,
+            index=self.deadline_index,
+        )
+
+
+INSERT_CALLBACKS: Final = """
+    INSERT INTO callback_outbox (partition, kind, dag_id, run_id, task_id, map_index, try_number, deadline_index,
+                                 reason)
+    SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::int[], $7::smallint[],
+                         $8::int[], $9::text[])
+    RETURNING id, partition
+"""
+
+
+async def insert_callbacks(conn: Connection, callbacks: Sequence[NewCallback]) -> dict[int, int]:
+    """Store requests; returns the partition of each, by their ids in ascending order."""
+    rows = await conn.fetch(INSERT_CALLBACKS, *map(list, zip(*callbacks, strict=True)))
+    return dict(sorted(map(tuple, rows)))
+
+
+# Index: ix_callback_outbox_waiting (partial).
+WAITING_CALLBACKS: Final = """
+    SELECT id, partition FROM callback_outbox
+     WHERE given_up_at IS NULL AND partition = ANY($1::smallint[]) ORDER BY id
+"""
+
+
+async def waiting_callbacks(conn: Connection, partitions: Iterable[int]) -> dict[int, int]:
+    """The requests in `partitions` that nobody is known to have run: the partition of each by id, oldest first."""
+    return dict(await conn.fetch(WAITING_CALLBACKS, list(partitions)))
+
+
+# Counted before it is handed out, so that one that takes its scheduler down with it is not tried for ever.
+# Index: primary key.
+BEGIN_DELIVERIES: Final = """
+    UPDATE callback_outbox
+       SET attempts = least(attempts + 1, $2), given_up_at = CASE WHEN attempts >= $2 THEN now() END,
+           error = CASE WHEN attempts >= $2 THEN coalesce(error, 'its scheduler ended while it ran') ELSE error END
+     WHERE id = ANY($1::bigint[]) AND given_up_at IS NULL
+    RETURNING id, kind, dag_id, run_id, task_id, coalesce(map_index, -1), coalesce(try_number, 0),
+              coalesce(deadline_index, 0), reason, given_up_at IS NOT NULL
+"""
+
+
+async def begin_deliveries(conn: Connection, ids: Sequence[int], *, most: int) -> list[Delivery]:
+    """Count one more delivery of each request; those that still wait, by id, the ones given up by this among them."""
+    rows = await conn.fetch(BEGIN_DELIVERIES, list(ids), most)
+    return sorted((Delivery(*row) for row in rows), key=lambda delivery: delivery.id)
+
+
+DELETE_CALLBACKS: Final = "DELETE FROM callback_outbox WHERE id = ANY($1::bigint[])"
+
+
+async def delete_callbacks(conn: Connection, ids: Sequence[int]) -> None:
+    """Forget requests that have run."""
+    await conn.execute(DELETE_CALLBACKS, list(ids))
+
+
+# Guard: delivered often enough. Others keep the error of their last delivery and go on waiting.
+GIVE_UP_CALLBACKS: Final = """
+    UPDATE callback_outbox AS c
+       SET error = f.error, given_up_at = CASE WHEN c.attempts >= $3 THEN now() END
+      FROM unnest($1::bigint[], $2::text[]) AS f (id, error)
+     WHERE c.id = f.id
+    RETURNING c.id, c.given_up_at IS NULL
+"""
+
+
+async def fail_deliveries(conn: Connection, failures: Sequence[tuple[int, str]], *, most: int) -> dict[int, bool]:
+    """Note (id, error) of deliveries that failed to run; for each id whether it is to be delivered again.
+
+    After `most` deliveries a request is given up: its row stays, with the error, for people.
+    """
+    ids, errors = [callback for callback, _ in failures], [error for _, error in failures]
+    return dict(await conn.fetch(GIVE_UP_CALLBACKS, ids, errors, most))

@@ -1,0 +1,200 @@
+"""Statements on schedulers and partition leases.
+
+Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
+
+A scheduler's life here: `register` issues its incarnation; its lease thread holds a session
+advisory lock on that number, renews the lease and looks at its peers; `take_over` fences a
+dead one and frees its partitions; `acquire` and `release` move free partitions; `leave` ends
+it in order. Leases are compared by PostgreSQL's clock alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements.pool_demands import withdraw_demands
+from aiosched.errors import FencedOut
+
+# How schedulers of one fleet deal with each other. 2: a partition may move while its tasks run.
+PROTOCOL: Final = 2
+LOCK_CLASS: Final = 1_634_300_755  # "aios" in ASCII: the first key of our advisory locks
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A scheduler's row as its peers see it."""
+
+    incarnation: int
+    draining: bool
+    process_gone: bool  # its session lock fell
+    expired: bool  # its lease ran out
+    protocol: int = PROTOCOL
+
+    @property
+    def dead(self) -> bool:
+        return self.process_gone or self.expired
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look at the fleet: everybody's rows and everybody's partitions (None: free)."""
+
+    peers: tuple[Peer, ...]
+    leases: dict[int, int | None]
+    at: float = 0.0  # monotonic second before the look
+
+
+REGISTER: Final = """
+    INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at, protocol)
+    VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7), $8) RETURNING incarnation
+"""
+
+
+async def register(
+    conn: Connection, *, name: str, hostname: str, pid: int, version: str, executor: str, slots: int, lease: float
+) -> int:
+    """Begin a new incarnation, its lease `lease` seconds long, and lock its number on this session.
+
+    Row and lock appear together, so that no peer sees a living scheduler without its lock.
+    """
+    async with conn.transaction():
+        incarnation: int = await conn.fetchval(REGISTER, name, hostname, pid, version, executor, slots, lease, PROTOCOL)
+        await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, incarnation % 2**31)
+    return incarnation
+
+
+RENEW: Final = """
+    UPDATE scheduler SET renewed_at = now(), lease_expires_at = now() + make_interval(secs => $2), figures = $3::json
+     WHERE incarnation = $1
+"""
+
+
+async def lock_again(conn: Connection, incarnation: int) -> None:
+    """Hold the lock of `incarnation` on a new session, when the old one is lost."""
+    await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, incarnation % 2**31)
+
+
+async def renew(conn: Connection, incarnation: int, lease: float, *, figures: str | None = None) -> bool:
+    """Renew the lease, and show the scheduler's figures (JSON); False when the row is gone: it was taken over."""
+    tag: str = await conn.execute(RENEW, incarnation, lease, figures)
+    return tag == "UPDATE 1"
+
+
+FLEET_FIGURES: Final = "SELECT figures FROM scheduler WHERE figures IS NOT NULL AND lease_expires_at > now()"
+
+
+async def fleet_figures(conn: Connection) -> list[dict[str, Any]]:
+    """What each scheduler whose lease has not run out told last of itself."""
+    return [msgspec.json.decode(row["figures"]) for row in await conn.fetch(FLEET_FIGURES)]
+
+
+# A lock that fell with a restart of PostgreSQL says nothing until its holder had time to come back.
+_PROCESS_GONE: Final = f"""
+    s.renewed_at > pg_postmaster_start_time() AND NOT EXISTS (
+        SELECT FROM pg_locks AS l
+         WHERE l.locktype = 'advisory' AND l.granted
+           AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+           AND l.classid = {LOCK_CLASS} AND l.objid = (s.incarnation % 2147483648)::bigint::oid
+    )
+"""
+LOOK: Final = f"""
+    SELECT s.incarnation, s.draining, s.protocol, s.lease_expires_at < now() AS expired,
+           {_PROCESS_GONE} AS process_gone,
+           array(SELECT partition FROM partition_lease AS p WHERE p.incarnation = s.incarnation) AS partitions
+      FROM scheduler AS s
+    UNION ALL
+    SELECT NULL, NULL, NULL, NULL, NULL, array(SELECT partition FROM partition_lease WHERE incarnation IS NULL)
+"""
+
+
+async def look(conn: Connection) -> View:
+    """Who is there, who is dead, who has which partition: one statement."""
+    at = time.monotonic()
+    peers: list[Peer] = []
+    leases: dict[int, int | None] = {}
+    for row in await conn.fetch(LOOK):
+        leases.update(dict.fromkeys(row["partitions"], row["incarnation"]))
+        if row["incarnation"] is not None:
+            gone, expired = row["process_gone"], row["expired"]
+            peers.append(Peer(row["incarnation"], row["draining"], gone, expired, row["protocol"]))
+    return View(tuple(peers), leases, at)
+
+
+# Lock order: scheduler row, then partitions by number. FOR UPDATE waits for the dead one's last
+# commit and blocks any later one. What made its peer think it dead is looked at again.
+FENCE: Final = f"""
+    SELECT 1 FROM scheduler AS s
+     WHERE s.incarnation = $1 AND (s.lease_expires_at < now() OR ($2 AND {_PROCESS_GONE}))
+       FOR UPDATE OF s
+"""
+FREE_PARTITIONS: Final = """
+    UPDATE partition_lease SET incarnation = NULL, since = now() WHERE incarnation = $1
+"""
+
+
+async def take_over(conn: Connection, dead: int, *, process_gone: bool) -> bool:
+    """Fence a dead scheduler and free its partitions, in one transaction; False if a peer did it, or it is not dead.
+
+    Its lease must have run out; with `process_gone` it is enough that its advisory lock is missing.
+    """
+    async with conn.transaction():
+        if await conn.fetchval(FENCE, dead, process_gone) is None:
+            return False
+        await conn.execute(FREE_PARTITIONS, dead)
+        await withdraw_demands(conn, dead)
+        await conn.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
+    return True
+
+
+ACQUIRE: Final = """
+    UPDATE partition_lease SET incarnation = $1, since = now()
+     WHERE partition IN (SELECT partition FROM partition_lease
+                          WHERE incarnation IS NULL AND partition = ANY($2::smallint[])
+                          ORDER BY partition FOR UPDATE SKIP LOCKED)
+       AND EXISTS (SELECT FROM scheduler WHERE incarnation = $1)
+    RETURNING partition
+"""
+
+
+async def acquire(conn: Connection, incarnation: int, wanted: Iterable[int]) -> set[int]:
+    """Take those of `wanted` that are free; returns the ones taken. Raises FencedOut when taken over meanwhile."""
+    try:
+        rows = await conn.fetch(ACQUIRE, incarnation, list(wanted))
+    except asyncpg.ForeignKeyViolationError as error:
+        raise FencedOut(f"Scheduler {incarnation} was taken over while it took partitions.") from error
+    return {row["partition"] for row in rows}
+
+
+RELEASE: Final = """
+    UPDATE partition_lease SET incarnation = NULL, since = now()
+     WHERE incarnation = $1 AND partition = ANY($2::smallint[])
+"""
+
+
+async def release(conn: Connection, incarnation: int, partitions: Iterable[int]) -> None:
+    """Give partitions back, for others to take."""
+    await conn.execute(RELEASE, incarnation, sorted(partitions))
+
+
+SET_DRAINING: Final = "UPDATE scheduler SET draining = true WHERE incarnation = $1"
+
+
+async def set_draining(conn: Connection, incarnation: int) -> None:
+    """Tell peers that this scheduler takes no partition any more."""
+    await conn.execute(SET_DRAINING, incarnation)
+
+
+async def leave(conn: Connection, incarnation: int) -> None:
+    """End an incarnation in order: its partitions are free, its row is gone."""
+    async with conn.transaction():
+        await conn.execute("SELECT 1 FROM scheduler WHERE incarnation = $1 FOR UPDATE", incarnation)
+        await conn.execute(FREE_PARTITIONS, incarnation)
+        await withdraw_demands(conn, incarnation)
+        await conn.execute("DELETE FROM scheduler WHERE incarnation = $1", incarnation)

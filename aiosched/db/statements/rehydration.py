@@ -1,0 +1,140 @@
+"""What rows tell a run that is read back beside its own: values' lengths, decisions, other code, the run before.
+
+No decisions live here. Source: the semantics reference, sections 6, 7.4 and 26.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from aiosched.core.values.states import TaskState
+from aiosched.db.server.engine import Connection
+
+Place = tuple[int, int]  # task index, map index
+
+# Lengths of JSON arrays and objects; NULL for other values. Index: primary key, once for each task.
+LOAD_MAP_LENGTHS: Final = """
+    SELECT x.run_id, x.task_index, x.map_index,
+           CASE json_typeof(x.value)
+                WHEN 'array' THEN json_array_length(x.value)
+                WHEN 'object' THEN (SELECT count(*) FROM json_object_keys(x.value))
+           END
+      FROM unnest($1::bigint[], $2::int[]) AS w (run_id, task_index)
+      JOIN xcom AS x ON x.run_id = w.run_id AND x.task_index = w.task_index AND x.key = 'return_value'
+"""
+
+
+async def load_map_lengths(conn: Connection, wanted: Sequence[tuple[int, int]]) -> dict[int, dict[Place, int | None]]:
+    """How long the stored return values of (run, task index) are, by run; None for a value that has no length."""
+    found: dict[int, dict[Place, int | None]] = {}
+    for run, task, map_index, length in await conn.fetch(LOAD_MAP_LENGTHS, *_columns(wanted)):
+        found.setdefault(run, {})[task, map_index] = length
+    return found
+
+
+# Index: primary key, once for each task.
+LOAD_DECISIONS: Final = """
+    SELECT x.run_id, x.task_index, x.map_index, x.value
+      FROM unnest($1::bigint[], $2::int[]) AS w (run_id, task_index)
+      JOIN xcom AS x ON x.run_id = w.run_id AND x.task_index = w.task_index AND x.key = $3
+"""
+
+
+async def load_decisions(
+    conn: Connection, wanted: Sequence[tuple[int, int]], key: str
+) -> dict[int, dict[Place, list[str]]]:
+    """The task ids that the branches (run, task index) had skipped, by run; `key` is that of their XComs."""
+    found: dict[int, dict[Place, list[str]]] = {}
+    for run, task, map_index, value in await conn.fetch(LOAD_DECISIONS, *_columns(wanted), key):
+        found.setdefault(run, {})[task, map_index] = msgspec.json.decode(value, type=list[str])
+    return found
+
+
+# Index: primary key.
+LOAD_SOURCES: Final = """
+    SELECT DISTINCT ON (run_id, task_index, map_index) run_id, task_index, map_index, try_number, source_hash
+      FROM try_source WHERE run_id = ANY($1::bigint[])
+     ORDER BY run_id, task_index, map_index, try_number DESC
+"""
+
+
+async def load_sources(conn: Connection, runs: Sequence[int]) -> dict[int, dict[Place, tuple[int, str | None]]]:
+    """The newest tries of the runs' task instances that ran other code than their version's: number and source."""
+    found: dict[int, dict[Place, tuple[int, str | None]]] = {}
+    for run, task, map_index, number, source in await conn.fetch(LOAD_SOURCES, runs):
+        found.setdefault(run, {})[task, map_index] = (number, source)
+    return found
+
+
+class RunBefore(NamedTuple):
+    """The run before another one."""
+
+    key: int
+    version_id: int
+    logical_date: datetime
+
+
+# The latest run with an earlier logical date, of any of the types. Index: uq_dag_run_dag_id_logical_date, backwards.
+RUNS_BEFORE: Final = """
+    SELECT w.run_id, r.id, r.version_id, r.logical_date
+      FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::bool[])
+        AS w (run_id, dag_id, logical_date, without_manual)
+     CROSS JOIN LATERAL (
+        SELECT id, version_id, logical_date FROM dag_run
+         WHERE dag_id = w.dag_id AND logical_date < w.logical_date AND NOT (w.without_manual AND run_type = 'manual')
+         ORDER BY logical_date DESC LIMIT 1
+     ) AS r
+"""
+
+
+async def runs_before(conn: Connection, wanted: Sequence[tuple[int, str, datetime, bool]]) -> dict[int, RunBefore]:
+    """For each (run, DAG id, logical date, whether manual runs do not count) the run before; absent where is none."""
+    rows = await conn.fetch(RUNS_BEFORE, *map(list, zip(*wanted, strict=True)))
+    return {run: RunBefore(*before) for run, *before in rows}
+
+
+# Index: primary key.
+LOAD_STATES: Final = "SELECT run_id, task_index, state FROM task_instance WHERE run_id = ANY($1::bigint[])"
+
+
+async def load_states(conn: Connection, runs: Iterable[int]) -> dict[int, list[tuple[int, TaskState]]]:
+    """The (task index, state) of all task instances of the runs, by run."""
+    keys = list(runs)
+    found: dict[int, list[tuple[int, TaskState]]] = {key: [] for key in keys}
+    for run, task, state in await conn.fetch(LOAD_STATES, keys):
+        found[run].append((task, TaskState.of(state)))
+    return found
+
+
+# Index: uq_dag_run_dag_id_logical_date.
+VERSIONS_BEFORE: Final = "SELECT DISTINCT version_id FROM dag_run WHERE dag_id = $1 AND logical_date < $2"
+
+
+async def versions_before(conn: Connection, dag_id: str, logical_date: datetime) -> list[int]:
+    """The versions of the DAG's runs with an earlier logical date."""
+    return [row["version_id"] for row in await conn.fetch(VERSIONS_BEFORE, dag_id, logical_date)]
+
+
+# Indexes: uq_dag_run_dag_id_logical_date, then the primary key.
+SEEN_BEFORE: Final = """
+    SELECT w.version_id, w.task_index
+      FROM unnest($3::bigint[], $4::int[]) AS w (version_id, task_index)
+     WHERE EXISTS (
+        SELECT 1 FROM dag_run AS r JOIN task_instance AS ti ON ti.run_id = r.id AND ti.task_index = w.task_index
+         WHERE r.dag_id = $1 AND r.logical_date < $2 AND r.version_id = w.version_id)
+"""
+
+
+async def seen_before(
+    conn: Connection, dag_id: str, logical_date: datetime, places: Sequence[tuple[int, int]]
+) -> set[tuple[int, int]]:
+    """Of the tasks (version, task index) those that have an instance in a run with an earlier logical date."""
+    return {(row[0], row[1]) for row in await conn.fetch(SEEN_BEFORE, dag_id, logical_date, *_columns(places))}
+
+
+def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [first for first, _ in pairs], [second for _, second in pairs]

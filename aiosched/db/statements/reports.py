@@ -1,0 +1,78 @@
+"""Statements on `task_report`: what becomes of attempts that run in another scheduler than the one that owns their DAG.
+
+The scheduler that runs an attempt appends rows, behind its fence; the owner of the partition reads them,
+and deletes them in the transaction that stores what follows. No decisions live here.
+Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from aiosched.core.values.messages import AttemptKey, Report
+from aiosched.db.server.engine import Connection
+
+_decode: Final = msgspec.json.Decoder(Report).decode
+
+# A start that waits to be read already is not told twice. Index: uq_task_report_started.
+INSERT_REPORTS: Final = """
+    INSERT INTO task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by)
+    SELECT partition, run_id, task_index, map_index, try_number, outcome, body::json, $8
+      FROM unnest($1::smallint[], $2::bigint[], $3::int[], $4::int[], $5::smallint[], $6::text[], $7::text[])
+        AS r (partition, run_id, task_index, map_index, try_number, outcome, body)
+    ON CONFLICT DO NOTHING
+"""
+
+
+async def insert_reports(conn: Connection, reports: Sequence[tuple[int, Report]], *, incarnation: int) -> None:
+    """Tell the owners of these partitions what became of attempts of `incarnation`. Call it behind the fence."""
+    rows = [(p, *r.key, r.outcome.value, msgspec.json.encode(r).decode()) for p, r in reports]
+    await conn.execute(INSERT_REPORTS, *map(list, zip(*rows, strict=True)), incarnation)
+
+
+# Index: ix_task_report_partition_id.
+READ_REPORTS: Final = """
+    SELECT id, queued_by, body FROM task_report
+     WHERE partition = ANY($1::smallint[]) AND id <> ALL($2::bigint[])
+     ORDER BY id
+"""
+
+
+async def read_reports(conn: Connection, partitions: Iterable[int], *, but: Collection[int]) -> list[Report]:
+    """The reports to the owner of `partitions` in the order in which they were sent, apart from the rows in `but`."""
+    rows = await conn.fetch(READ_REPORTS, sorted(partitions), list(but))
+    return [msgspec.structs.replace(_decode(row["body"]), inbox_id=row["id"], ran_by=row["queued_by"]) for row in rows]
+
+
+DELETE_REPORTS: Final = "DELETE FROM task_report WHERE id = ANY($1::bigint[])"
+
+
+async def delete_reports(conn: Connection, ids: Collection[int]) -> None:
+    """Forget reports, in the transaction that stores what follows from them."""
+    await conn.execute(DELETE_REPORTS, list(ids))
+
+
+# Index: the primary key of task_instance.
+WANTED: Final = """
+    SELECT ti.run_id, ti.task_index, ti.map_index, ti.try_number
+      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[]) AS a (run_id, task_index, map_index, try_number)
+      JOIN task_instance AS ti USING (run_id, task_index, map_index)
+     WHERE ti.try_number = a.try_number AND ti.queued_by = $5 AND ti.state IN ('queued', 'running')
+"""
+
+
+async def wanted_attempts(conn: Connection, attempts: Sequence[AttemptKey], *, incarnation: int) -> set[AttemptKey]:
+    """Those of the attempts, queued by `incarnation`, whose result somebody still waits for."""
+    rows = await conn.fetch(WANTED, *map(list, zip(*attempts, strict=True)), incarnation)
+    return {AttemptKey(*row) for row in rows}
+
+
+LIVING: Final = "SELECT incarnation FROM scheduler"
+
+
+async def living(conn: Connection) -> set[int]:
+    """The incarnations that nobody has taken over: their attempts may still run and report."""
+    return {row["incarnation"] for row in await conn.fetch(LIVING)}

@@ -1,0 +1,252 @@
+"""Removing old history: finished runs with all that belongs to them, answered requests, and what else nobody needs.
+
+Everything goes in small batches, each a short transaction. Unfinished runs are never touched: a
+run that is cleared at the same moment is either gone for its owner, or stays. Of each DAG the
+newest run that its schedule made is kept, because it goes on from there; asset events are kept while a run
+of a DAG may still have to hear of them. DAGs stay, and of their versions the newest and those that runs use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements.dags import DELETE_VERSIONS, unused_versions
+from aiosched.db.statements.schedules import BY_TIMETABLE
+
+RUNS_PER_BATCH: Final = 50
+_ROWS_PER_BATCH: Final = 5_000
+_RUNS_PER_PAGE: Final = 1_000
+_VERSIONS_PER_BATCH: Final = 20  # each looks through all runs once more, for its foreign key
+
+Progress = Callable[["Removed"], None]
+OfRuns = Callable[[Sequence["RunName"]], Awaitable[int]]
+
+
+class RunName(NamedTuple):
+    """Which run, as people and log files name it."""
+
+    dag_id: str
+    run_id: str
+
+
+@dataclass(slots=True)
+class Removed:
+    """How many rows of each kind were removed (or would be), and how many log files on this machine."""
+
+    runs: int = 0
+    task_instances: int = 0
+    tries: int = 0
+    xcoms: int = 0
+    commands: int = 0
+    backfills: int = 0
+    asset_events: int = 0
+    sla_misses: int = 0
+    schedulers: int = 0
+    versions: int = 0
+    log_files: int = 0
+
+    def add(self, other: Removed) -> None:
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+    @property
+    def total(self) -> int:
+        """All rows together."""
+        return sum(int(getattr(self, one.name)) for one in fields(self)) - self.log_files
+
+
+# Index: ix_dag_run_unfinished (partial).
+UNFINISHED: Final = "SELECT dag_id, run_id FROM dag_run WHERE state IN ('queued', 'running')"
+
+
+async def unfinished_runs(conn: Connection) -> list[RunName]:
+    """The runs that are not over, of all partitions: their logs stay."""
+    return [RunName(row["dag_id"], row["run_id"]) for row in await conn.fetch(UNFINISHED)]
+
+
+# $1 the instant before which a run must have ended, $2 partitions or NULL for all. The newest run that a
+# DAG's schedule has made is found by uq_dag_run_dag_id_logical_date, waiting callbacks by run.
+_OLD_RUN: Final = f"""
+    r.state IN ('success', 'failed') AND coalesce(r.end_date, r.run_after) < $1
+    AND ($2::smallint[] IS NULL OR r.partition = ANY($2))
+    AND r.id IS DISTINCT FROM (
+        SELECT newest.id FROM dag_run AS newest
+         WHERE newest.dag_id = r.dag_id AND newest.triggered_by = '{BY_TIMETABLE}' AND newest.logical_date IS NOT NULL
+         ORDER BY newest.logical_date DESC LIMIT 1
+    )
+    AND NOT EXISTS (SELECT 1 FROM callback_outbox AS c WHERE c.run_id = r.id AND c.given_up_at IS NULL)
+"""
+
+# Guard: locked and looked at again, so a run that was cleared meanwhile stays. Index: primary key, onwards from $3.
+TAKE_RUNS: Final = f"""
+    SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r
+     WHERE r.id > $3 AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
+"""
+_OF_RUNS: Final = (
+    "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "task_try", "task_note",
+    "task_instance",
+)  # fmt: skip
+
+# The rest by kind: the table, the column that names a row, and what is old in it.
+_REST: Final = {
+    "commands": (
+        "command",
+        "id",
+        "state <> 'waiting' AND created_at < $1 AND ($2::smallint[] IS NULL OR coalesce(partition, 0) = ANY($2))",
+    ),
+    "backfills": ("backfill", "id", "completed_at < $1 AND ($2::smallint[] IS NULL OR partition = ANY($2))"),
+    "asset_events": (
+        "asset_event",
+        "id",
+        """timestamp < $1 AND ($2::smallint[] IS NULL OR 0 = ANY($2))
+           AND NOT EXISTS (SELECT 1 FROM asset_queue AS q
+                            WHERE q.asset_id = asset_event.asset_id AND q.first_at <= asset_event.timestamp)""",
+    ),
+    "sla_misses": (  # the newest of each task stays: no date before it is looked at again
+        "sla_miss",
+        "id",
+        """missed_at < $1 AND ($2::smallint[] IS NULL OR partition = ANY($2))
+           AND EXISTS (SELECT 1 FROM sla_miss AS newer
+                        WHERE newer.dag_id = sla_miss.dag_id AND newer.task_id = sla_miss.task_id
+                          AND newer.logical_date > sla_miss.logical_date)
+           AND NOT EXISTS (SELECT 1 FROM callback_outbox AS c WHERE c.id = sla_miss.callback_id)""",
+    ),
+    "schedulers": (
+        "scheduler",
+        "incarnation",
+        """lease_expires_at < $1 AND ($2::smallint[] IS NULL OR 0 = ANY($2))
+           AND NOT EXISTS (SELECT 1 FROM partition_lease AS l WHERE l.incarnation = scheduler.incarnation)""",
+    ),
+}
+
+
+# Old versions that no run uses and no try has run, but the newest of each DAG. It reads all runs once.
+_OLD_VERSIONS: Final = """
+    SELECT v.id FROM dag_version AS v JOIN dag AS d ON d.dag_id = v.dag_id
+     WHERE v.id IS DISTINCT FROM d.version_id AND v.created_at < $1
+       AND ($2::smallint[] IS NULL OR d.partition = ANY($2))
+       AND NOT EXISTS (SELECT FROM dag_run AS r WHERE r.dag_id = v.dag_id AND r.version_id = v.id)
+       AND NOT EXISTS (SELECT FROM try_source AS t WHERE t.version_id = v.id)
+       AND NOT EXISTS (SELECT FROM try_source AS t WHERE t.version_id IS NULL AND t.source_hash = v.source_hash)
+     ORDER BY v.id LIMIT $3
+"""
+
+
+async def count_old(db: Database, before: datetime, *, count_logs: OfRuns | None = None) -> Removed:
+    """What `clean` would remove. `count_logs` is asked for the log files of runs, page by page."""
+    async with db.acquire() as conn:
+        found = Removed(*await conn.fetchrow(_COUNT_RUNS, before, None))
+        found.versions = await conn.fetchval(_COUNT_VERSIONS, before, None)
+        after = 0
+        while count_logs and (page := await conn.fetch(_NAME_RUNS, before, None, after, _RUNS_PER_PAGE)):
+            found.log_files += await count_logs([RunName(row["dag_id"], row["run_id"]) for row in page])
+            after = page[-1]["id"]
+        for kind, (table, _, old) in _REST.items():
+            setattr(found, kind, await conn.fetchval(f"SELECT count(*) FROM {table} WHERE {old}", before, None))
+    return found
+
+
+_COUNT_RUNS: Final = f"""
+    WITH old AS MATERIALIZED (SELECT r.id FROM dag_run AS r WHERE {_OLD_RUN})
+    SELECT (SELECT count(*) FROM old),
+           (SELECT count(*) FROM task_instance WHERE run_id IN (SELECT id FROM old)),
+           (SELECT count(*) FROM task_try WHERE run_id IN (SELECT id FROM old)),
+           (SELECT count(*) FROM xcom WHERE run_id IN (SELECT id FROM old))
+"""
+
+
+_NAME_RUNS: Final = f"""
+    SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r WHERE r.id > $3 AND {_OLD_RUN} ORDER BY r.id LIMIT $4
+"""
+_COUNT_VERSIONS: Final = f"""
+    SELECT count(*) FROM dag_version AS v JOIN dag AS d ON d.dag_id = v.dag_id
+     WHERE v.id IS DISTINCT FROM d.version_id AND v.created_at < $1
+       AND NOT EXISTS (SELECT FROM dag_run AS r WHERE r.dag_id = v.dag_id AND r.version_id = v.id AND NOT ({_OLD_RUN}))
+       AND NOT EXISTS (
+           SELECT FROM try_source AS t JOIN dag_run AS r ON r.id = t.run_id
+            WHERE r.dag_id = v.dag_id AND NOT ({_OLD_RUN})
+              AND (t.version_id = v.id OR (t.version_id IS NULL AND t.source_hash = v.source_hash)))
+"""
+
+
+async def clean(
+    db: Database,
+    before: datetime,
+    *,
+    partitions: Sequence[int] | None = None,
+    batches: int | None = None,
+    progress: Progress = lambda _: None,
+    remove_logs: OfRuns | None = None,
+) -> Removed:
+    """Remove what ended before the aware instant `before`; returns how much that was.
+
+    With `partitions` only what belongs to DAGs of these; what is of no DAG goes with partition 0. At most
+    `batches` batches (None: until nothing is left). `progress` hears of the sum after each. `remove_logs`
+    removes the log files of runs before their rows go for good, so that none are left without a run.
+    """
+    total = Removed()
+    after, left = 0, batches
+    while left is None or left > 0:
+        async with db.transaction() as conn:
+            removed, after = await _remove_runs(conn, before, partitions, after, remove_logs)
+        if not removed.runs:
+            break
+        total.add(removed)
+        progress(total)
+        left = None if left is None else left - 1
+    for kind, (table, key, old) in _REST.items():
+        statement = (
+            f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {old} ORDER BY {key} LIMIT $3)"
+        )
+        while left is None or left > 0:
+            async with db.acquire() as conn:
+                number = _count(await conn.execute(statement, before, partitions, _ROWS_PER_BATCH))
+            total.add(Removed(**{kind: number}))
+            progress(total)
+            left = None if left is None else left - 1
+            if number < _ROWS_PER_BATCH:
+                break
+    while left is None or left > 0:
+        async with db.transaction() as conn:
+            number = await _remove_versions(conn, before, partitions)
+        total.add(Removed(versions=number))
+        progress(total)
+        left = None if left is None else left - 1
+        if number < _VERSIONS_PER_BATCH:
+            break
+    return total
+
+
+async def _remove_runs(
+    conn: Connection, before: datetime, partitions: Sequence[int] | None, after: int, remove_logs: OfRuns | None
+) -> tuple[Removed, int]:
+    """One batch of runs behind the key `after`; returns what went and the last key."""
+    rows = await conn.fetch(TAKE_RUNS, before, partitions, after, RUNS_PER_BATCH)
+    if not rows:
+        return Removed(), after
+    runs = [row["id"] for row in rows]
+    gone = {
+        table: _count(await conn.execute(f"DELETE FROM {table} WHERE run_id = ANY($1::bigint[])", runs))
+        for table in _OF_RUNS
+    }
+    await conn.execute("DELETE FROM dag_run WHERE id = ANY($1::bigint[])", runs)
+    files = 0 if remove_logs is None else await remove_logs([RunName(row["dag_id"], row["run_id"]) for row in rows])
+    removed = Removed(len(runs), gone["task_instance"], gone["task_try"], gone["xcom"], log_files=files)
+    return removed, runs[-1]
+
+
+async def _remove_versions(conn: Connection, before: datetime, partitions: Sequence[int] | None) -> int:
+    """One batch of DAG versions that no run uses; a run that is being created keeps its own."""
+    rows = await conn.fetch(_OLD_VERSIONS, before, partitions, _VERSIONS_PER_BATCH)
+    unused = await unused_versions(conn, [row["id"] for row in rows])
+    if unused:
+        await conn.execute(DELETE_VERSIONS, sorted(unused))
+    return len(unused)
+
+
+def _count(status: str) -> int:
+    return int(status.rpartition(" ")[2])

@@ -1,0 +1,380 @@
+"""Statements on DAGs and runs outside the hot transaction: creating, loading, looking back.
+
+No decisions live here. What a statement returns are rows as the core knows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import asyncpg
+import msgspec
+
+from aiosched.core.graph.spec import DagSpec, decode_spec
+from aiosched.core.run.board import Instance, Run
+from aiosched.core.timetables.base import NextRun
+from aiosched.core.values.messages import XComRef
+from aiosched.core.values.states import RunState, TaskState
+from aiosched.db.server.arrays import array_texts
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements.documents import why_unreadable
+from aiosched.errors import StaleRows
+
+
+@dataclass(frozen=True, slots=True)
+class DagRow:
+    """What the scheduler needs of a DAG's row."""
+
+    dag_id: str
+    partition: int
+    file: str | None
+    version_id: int
+    is_paused: bool
+    is_stale: bool
+    has_import_errors: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A DAG version: its key, its number and what it says."""
+
+    id: int
+    number: int
+    spec: DagSpec
+    file: str | None
+    source_hash: str | None = None
+    modules: tuple[str, ...] = ()  # that its file imports from the DAGs folder, relative
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableVersion:
+    """A DAG version with a document that this aiosched cannot read. As text it says what to do."""
+
+    id: int
+    dag_id: str
+    number: int
+    file: str | None
+    source_hash: str | None
+    modules: tuple[str, ...]
+    error: str
+
+    def __str__(self) -> str:
+        return why_unreadable(self.dag_id, self.number, self.error)
+
+
+class NewRun(NamedTuple):
+    """A run to create."""
+
+    dag_id: str
+    run_id: str
+    partition: int
+    version_id: int
+    run_type: str
+    triggered_by: str
+    state: str
+    logical_date: datetime | None
+    interval_start: datetime | None
+    interval_end: datetime | None
+    run_after: datetime
+    queued_at: datetime
+    start_date: datetime | None
+    conf: str  # JSON
+    created_by: int
+    backfill_id: int | None = None
+    backfill_order: int | None = None
+
+
+DAG_COLUMNS: Final = "dag_id, partition, file, version_id, is_paused, is_stale, has_import_errors"
+
+# Index: ix_dag_partition.
+LOAD_DAGS: Final = f"SELECT {DAG_COLUMNS} FROM dag WHERE version_id IS NOT NULL AND partition = ANY($1::smallint[])"
+
+
+async def load_dags(conn: Connection, partitions: Iterable[int]) -> list[DagRow]:
+    """All DAGs of the partitions, stale ones too (their live runs go on)."""
+    return [DagRow(*row) for row in await conn.fetch(LOAD_DAGS, list(partitions))]
+
+
+LOAD_VERSIONS: Final = """
+    SELECT id, dag_id, number, file, source_hash, sources, spec FROM dag_version WHERE id = ANY($1::bigint[])
+"""
+
+
+@lru_cache(4096)  # many versions import the same: one copy in memory
+def modules_of(file: str | None, sources: str | None) -> tuple[str, ...]:
+    """What `sources`, a JSON object, has besides the file itself (for a member of an archive: the archive)."""
+    found = {} if sources is None else msgspec.json.decode(sources, type=dict[str, str])
+    return tuple(sorted(name for name in found if file != name and not (file or "").startswith(f"{name}/")))
+
+
+async def load_versions(conn: Connection, ids: Iterable[int]) -> tuple[dict[int, Version], list[UnreadableVersion]]:
+    """The DAG versions with these keys; those that cannot be read apart."""
+    found: dict[int, Version] = {}
+    unreadable: list[UnreadableVersion] = []
+    for row in await conn.fetch(LOAD_VERSIONS, list(ids)):
+        key, dag_id, number, file, source_hash, sources, document = row
+        code = (file, source_hash, modules_of(file, sources))
+        try:
+            found[key] = Version(key, number, decode_spec(document), *code)
+        except Exception as error:  # whatever is wrong with it, others are read
+            unreadable.append(UnreadableVersion(key, dag_id, number, *code, f"{type(error).__name__}: {error}"))
+    return found, unreadable
+
+
+_RUN_COLUMNS: Final = """id, dag_id, run_id, version_id, run_type, state, run_after, logical_date,
+    data_interval_start, data_interval_end, queued_at, start_date, end_date, conf, reason, backfill_id,
+    backfill_order, clear_number"""
+
+# Index: ix_dag_run_unfinished (partial), so its cost does not grow with history.
+LOAD_UNFINISHED: Final = f"""
+    SELECT {_RUN_COLUMNS} FROM dag_run
+     WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[])
+     ORDER BY id
+"""
+
+
+async def load_unfinished_runs(conn: Connection, partitions: Iterable[int]) -> list[Run]:
+    """The queued and running runs of the partitions, oldest first."""
+    return [_run(row) for row in await conn.fetch(LOAD_UNFINISHED, list(partitions))]
+
+
+LOAD_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM dag_run WHERE id = ANY($1::bigint[]) ORDER BY id"
+
+
+async def load_runs(conn: Connection, keys: Iterable[int]) -> list[Run]:
+    """The runs with these keys, oldest first."""
+    return [_run(row) for row in await conn.fetch(LOAD_RUNS, list(keys))]
+
+
+FIND_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM dag_run WHERE dag_id = $1 AND run_id = ANY($2::text[]) ORDER BY id"
+
+
+async def find_runs(conn: Connection, dag_id: str, run_ids: Sequence[str]) -> list[Run]:
+    """The runs of a DAG with these run ids; unknown ones are absent. Index: uq_dag_run_dag_id_run_id."""
+    return [_run(row) for row in await conn.fetch(FIND_RUNS, dag_id, list(run_ids))] if run_ids else []
+
+
+def _run(row: Any) -> Run:
+    state = RunState(row["state"])
+    return Run(
+        key=row["id"],
+        dag_id=row["dag_id"],
+        run_id=row["run_id"],
+        version_id=row["version_id"],
+        run_type=row["run_type"],
+        state=state,
+        run_after=row["run_after"],
+        logical_date=row["logical_date"],
+        interval_start=row["data_interval_start"],
+        interval_end=row["data_interval_end"],
+        queued_at=row["queued_at"],
+        start_date=row["start_date"],
+        end_date=row["end_date"],
+        conf=msgspec.json.decode(row["conf"]),
+        reason=row["reason"],
+        backfill_id=row["backfill_id"],
+        backfill_order=row["backfill_order"],
+        clear_number=row["clear_number"],
+        stored_state=state,
+    )
+
+
+# Index: primary key.
+LOAD_INSTANCES: Final = """
+    SELECT run_id, task_index, map_index, state, try_number, max_tries, losses, queued_by, scheduled_at,
+           queued_at, start_date, end_date, next_at, reason
+      FROM task_instance WHERE run_id = ANY($1::bigint[]) ORDER BY run_id, task_index, map_index
+"""
+
+
+async def load_instances(conn: Connection, runs: Iterable[int]) -> dict[int, list[Instance]]:
+    """The task instances of the runs, by run key."""
+    keys = list(runs)
+    found: dict[int, list[Instance]] = {key: [] for key in keys}
+    for row in await conn.fetch(LOAD_INSTANCES, keys):
+        run, task, map_index, stored, *rest = row
+        instance = Instance(task, map_index, TaskState.of(stored), *rest)
+        instance.stored_state, instance.stored_try = instance.state, instance.try_number
+        found[run].append(instance)
+    return found
+
+
+# A run that exists already (same run id or same logical date) is left alone: losing that race is a shorter result.
+# The columns come as texts of arrays (arrays.py).
+INSERT_RUNS: Final = """
+    INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date,
+                         data_interval_start, data_interval_end, run_after, queued_at, start_date, conf, created_by,
+                         backfill_id, backfill_order)
+    SELECT dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
+           interval_end, run_after, queued_at, start_date, conf::json, created_by, backfill_id, backfill_order
+      FROM unnest(
+        $1::text::text[], $2::text::text[], $3::text::smallint[], $4::text::bigint[], $5::text::text[],
+        $6::text::text[], $7::text::text[], $8::text::timestamptz[], $9::text::timestamptz[],
+        $10::text::timestamptz[], $11::text::timestamptz[], $12::text::timestamptz[], $13::text::timestamptz[],
+        $14::text::text[], $15::text::bigint[], $16::text::bigint[], $17::text::int[]
+      )
+        AS n (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
+              interval_end, run_after, queued_at, start_date, conf, created_by, backfill_id, backfill_order)
+    ON CONFLICT DO NOTHING
+    RETURNING id, dag_id, run_id
+"""
+
+
+async def insert_runs(conn: Connection, runs: Sequence[NewRun]) -> dict[tuple[str, str], int]:
+    """Create runs; returns the keys of those that did not exist, by (dag_id, run_id).
+
+    Raises StaleRows when parsing has replaced a version meanwhile: read the DAGs again.
+    """
+    try:
+        rows = await conn.fetch(INSERT_RUNS, *array_texts(runs, len(NewRun._fields)))
+    except asyncpg.ForeignKeyViolationError as error:
+        raise StaleRows(f"A DAG version was replaced while runs of it were created ({error.detail})") from error
+    return {(row["dag_id"], row["run_id"]): row["id"] for row in rows}
+
+
+FIND_RUN: Final = f"""
+    SELECT {_RUN_COLUMNS} FROM dag_run
+     WHERE dag_id = $1 AND (run_id = $2 OR logical_date = $3) ORDER BY id DESC LIMIT 1
+"""
+
+
+async def find_run(
+    conn: Connection, dag_id: str, *, run_id: str | None = None, logical_date: datetime | None = None
+) -> Run | None:
+    """The run of a DAG with this run id or this logical date."""
+    row = await conn.fetchrow(FIND_RUN, dag_id, run_id, logical_date)
+    return None if row is None else _run(row)
+
+
+async def copy_instances(conn: Connection, rows: Iterable[tuple[int, int, int, int]]) -> None:
+    """Materialise task instances: (run key, task index, map index, max tries), by COPY."""
+    await conn.copy_records_to_table(
+        "task_instance", records=rows, columns=["run_id", "task_index", "map_index", "max_tries"]
+    )
+
+
+SET_NEXT_RUNS: Final = """
+    UPDATE dag AS d
+       SET next_dagrun = n.logical_date, next_dagrun_data_interval_start = n.interval_start,
+           next_dagrun_data_interval_end = n.interval_end, next_dagrun_create_after = n.run_after
+      FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
+        AS n (dag_id, logical_date, interval_start, interval_end, run_after)
+     WHERE d.dag_id = n.dag_id
+       AND (d.next_dagrun, d.next_dagrun_create_after) IS DISTINCT FROM (n.logical_date, n.run_after)
+"""
+
+
+async def set_next_runs(conn: Connection, next_runs: Sequence[tuple[str, NextRun | None]]) -> None:
+    """Show people when each DAG runs next; unchanged rows are not written."""
+    rows = [
+        (dag_id, n.logical_date, n.interval.start, n.interval.end, n.run_after)
+        if n is not None
+        else (dag_id, None, None, None, None)
+        for dag_id, n in next_runs
+    ]
+    if rows:
+        await conn.execute(SET_NEXT_RUNS, *map(list, zip(*rows, strict=True)))
+
+
+SET_PAUSED: Final = "UPDATE dag SET is_paused = $2 WHERE dag_id = $1"
+
+
+async def set_paused(conn: Connection, dag_id: str, is_paused: bool) -> None:
+    await conn.execute(SET_PAUSED, dag_id, is_paused)
+
+
+# Guard: the run has not started.
+FAIL_QUEUED_RUN: Final = """
+    WITH failed AS (
+        UPDATE dag_run SET state = 'failed', end_date = $2, reason = $3 WHERE id = $1 AND state = 'queued' RETURNING id
+    )
+    UPDATE task_instance AS ti SET state = 'skipped', start_date = $2, end_date = $2, reason = 'the run was cancelled'
+      FROM failed WHERE ti.run_id = failed.id AND ti.state IS NULL
+"""
+
+
+async def fail_queued_run(conn: Connection, run: int, now: datetime, reason: str) -> None:
+    """End a run that never started: it fails, its task instances are skipped."""
+    await conn.execute(FAIL_QUEUED_RUN, run, now, reason)
+
+
+DELETE_DAG: Final = (
+    """DELETE FROM callback_outbox WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM deadline WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM deferred_trigger WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM deferral WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM xcom WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM try_source WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM task_try WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM task_note WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM task_instance WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM dag_run WHERE dag_id = $1""",
+    """DELETE FROM asset_reference WHERE dag_id = $1""",
+    """DELETE FROM asset_queue WHERE dag_id = $1""",
+    """DELETE FROM asset_consumption WHERE dag_id = $1""",
+    """DELETE FROM backfill WHERE dag_id = $1""",
+    """DELETE FROM sla_miss WHERE dag_id = $1""",
+    """DELETE FROM dag WHERE dag_id = $1""",
+    """DELETE FROM dag_version WHERE dag_id = $1""",
+)
+
+
+async def delete_dag(conn: Connection, dag_id: str) -> None:
+    """Remove every row of a DAG; the caller has made sure that nothing of it runs."""
+    for statement in DELETE_DAG:
+        await conn.execute(statement, dag_id)
+
+
+VERSION_OF_RUN: Final = "SELECT version_id FROM dag_run WHERE id = $1"
+
+
+async def version_of_run(conn: Connection, run: int) -> int | None:
+    """The DAG version that a run is pinned to; None for no such run."""
+    version: int | None = await conn.fetchval(VERSION_OF_RUN, run)
+    return version
+
+
+# Index: primary key, once for each reference.
+GET_XCOMS: Final = """
+    SELECT ref.position, x.map_index, x.value
+      FROM unnest($2::int[], $3::text[], $4::int[]) WITH ORDINALITY AS ref (task_index, key, map_index, position)
+      JOIN xcom AS x ON x.run_id = $1 AND x.task_index = ref.task_index AND x.key = ref.key
+                    AND (ref.map_index IS NULL OR x.map_index = ref.map_index)
+     ORDER BY ref.position, x.map_index
+"""
+
+
+async def get_xcoms(conn: Connection, run: int, refs: Sequence[tuple[int, XComRef]]) -> list[list[tuple[int, str]]]:
+    """For each (task index, reference) the stored (map index, JSON text) pairs, in index order."""
+    found: list[list[tuple[int, str]]] = [[] for _ in refs]
+    indexes, keys = [index for index, _ in refs], [ref.key for _, ref in refs]
+    for row in await conn.fetch(GET_XCOMS, run, indexes, keys, [ref.map_index for _, ref in refs]):
+        found[row["position"] - 1].append((row["map_index"], row["value"]))
+    return found
+
+
+# The newest earlier run that has the value. Index: uq_dag_run_dag_id_logical_date, then the key.
+PREVIOUS_XCOM_RUN: Final = """
+    SELECT r.id, v.spec
+      FROM dag_run AS this
+      JOIN dag_run AS r ON r.dag_id = this.dag_id AND r.logical_date < this.logical_date
+      JOIN dag_version AS v ON v.id = r.version_id
+      JOIN xcom AS x ON x.run_id = r.id AND x.key = $3
+     WHERE this.id = $1
+       AND x.task_index = (SELECT t.position - 1 FROM json_array_elements(v.spec -> 'tasks')
+                             WITH ORDINALITY AS t (task, position) WHERE t.task ->> 'task_id' = $2)
+     ORDER BY r.logical_date DESC LIMIT 1
+"""
+
+
+async def previous_run_with_xcom(conn: Connection, run: int, ref: XComRef) -> tuple[int, int] | None:
+    """(run key, task index) of the newest earlier run of the same DAG that has the value."""
+    row = await conn.fetchrow(PREVIOUS_XCOM_RUN, run, ref.task_id, ref.key)
+    if row is None:
+        return None
+    tasks = decode_spec(row["spec"]).tasks
+    return row["id"], next(i for i, task in enumerate(tasks) if task.task_id == ref.task_id)

@@ -1,0 +1,69 @@
+"""Where the schedules of DAGs stand, read from their runs. No decisions live here (core/creation/next_run.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from aiosched.core.creation.next_run import (
+    MOST_FAILURES,
+    FailureStreak,
+    SchedulePosition,
+    failure_streak,
+    is_continuous,
+)
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.timetables.base import DataInterval
+from aiosched.core.values.states import RunState
+from aiosched.db.server.engine import Connection
+
+BY_TIMETABLE: Final = "timetable"  # `triggered_by` of the runs that the schedule makes, whoever took them over since
+
+# The latest run of each DAG that its schedule has made, by logical date, and the dates from its interval on that have a
+# run. Runs of backfills do not move the schedule. Index: uq_dag_run_dag_id_logical_date, backwards and as a range.
+SCHEDULE_POSITIONS: Final = f"""
+    SELECT d.dag_id, latest.data_interval_start, latest.data_interval_end, taken.dates
+      FROM unnest($1::text[]) AS d (dag_id)
+      LEFT JOIN LATERAL (
+        SELECT data_interval_start, data_interval_end FROM dag_run
+         WHERE dag_id = d.dag_id AND logical_date IS NOT NULL AND triggered_by = '{BY_TIMETABLE}'
+         ORDER BY logical_date DESC LIMIT 1
+     ) AS latest ON true
+     CROSS JOIN LATERAL (
+        SELECT array_agg(logical_date ORDER BY logical_date) AS dates FROM dag_run
+         WHERE dag_id = d.dag_id AND logical_date >= coalesce(latest.data_interval_start, '-infinity')
+     ) AS taken
+"""
+
+# The newest runs of each schedule. Index: uq_dag_run_dag_id_logical_date, backwards.
+LATEST_STATES: Final = f"""
+    SELECT d.dag_id, r.state, r.end_date
+      FROM unnest($1::text[]) AS d (dag_id)
+     CROSS JOIN LATERAL (
+        SELECT logical_date, state, end_date FROM dag_run
+         WHERE dag_id = d.dag_id AND logical_date IS NOT NULL AND triggered_by = '{BY_TIMETABLE}'
+         ORDER BY logical_date DESC LIMIT $2
+     ) AS r
+     ORDER BY d.dag_id, r.logical_date DESC
+"""
+
+
+async def schedule_positions(conn: Connection, specs: Sequence[DagSpec]) -> dict[str, SchedulePosition]:
+    """Where the schedule of each DAG stands, by DAG id; one that makes no runs by the clock stands at its beginning."""
+    found = {spec.dag_id: SchedulePosition() for spec in specs}
+    scheduled = [spec.dag_id for spec in specs if spec.timetable.can_be_scheduled]
+    if not scheduled:
+        return found
+    failures = await _failures(conn, [spec.dag_id for spec in specs if is_continuous(spec)])
+    for dag_id, start, end, dates in await conn.fetch(SCHEDULE_POSITIONS, scheduled):
+        last = None if start is None else DataInterval(start, end)
+        found[dag_id] = SchedulePosition(last, frozenset(dates or ()), failures.get(dag_id))
+    return found
+
+
+async def _failures(conn: Connection, dag_ids: Sequence[str]) -> dict[str, FailureStreak | None]:
+    if not dag_ids:
+        return {}
+    rows = await conn.fetch(LATEST_STATES, list(dag_ids), MOST_FAILURES)
+    states = {dag_id: [(RunState(state), end) for of, state, end in rows if of == dag_id] for dag_id in dag_ids}
+    return {dag_id: failure_streak(newest_first) for dag_id, newest_first in states.items()}

@@ -1,0 +1,52 @@
+"""Which asset watchers are to run. Source: the semantics reference, section 15.1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from aiosched.core.assets.conditions import WatcherSpec
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements.runs import modules_of
+
+
+class WatchedAsset(NamedTuple):
+    """A watcher of an asset, and the version of the DAG whose file has its trigger."""
+
+    asset: str
+    uri: str
+    watcher: WatcherSpec
+    dag_id: str
+    version: int
+    file: str | None
+    source_hash: str | None
+    modules: tuple[str, ...]
+
+
+# Of several DAGs with the same asset the first one that is not paused runs its watchers: so its owner does, alone.
+# Stale DAGs have no references. A table of mentions, read whole now and then.
+LOAD_WATCHERS: Final = """
+    WITH chosen AS (
+        SELECT DISTINCT ON (r.name) r.name, r.uri, r.watchers, d.dag_id, d.partition, d.version_id
+          FROM asset_reference AS r JOIN dag AS d USING (dag_id)
+         WHERE r.watchers IS NOT NULL AND r.role = 'schedule' AND NOT d.is_paused
+         ORDER BY r.name, d.dag_id
+    )
+    SELECT c.name, c.uri, c.watchers, c.dag_id, v.number, v.file, v.source_hash, v.sources
+      FROM chosen AS c JOIN dag_version AS v ON v.id = c.version_id
+     WHERE c.partition = ANY($1::smallint[])
+"""
+
+_decode: Final = msgspec.json.Decoder(tuple[WatcherSpec, ...]).decode
+
+
+async def load_watchers(conn: Connection, partitions: Iterable[int]) -> list[WatchedAsset]:
+    """The watchers that the owner of `partitions` runs."""
+    rows = await conn.fetch(LOAD_WATCHERS, list(partitions))
+    return [
+        WatchedAsset(asset, uri, watcher, dag_id, number, file, source_hash, modules_of(file, sources))
+        for asset, uri, watchers, dag_id, number, file, source_hash, sources in rows
+        for watcher in _decode(watchers)
+    ]

@@ -1,0 +1,61 @@
+"""The assets of an attempt: asked about before it executes, touched when it has succeeded.
+
+Source: the semantics reference, section 15.1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from aiosched.authoring.assets import Asset, AssetAlias, AssetLink, Outlet, outlet_of
+from aiosched.core.values.messages import AssetTouch, TaskServices
+from aiosched.executors.attempt.results import encode_xcom
+
+if TYPE_CHECKING:
+    from aiosched.authoring.asset_events import OutletEvents
+    from aiosched.authoring.operator import BaseOperator
+
+UriNames = Mapping[str, str]  # the names of the assets at these URIs
+
+
+async def check_assets(task: BaseOperator, services: TaskServices, run: int) -> UriNames:
+    """Make sure that the task's inlets and outlets are active; the names of those that it knows by URI.
+
+    Raises Refused naming those that are not.
+    """
+    names, uris = set(), set()
+    for one in map(outlet_of, (*task.inlets, *task.outlets)):
+        if isinstance(one, AssetLink) and one.uri:
+            uris.add(one.uri)
+        elif isinstance(one, Asset | AssetLink):
+            names.add(one.name)
+    if not names and not uris:
+        return {}
+    answer = await services.call(run, "check_assets", json.dumps({"names": sorted(names), "uris": sorted(uris)}))
+    found: dict[str, str] = json.loads(answer)
+    return found
+
+
+def touches(events: OutletEvents, names: UriNames, *, limit: int) -> tuple[AssetTouch, ...]:
+    """What a success reports: an event for each outlet, or those that the task has added.
+
+    Raises UnusableResult for an extra that is no JSON or has more than `limit` bytes.
+    """
+    return tuple(
+        _touch(outlet, extra, names, event.outlet, limit)
+        for event in events.values()
+        for outlet, extra in event.events()
+    )
+
+
+def _touch(outlet: Outlet, extra: dict[str, Any], names: UriNames, declared: Outlet, limit: int) -> AssetTouch:
+    uri = "" if isinstance(outlet, AssetAlias) else outlet.uri
+    name = outlet.name or names.get(uri, uri)
+    return AssetTouch(
+        name=name,
+        uri=uri or name,
+        extra=encode_xcom(f"extra of asset {name}", extra, limit) if extra else "{}",
+        alias=declared.name if isinstance(declared, AssetAlias) else None,
+    )

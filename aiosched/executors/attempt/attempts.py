@@ -1,0 +1,298 @@
+"""What an attempt may be besides a task's try: a trigger that waits, a callback that the scheduler asked for.
+
+Both go through the same steps as a try (log, capture, one final report, errors into reasons)
+and differ in what they run. Source: the semantics reference, sections 23 and 25.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from types import FrameType, MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from aiosched.authoring.asset_events import OutletEvents
+from aiosched.authoring.context import Context, build_context, build_run_context, current_context
+from aiosched.authoring.services import Services, offering
+from aiosched.authoring.sources import finder
+from aiosched.authoring.task_instance import TaskInstance
+from aiosched.authoring.triggers.encoding import class_of, dump, load
+from aiosched.authoring.triggers.endings import TaskEndEvent
+from aiosched.core.values.masking import secrets
+from aiosched.core.values.messages import (
+    AssetTouch,
+    Attempt,
+    AttemptKey,
+    CallbackCall,
+    Deferral,
+    Outcome,
+    Report,
+    TaskServices,
+)
+from aiosched.errors import AioschedError
+from aiosched.executors.attempt.asset_touches import check_assets, touches
+from aiosched.executors.attempt.failures import details_of, reason_of
+from aiosched.executors.attempt.logs import AttemptLog, current_log
+from aiosched.executors.attempt.loop_watch import line_of
+from aiosched.executors.attempt.results import collect_xcoms
+from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, Surroundings, TimeLimit
+from aiosched.timeouts import clean_up_timeout
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.triggers.base import BaseTrigger
+
+_DAG_MODULE: Final = "aiosched_dag_"  # modules of DAG files: imported through their DAG
+KILL_GRACE: Final = 30.0  # seconds for on_kill, and for cleanup, of a trigger (25.6)
+
+
+def execution_of(
+    attempt: Attempt,
+    services: TaskServices,
+    surroundings: Surroundings,
+    *,
+    blocking: Callable[[Coroutine[Any, Any, Any]], Any],
+    time_limit: TimeLimit | None = None,
+) -> Execution:
+    """What executes a try or a callback; of a trigger see `TriggerExecution`."""
+    kind = CallbackExecution if attempt.callback is not None else Execution
+    return kind(attempt, services, surroundings, blocking=blocking, time_limit=time_limit)
+
+
+class TriggerExecution(Execution):
+    """Waits for a trigger's first event: the report is TRIGGERED, or FAILED when it raises or ends without one.
+
+    An event that ends the task gives a report that `ends`, with the outcome of the task.
+    """
+
+    __slots__ = ("_blocked_at", "_file", "killed", "tell", "trigger")
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.trigger: BaseTrigger | None = None
+        self.killed = False  # stopped because nobody wants the event any more, not because it goes elsewhere
+        self._file: AttemptLog | None = None
+        self._blocked_at: set[str] = set()
+        self.tell: Callable[[Report], None] = lambda report: None  # of an asset watcher's trigger: each event
+
+    async def _steps(self, dags: DagSource) -> Report:
+        deferral = self.attempt.trigger
+        assert deferral is not None
+        self._file = current_log.get()
+        self.trigger = trigger = await self._load(deferral, dags)
+        with offering(Services(self._services, self.attempt.key.run, self._blocking)):
+            try:
+                event = await (self._every_event(trigger) if self.attempt.watches else _first_event(trigger))
+            except asyncio.CancelledError:
+                await self.kill()
+                raise
+            finally:
+                await self._within_grace("cleanup", trigger.cleanup)
+        if isinstance(event, TaskEndEvent):
+            return await self._end_task(event, dags)
+        if event is _NO_EVENT:
+            reason = f"the trigger {type(trigger).__name__} ended without an event"
+            self._log("ERROR", reason)
+            return self._report(Outcome.FAILED, reason=reason)
+        payload = getattr(event, "payload", event)
+        return self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"))
+
+    async def _every_event(self, trigger: BaseTrigger) -> Any:
+        """Tell all events of an asset watcher's trigger; its end is one without an event."""
+        async for event in trigger.run():
+            payload = getattr(event, "payload", event)
+            self.tell(self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"), more=True))
+        return _NO_EVENT
+
+    @property
+    def title(self) -> str:
+        """Which trigger it is and who waits for it, for people."""
+        attempt = self.attempt
+        kind = attempt.trigger.classpath if attempt.trigger is not None else "?"
+        index = f" [{attempt.key.map_index}]" if attempt.key.map_index >= 0 else ""
+        return f"the trigger {kind} of {attempt.run.dag_id}.{attempt.task_id}{index} (run {attempt.run.run_id})"
+
+    def tell_blocked(self, frame: FrameType) -> str | None:
+        """Put into the task's log that the trigger holds the event loop up; the same for others, each line once."""
+        line = line_of(frame, type(self.trigger).__module__)
+        if line in self._blocked_at:
+            return None
+        self._blocked_at.add(line)
+        told = f"{self.title} blocks the event loop, and every other trigger with it, at {line}"
+        if self._file is not None:
+            self._file.line("WARNING", "aiosched", f"{told}. Await, or use asyncio.to_thread.")
+        return told
+
+    async def kill(self) -> None:
+        """Call the trigger's `on_kill`, when the task was ended and the trigger had begun."""
+        if self.killed and self.trigger is not None:
+            self.killed = False
+            await self._within_grace("on_kill", self.trigger.on_kill)
+
+    async def _within_grace(self, name: str, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            async with clean_up_timeout(KILL_GRACE):
+                await self._guarded(name, call)
+        except TimeoutError:
+            self._log("ERROR", f"{name} took longer than {KILL_GRACE:g} s and was broken off")
+
+    async def _end_task(self, event: TaskEndEvent, dags: DagSource) -> Report:
+        """The report of a trigger that ends its task: all that a worker would tell, too."""
+        limit = self._surroundings.max_xcom_bytes
+        xcoms = collect_xcoms(None, event.xcoms.items(), push_result=False, multiple_outputs=False, limit=limit)
+        assets: tuple[AssetTouch, ...] = ()
+        if event.outcome is Outcome.SUCCESS:
+            assets = await self._touches(dags)
+        reason = secrets.redact(event.reason) if event.reason else None
+        if reason is None and event.outcome is not Outcome.SUCCESS:
+            reason = f"its trigger {type(self.trigger).__name__} ended it"
+        self._log("INFO", f"the trigger ended the task: {event.outcome}{f' ({reason})' if reason else ''}")
+        return self._report(event.outcome, ends=True, reason=reason, xcoms=xcoms, assets=assets)
+
+    async def _touches(self, dags: DagSource) -> tuple[AssetTouch, ...]:
+        run, task_id = self.attempt.run, self.attempt.task_id
+        dag = dags.cached(run) or await dags.load(run)
+        task = dag.task_dict.get(task_id)
+        if task is None or not task.outlets:
+            return ()
+        names = await check_assets(task, self._services, self.attempt.key.run)
+        return touches(OutletEvents(task.outlets), names, limit=self._surroundings.max_xcom_bytes)
+
+    async def _load(self, deferral: Deferral, dags: DagSource) -> BaseTrigger:
+        run, module_name = self.attempt.run, deferral.classpath.rpartition(".")[0]
+
+        def find(name: str) -> ModuleType:
+            return sys.modules[name] if name.startswith(_DAG_MODULE) else importlib.import_module(name)
+
+        def is_of_a_folder() -> bool:
+            return module_name.startswith(_DAG_MODULE) or finder.knows(module_name)
+
+        try:
+            if not is_of_a_folder():
+                try:
+                    importlib.import_module(module_name)
+                except ImportError:  # a module beside the DAG files becomes importable with its DAG
+                    await dags.load(run)
+            if is_of_a_folder() and dags.cached(run) is None:  # it changes along with its DAG
+                await dags.load(run)
+            kind = class_of(deferral.classpath, find)
+            return kind(**load(deferral.kwargs))
+        except DagUnavailable:
+            raise
+        except BaseException as error:
+            if self._is_ended_from_outside(error):
+                raise
+            reason = f"the trigger {deferral.classpath} cannot be loaded: {reason_of(error)}"
+            raise DagUnavailable(reason, details_of(error)) from None
+
+
+_NO_EVENT: Final = object()
+
+
+async def _first_event(trigger: BaseTrigger) -> Any:
+    events: AsyncIterator[Any] = aiter(trigger.run())
+    try:
+        return await anext(events, _NO_EVENT)
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
+
+
+class CallbackExecution(Execution):
+    """Runs the callbacks that a `CallbackCall` names: SUCCESS, or FAILED when one raised; all of them run."""
+
+    __slots__ = ("_failed",)
+
+    async def _steps(self, dags: DagSource) -> Report:
+        call = self.attempt.callback
+        assert call is not None
+        self._failed: list[str] = []
+        dag = dags.cached(self.attempt.run) or await dags.load(self.attempt.run)
+        self.context = context = self._context(call, dag)
+        with (
+            offering(Services(self._services, self.attempt.key.run, self._blocking)),
+            current_context(context) if context["ti"] is not None else contextlib.nullcontext(),
+        ):
+            if call.kind == "sla_miss":
+                await self._tell_missed_slas(call, dag, context)
+            else:
+                await self._call_all(callbacks_of(call, dag))
+        if self._failed:
+            return self._report(Outcome.FAILED, reason="; ".join(self._failed))
+        return self._report(Outcome.SUCCESS)
+
+    async def _tell_missed_slas(self, call: CallbackCall, dag: DAG, context: Context) -> None:
+        """Call the DAG's `sla_miss_callback`, and send the mail; what was missed is asked for now (23.3)."""
+        from aiosched.authoring.slas import MissedSlas  # few DAGs have any
+
+        answer = await self._services.call(self.attempt.key.run, "sla_misses", json.dumps({"callback": call.id}))
+        missed = msgspec.json.decode(answer, type=MissedSlas)
+        if missed.slas:
+            for name, function, arguments in missed.calls(dag, context):
+                await self._guarded(name, function, *arguments)
+
+    def _context(self, call: CallbackCall, dag: DAG) -> Context:
+        """What callbacks see: a `ti` when the scheduler named one."""
+        task = dag.task_dict.get(call.task_id) if call.task_id is not None else None
+        if task is None:
+            context = build_run_context(dag, self.attempt.run)
+        else:
+            index = dag.task_ids.index(task.task_id)
+            key = AttemptKey(self.attempt.key.run, index, call.map_index, call.try_number)
+            attempt = Attempt(
+                key=key, run=self.attempt.run, task_id=task.task_id, is_async=self.attempt.is_async,
+                max_tries=self.attempt.max_tries,
+            )  # fmt: skip
+            ti = TaskInstance(attempt, task, self._services, self._blocking)
+            context = build_context(task, ti, attempt, dag)
+        error = AioschedError(call.reason) if call.reason is not None and call.kind in _ABOUT_A_FAILURE else None
+        context.update(reason=call.reason, exception=error)
+        return context
+
+    async def _guarded(self, name: str, call: Callable[..., Any], *arguments: Any) -> None:
+        """As for a try's callbacks, and it is remembered which of them failed."""
+        try:
+            await self._finish_call(call, *arguments)
+        except BaseException as error:
+            if self._is_ended_from_outside(error):
+                raise
+            self._failed.append(f"{name} raised {reason_of(error)}")
+            self._log("ERROR", f"{self._failed[-1]}\n{details_of(error)}")
+
+
+def callbacks_of(call: CallbackCall, dag: DAG) -> Sequence[Callable[..., Any]]:
+    """The functions that a call asks for, as they stand in the DAG now."""
+    match call.kind:
+        case "dag_success":
+            return dag.on_success_callback
+        case "dag_failure":
+            return dag.on_failure_callback
+        case "deadline":
+            if call.index >= len(dag.deadlines):
+                raise DagUnavailable(f"The DAG {dag.dag_id!r} has no deadline {call.index} any more: it was changed.")
+            return [dag.deadlines[call.index].callback]
+        case kind if (callbacks := _OF_A_TASK.get(kind)) is not None:
+            task = dag.task_dict.get(call.task_id or "")
+            if task is None:
+                raise DagUnavailable(f"The DAG {dag.dag_id!r} has no task {call.task_id!r} any more: it was changed.")
+            return callbacks(task)
+    raise AioschedError(f"There is no callback of the kind {call.kind!r}: this is a bug in aiosched.")
+
+
+_ABOUT_A_FAILURE: Final = frozenset({"task_failure", "task_retry", "task_skipped"})
+_OF_A_TASK: Final[Mapping[str, Callable[[BaseOperator], Sequence[Callable[..., Any]]]]] = MappingProxyType(
+    {
+        "task_success": lambda task: task.on_success_callback,
+        "task_skipped": lambda task: task.on_skipped_callback,
+        "task_failure": lambda task: task.on_failure_callback,
+        "task_retry": lambda task: task.on_retry_callback,
+    }
+)

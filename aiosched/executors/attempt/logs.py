@@ -1,0 +1,260 @@
+"""What a running attempt says goes into its log file.
+
+One router for a whole process, told by a ContextVar which attempt is speaking, so that
+many `async def` attempts in one process do not mix and starting an attempt installs
+nothing. The file is created with its first line: a silent attempt costs no file.
+
+How much is captured depends on whose process it is:
+
+* A worker process belongs to the attempt it runs: `capture_process()` routes stdout,
+  stderr, warnings and every logger.
+* The inline executor is a guest in the host's process: `TaskLoggerCapture` listens to
+  the logger `aiosched.task` (that is `ti.log`) and its children alone. `print` and the
+  host's own loggers go where the host sends them; the root logger is not touched.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+import threading
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar, Final, TextIO
+
+from aiosched.core.values.masking import secrets
+from aiosched.core.values.messages import Attempt
+from aiosched.executors.attempt.log_files import log_path
+
+TASK_LOGGER: Final = "aiosched.task"
+_LONGEST_PARTIAL: Final = 65_536  # characters of a line without an end that are held back
+
+current_log: ContextVar[AttemptLog | None] = ContextVar("aiosched_attempt_log", default=None)
+
+
+class AttemptLog:
+    """The log file of one attempt, at most `limit` bytes and one line that says where it was cut.
+
+    Secrets become `***` on the way (core/values/masking.py), in what a child process wrote itself when the log is closed.
+    Safe to use from several threads. A full disk loses lines, never the attempt.
+    """
+
+    __slots__ = ("_closed", "_fd", "_folder", "_partial", "_room", "_shared", "attempt")
+
+    def __init__(self, folder: Path | None, attempt: Attempt, limit: int) -> None:
+        self._folder, self.attempt, self._room = folder, attempt, limit
+        self._fd: int | None = None
+        self._closed = folder is None
+        self._shared = False  # whether others write into the file as well
+        self._partial: dict[str, str] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether the file is there: something was written into it."""
+        return self._fd is not None
+
+    def line(self, level: str, source: str, text: str) -> None:
+        """Append `text` (one or more lines) with the time, a level and who said it."""
+        if self._closed:
+            return
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+        text = secrets.redact(text)
+        self._write(f"{stamp}Z {level:<5} {source}  {text}\n".encode("utf-8", "backslashreplace"))
+
+    def feed(self, source: str, text: str) -> None:
+        """Append what was printed; a line without its end waits for the rest of it."""
+        if self._partial is None:
+            self._partial = {}
+        *lines, rest = (self._partial.get(source, "") + text).split("\n")
+        if len(rest) > _LONGEST_PARTIAL:
+            rest = secrets.redact(rest)
+            whole = max(len(rest) - secrets.longest, 0)  # behind it a secret may have begun
+            if whole:
+                lines.append(rest[:whole])
+            rest = rest[whole:]
+        self._partial[source] = rest
+        for line in lines:
+            self.line("INFO", source, line)
+            if self._closed:
+                return
+
+    def raw(self, data: bytes) -> None:
+        """Append bytes as they are (without secrets), and a line end if there is none."""
+        if data and not self._closed:
+            data = secrets.redact_bytes(data)
+            self._write(data if data.endswith(b"\n") else data + b"\n")
+
+    def fileno(self) -> int:
+        """The open file, for a child process that is given `sys.stdout` by name."""
+        fd = self._open()
+        if fd is None:
+            raise io.UnsupportedOperation("this attempt has no log file")
+        self._shared = True
+        return fd
+
+    def close(self) -> None:
+        """Write what was held back and let the file go; what is said later is dropped."""
+        if self._partial:
+            for source, rest in self._partial.items():
+                if rest:
+                    self.line("INFO", source, rest)
+            self._partial = None
+        self._closed = True
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+            if self._shared and secrets and self._folder is not None:
+                _redact_file(log_path(self._folder, self.attempt))
+
+    def _write(self, data: bytes) -> None:
+        if len(data) > self._room:
+            notice = "... the log is full (core.max_log_bytes): the rest of this attempt's output is dropped\n"
+            data = data[: max(self._room, 0)].rstrip(b"\n") + b"\n" + notice.encode()
+            self._room = 0
+        else:
+            self._room -= len(data)
+        try:
+            if (fd := self._open()) is not None:
+                os.write(fd, data)
+        except OSError as error:
+            self._closed = True
+            _say_on_console(f"the log of {self.attempt.run.dag_id}.{self.attempt.task_id} cannot be written: {error}")
+        if self._room <= 0:
+            self._closed = True
+
+    def _open(self) -> int | None:
+        if self._fd is None and self._folder is not None:
+            with _opening:
+                if self._fd is None:
+                    path = log_path(self._folder, self.attempt)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return self._fd
+
+
+_opening = threading.Lock()
+
+
+def _redact_file(path: Path) -> None:
+    """Take the secrets out of a file, line by line; it is replaced if there are any."""
+    clean = path.with_suffix(".clean")
+    changed = False
+    try:
+        with path.open("rb") as file, clean.open("wb") as copy:
+            for line in file:
+                hidden = secrets.redact_bytes(line)
+                changed = changed or hidden != line
+                copy.write(hidden)
+        if changed:
+            clean.replace(path)
+        else:
+            clean.unlink()
+    except OSError as error:
+        clean.unlink(missing_ok=True)
+        _say_on_console(f"the log {path} may hold secrets, because it cannot be written again: {error}")
+
+
+def _hide_secrets(record: logging.LogRecord) -> bool:
+    """A filter that lets everything pass, without secrets: handlers further up get the record like this, too."""
+    if secrets:
+        text = record.getMessage()
+        hidden = secrets.redact(text)
+        if hidden is not text:
+            record.msg, record.args = hidden, None
+    return True
+
+
+class LogRouter(logging.Handler):
+    """Sends records to the log of the attempt that speaks; those of nobody go to `fallback`, if there is one."""
+
+    def __init__(self, fallback: TextIO | None = None) -> None:
+        super().__init__()
+        self._fallback = fallback
+        self.addFilter(_hide_secrets)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = current_log.get()
+        if log is None and self._fallback is None:
+            return
+        try:
+            text = self.format(record)
+            if log is not None:
+                log.line(record.levelname, record.name, text)
+            elif self._fallback is not None:
+                self._fallback.write(f"{record.levelname:<5} {record.name}  {text}\n")
+        except Exception:
+            self.handleError(record)
+
+
+class RoutedStream(io.TextIOBase):
+    """Stands in for `sys.stdout` or `sys.stderr`: writes to the log of the attempt that speaks."""
+
+    def __init__(self, name: str, fallback: TextIO) -> None:
+        super().__init__()
+        self._source, self._fallback = name, fallback
+
+    def write(self, text: str) -> int:
+        log = current_log.get()
+        if log is None:
+            return self._fallback.write(text)
+        log.feed(self._source, text)
+        return len(text)
+
+    def flush(self) -> None:
+        if current_log.get() is None and not self._fallback.closed:
+            self._fallback.flush()
+
+    def fileno(self) -> int:
+        log = current_log.get()
+        return self._fallback.fileno() if log is None else log.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "utf-8"
+
+
+def capture_process(level: str) -> None:
+    """Route everything that is said in this process; for worker processes only."""
+    sys.stdout = RoutedStream("stdout", sys.__stdout__ or io.StringIO())
+    sys.stderr = RoutedStream("stderr", sys.__stderr__ or io.StringIO())
+    root = logging.getLogger()
+    root.handlers[:] = [LogRouter(sys.__stderr__)]
+    root.setLevel(level)
+
+
+class TaskLoggerCapture:
+    """Routes the logger `aiosched.task` while at least one inline executor of this process is at work."""
+
+    _users: ClassVar[int] = 0
+    _router: ClassVar[LogRouter | None] = None
+
+    @classmethod
+    def begin(cls) -> None:
+        if cls._users == 0:
+            logger = logging.getLogger(TASK_LOGGER)
+            cls._router = LogRouter()
+            logger.addHandler(cls._router)
+            if logger.level == logging.NOTSET:
+                logger.setLevel(logging.INFO)
+        cls._users += 1
+
+    @classmethod
+    def end(cls) -> None:
+        cls._users -= 1
+        if cls._users == 0 and cls._router is not None:
+            logging.getLogger(TASK_LOGGER).removeHandler(cls._router)
+            cls._router = None
+
+
+def _say_on_console(text: str) -> None:
+    if sys.__stderr__ is not None and not sys.__stderr__.closed:
+        sys.__stderr__.write(text + "\n")

@@ -1,0 +1,158 @@
+"""What a task returns and pushes becomes XComs: JSON text, checked and capped.
+
+What can be returned is what `msgspec.json` encodes: None, bool, int, float, str, lists,
+tuples and sets (come back as lists), dicts (keys come back as strings), datetimes
+(ISO 8601 strings), UUIDs and Decimals (strings), bytes (base64), enums (their value),
+dataclasses, attrs classes and msgspec Structs (dicts), and pydantic models (their
+`model_dump(mode="json")`). Nothing is revived on the way back: a reader gets plain JSON.
+NaN and infinity are refused, because JSON has no word for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.core.values.messages import XComValue
+from aiosched.errors import AioschedError
+
+RETURN_VALUE: Final = "return_value"
+_TOTAL_FACTOR: Final = 16  # all values of one attempt together may be this many times the cap of one
+_LONGEST_KEY: Final = 512  # characters
+
+
+class UnusableResult(AioschedError):
+    """A task's value cannot become an XCom; the message says which, why and what to do."""
+
+
+def _plain(value: Any) -> Any:
+    dump = getattr(type(value), "model_dump", None)
+    if dump is not None:
+        return value.model_dump(mode="json")
+    raise NotImplementedError(f"{_type_name(value)} cannot be JSON")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+
+
+def collect_xcoms(
+    result: Any, pushed: Iterable[tuple[str, Any]], *, push_result: bool, multiple_outputs: bool, limit: int
+) -> tuple[XComValue, ...]:
+    """The XComs of a successful attempt: what it pushed itself, then what it returned.
+
+    A returned None is not pushed. With `multiple_outputs` a returned dict is pushed as a
+    whole and by key. A later value of a key replaces an earlier one. Raises
+    UnusableResult. Source: the semantics reference, section 27.
+    """
+    values: dict[str, str] = {}
+    for key, value in pushed:
+        values[_checked_key(key)] = encode_xcom(key, value, limit)
+    if push_result and result is not None:
+        values[RETURN_VALUE] = encode_xcom(RETURN_VALUE, result, limit)
+        if multiple_outputs:
+            if not isinstance(result, Mapping) or not all(isinstance(key, str) for key in result):
+                raise UnusableResult(
+                    f"multiple_outputs needs a dict with string keys, but the task returned {_type_name(result)}: "
+                    "return such a dict, or leave multiple_outputs out."
+                )
+            for key, value in result.items():
+                values[_checked_key(key)] = encode_xcom(key, value, limit)
+    total = sum(map(len, values.values()))
+    if total > _TOTAL_FACTOR * limit:
+        raise UnusableResult(
+            f"The XComs of this attempt have {total:,} bytes together, allowed are {_TOTAL_FACTOR * limit:,}. "
+            "Store the data elsewhere and push a reference, or raise core.max_xcom_bytes."
+        )
+    return tuple(XComValue(key, text) for key, text in values.items())
+
+
+def encode_xcom(key: str, value: Any, limit: int) -> str:
+    """`value` as JSON text of at most `limit` bytes; raises UnusableResult naming the place that JSON cannot hold."""
+    try:
+        encoded = _encode(value)
+    except Exception as error:
+        raise UnusableResult(_explain(key, value, error)) from None
+    if b"null" in encoded and (place := _find(value, key, _is_not_finite)) is not None:
+        path, number = place
+        raise UnusableResult(f"{path} is {number}, which JSON cannot hold: use None or a string instead.")
+    if len(encoded) > limit:
+        raise UnusableResult(
+            f"The XCom {key!r} has {len(encoded):,} bytes, allowed are {limit:,}. "
+            "Store the data elsewhere and push a reference, or raise core.max_xcom_bytes."
+        )
+    return encoded.decode()
+
+
+def _checked_key(key: Any) -> str:
+    if not isinstance(key, str) or not key or len(key) > _LONGEST_KEY or "\0" in key:
+        raise UnusableResult(f"An XCom key is a string of 1 to {_LONGEST_KEY} characters, not {key!r:.80}.")
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise UnusableResult(f"The XCom key {key!r:.80} has characters that are not Unicode: use others.") from None
+    return key
+
+
+def _explain(key: str, value: Any, error: Exception) -> str:
+    place = _find(value, key, _is_refused)
+    if place is None:
+        return f"The XCom {key!r} cannot be JSON: {type(error).__name__}: {error}"
+    path, culprit = place
+    if isinstance(culprit, str):
+        return f"{path} is a string with characters that are not Unicode (lone surrogates): decode or replace them."
+    hint = "return plain data (numbers, strings, lists, dicts, dataclasses), or push nothing with do_xcom_push=False"
+    return f"{path} is {_type_name(culprit)}, which JSON cannot hold: {hint}."
+
+
+def _find(value: Any, path: str, wanted: Any) -> tuple[str, Any] | None:
+    """The first place, depth first, whose value is `wanted` there: its path and it."""
+    waiting = [(path, value)]
+    seen: set[int] = set()
+    while waiting:
+        path, value = waiting.pop()
+        inner = list(_children(value, path))
+        if inner and id(value) in seen:
+            continue
+        seen.add(id(value))
+        if wanted(value):
+            return path, value
+        waiting += reversed(inner)
+    return None
+
+
+def _children(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield f"{path}[{key!r}]", item
+            if not isinstance(key, str):
+                yield f"the key {key!r:.80} of {path}", key
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"{path}[{number}]", item) for number, item in enumerate(value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from ((f"{path}.{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value))
+    elif isinstance(value, msgspec.Struct):
+        yield from ((f"{path}.{name}", getattr(value, name)) for name in value.__struct_fields__)
+
+
+def _is_not_finite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _is_refused(value: Any) -> bool:
+    if next(_children(value, ""), None) is not None:
+        return False
+    try:
+        _encode(value)
+    except Exception:
+        return True
+    return False
+
+
+def _type_name(value: Any) -> str:
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -1,0 +1,498 @@
+"""Runs one attempt in this process and tells what became of it.
+
+Lives here: the steps of an attempt, from its context to its report. The same code runs
+`async def` tasks on a loop and plain functions without one: for a plain function nothing
+in `Execution.run` ever suspends, so `drive` can run it to its end in any thread.
+Does not live here: where attempts run (inline.py, worker.py, async_worker.py), triggers and
+callbacks (attempts.py), what is an XCom (results.py), where output goes (logs.py).
+
+Source: the semantics reference, sections 7.1, 21.2, 22.2, 23.1, 25 and 27.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from aiosched.authoring.context import build_context, current_context
+from aiosched.authoring.nesting import is_mapped_over, map_length, mapped_groups
+from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.previous_run import load_previous_run, task_names_previous_run
+from aiosched.authoring.rendering import render_label
+from aiosched.authoring.settings import defaults
+from aiosched.authoring.task_instance import TaskInstance
+from aiosched.authoring.triggers.encoding import deferral_of
+from aiosched.core.run.code import newer_code
+from aiosched.core.values.masking import secrets
+from aiosched.core.values.messages import (
+    AssetTouch,
+    Attempt,
+    Outcome,
+    Report,
+    Resume,
+    RunInfo,
+    TaskServices,
+    XComRef,
+    XComValue,
+)
+from aiosched.core.values.retries import may_retry
+from aiosched.errors import (
+    AioschedError,
+    AttemptStopped,
+    FailTask,
+    RescheduleTask,
+    SkipTask,
+    TaskDeferred,
+    TaskTimeout,
+    TemplateError,
+)
+from aiosched.executors.attempt.asset_touches import check_assets, touches
+from aiosched.executors.attempt.blocking import WouldBlock
+from aiosched.executors.attempt.driven import in_thread, run_alone
+from aiosched.executors.attempt.failures import details_of, presentable, reason_of, timeout_reason
+from aiosched.executors.attempt.logs import AttemptLog, current_log
+from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
+from aiosched.executors.attempt.retry_policies import Again, ask
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+    from aiosched.authoring.dag import DAG
+
+T = TypeVar("T")
+TimeLimit = Callable[[float, str], AbstractContextManager[None]]
+
+
+class DagUnavailable(AioschedError):
+    """The DAG or task of an attempt cannot be had in this process; the message is the attempt's reason.
+
+    `passing`: it may be there when the attempt is called again, as a file that is being replaced.
+    """
+
+    def __init__(self, message: str, details: str | None = None, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.details, self.passing = details, passing
+
+
+class DagSource(Protocol):
+    """Where a runner gets the DAG of an attempt."""
+
+    def cached(self, run: RunInfo) -> DAG | None:
+        """The DAG if it is at hand already."""
+        ...
+
+    async def load(self, run: RunInfo) -> DAG:
+        """Fetch it; raises DagUnavailable."""
+        ...
+
+    def forget(self, run: RunInfo) -> None:
+        """What was fetched for `run` does not fit: fetch it anew the next time."""
+        ...
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all attempts in a process share. Sizes in bytes; `logs_folder` None: no log files."""
+
+    logs_folder: Path | None = None
+    max_xcom_bytes: int = 1_048_576
+    max_log_bytes: int = 104_857_600
+    max_map_length: int | None = None  # None: that of AuthoringDefaults
+    hostname: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, without a loop."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    work.close()
+    raise RuntimeError("A plain function's attempt waited for an event loop: this is a bug in aiosched.")
+
+
+class Execution:
+    """One attempt while it runs. `run` never raises for what user code does.
+
+    `blocking` runs a coroutine of `services` to its end for `ti.xcom_pull` (see TaskInstance).
+    `time_limit` bounds plain functions; without it an execution timeout is the executor's
+    business (threads cannot be interrupted).
+    """
+
+    __slots__ = (
+        "_blocking", "_driver", "_plan", "_services", "_surroundings", "_ti", "_time_limit", "attempt", "context",
+        "interruptible", "map_label", "operator", "source", "started_at", "stop_requested", "task",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        services: TaskServices,
+        surroundings: Surroundings,
+        *,
+        blocking: Callable[[Coroutine[Any, Any, Any]], Any],
+        time_limit: TimeLimit | None = None,
+    ) -> None:
+        self.attempt = attempt
+        self.started_at = datetime.now(UTC)
+        self.task: BaseOperator | None = None
+        self.operator: BaseOperator | None = None  # the rendered one, once there is one
+        self.context: Context | None = None
+        self.interruptible = False  # whether AttemptStopped may be raised in it now
+        self.stop_requested = False
+        self.map_label: str | None = None
+        self.source: str | None = None  # source hash of the code that runs
+        self._ti: TaskInstance | None = None
+        self._plan: Plan | None = None  # of its task, once that is known
+        self._driver: asyncio.Task[Any] | None = None  # what drives it, on a loop
+        self._services, self._surroundings = services, surroundings
+        self._blocking, self._time_limit = blocking, time_limit
+
+    async def run(self, dags: DagSource) -> Report:
+        """Execute the attempt and return its one final report."""
+        log = AttemptLog(self._surroundings.logs_folder, self.attempt, self._surroundings.max_log_bytes)
+        token = current_log.set(log)
+        self._driver = _current_task()
+        try:
+            try:
+                self.interruptible = True
+                report = await self._steps(dags)
+                self.interruptible = False
+            except BaseException as error:
+                self.interruptible = False
+                if self._is_closed(error):
+                    raise
+                return await self.conclude(error)
+            if self._plan is not None and self._plan.on_success:
+                await self._after(self._plan.on_success)
+            return report
+        except BaseException as error:  # not the task's doing, but every attempt gets its report
+            if self._is_closed(error):
+                raise
+            reason = f"aiosched could not finish it ({reason_of(error)}): this is a bug in aiosched"
+            return self._report(Outcome.FAILED, reason=reason, details=details_of(error))
+        finally:
+            current_log.reset(token)
+            log.close()
+
+    def _is_closed(self, error: BaseException) -> bool:
+        """Whether the coroutine is being closed, as when its loop ended under it: nobody waits for a report then.
+
+        A GeneratorExit that user code raised comes while the attempt's own asyncio task drives it.
+        """
+        return issubclass(type(error), GeneratorExit) and _current_task() is not self._driver
+
+    def _is_ended_from_outside(self, error: BaseException) -> bool:
+        """Whether `error` was not raised by the code that was called: it has to go on its way."""
+        if issubclass(type(error), asyncio.CancelledError):
+            return self.attempt.is_async and _cancelled_from_outside()
+        return issubclass(type(error), AttemptStopped) or self._is_closed(error)
+
+    async def _steps(self, dags: DagSource) -> Report:
+        attempt = self.attempt
+        dag = dags.cached(attempt.run) or await dags.load(attempt.run)
+        self.source = dag._source_hash
+        if (told := newer_code(attempt, self.source)) is not None:
+            self._log("INFO", told)
+        task = dag.task_dict.get(attempt.task_id)
+        if task is None:
+            dags.forget(attempt.run)
+            file = attempt.run.file
+            where = "the DAG" if file is None else f"{file}: the DAG"
+            reason = f"{where} {dag.dag_id!r} has no task {attempt.task_id!r} any more, it was changed"
+            raise DagUnavailable(reason, passing=file is not None)
+        self.task = task
+        self._plan = plan = plan_of(task)
+        self._ti = ti = TaskInstance(attempt, task, self._services, self._blocking)
+        self.context = context = build_context(task, ti, attempt, dag)
+        with current_context(context):
+            if plan.references:
+                indexed = plan.reads_own_index and ti.map_index >= 0
+                await ti.prefetch(task.xcom_references(ti.map_index) if indexed else plan.references)
+            if plan.names_previous_run and attempt.is_async:
+                await load_previous_run(context)
+            self.operator = operator = await self._render(task, context)
+            context["task"] = ti.task = operator
+            self._label(operator, context)
+            asset_names = await check_assets(task, self._services, attempt.key.run) if plan.has_assets else {}
+            if plan.on_execute:
+                await self._call_all(plan.on_execute)
+            operator.pre_execute(context)
+            if attempt.resume is None:
+                is_async = plan.is_async if task.expand_input is None else operator.is_async
+                result = await self._execute(operator.execute, context, is_async)
+            else:
+                result = await self._resume(operator, context, attempt.resume)
+            operator.post_execute(context, result)
+        length = None
+        if plan.is_mapped_over:
+            limit = self._surroundings.max_map_length or defaults().max_map_length
+            length = map_length(result, task, ti.map_index, limit)
+        xcoms: tuple[XComValue, ...] = ()
+        if result is not None or ti.pushed:
+            xcoms = collect_xcoms(
+                result,
+                ti.pushed.items(),
+                push_result=task.do_xcom_push,
+                multiple_outputs=task.multiple_outputs,
+                limit=self._surroundings.max_xcom_bytes,
+            )
+        self._label(operator, context)
+        assets: tuple[AssetTouch, ...] = ()
+        if task.outlets:
+            assets = touches(context["outlet_events"], asset_names, limit=self._surroundings.max_xcom_bytes)
+        return self._report(Outcome.SUCCESS, xcoms=xcoms, skip=ti.skip_decision, map_length=length, assets=assets)
+
+    def _label(self, operator: BaseOperator | None, context: Context | None) -> None:
+        """Work out what people see instead of the map index; before the task ran it need not be possible yet."""
+        if operator is None or context is None or operator.map_index_template is None or self.attempt.key.map_index < 0:
+            return
+        try:
+            self.map_label = secrets.redact(render_label(operator, context))
+        except Exception as error:
+            self._log("DEBUG", f"no label for the map index yet: {reason_of(error)}")
+
+    async def _render(self, task: BaseOperator, context: Context) -> BaseOperator:
+        try:
+            return task.render(context)
+        except TemplateError as error:
+            if not isinstance(error.__cause__, WouldBlock):
+                raise
+        return await in_thread(task.render, context)  # it has to wait for something: not on this loop
+
+    async def _resume(self, operator: BaseOperator, context: Context, resume: Resume) -> Any:
+        is_async = operator.resumes_async(resume)
+        return await self._execute(lambda context: operator.resume_execution(resume, context), context, is_async)
+
+    async def _execute(self, call: Callable[[Context], Any], context: Context, is_async: bool) -> Any:
+        seconds = self.attempt.execution_timeout
+        if is_async and self.attempt.is_async:
+            if seconds is None:
+                return await call(context)
+            return await _within(seconds, call(context))
+        if self.attempt.is_async:  # a plain function must not block the loop: it resumes, or the file has changed
+            return await in_thread(call, context)
+        with (
+            nullcontext()
+            if seconds is None or self._time_limit is None
+            else self._time_limit(seconds, timeout_reason(seconds))
+        ):
+            result = call(context)
+            return run_alone(result) if is_async else result
+
+    async def conclude(self, error: BaseException) -> Report:
+        """The report of an attempt that ended with `error`; runs on_kill and the callbacks that it asks for."""
+        error = presentable(error)
+        if isinstance(error, DagUnavailable):
+            self._log("ERROR", str(error) if error.details is None else f"{error}\n{error.details}")
+            missing = error.passing
+            return self._report(Outcome.FAILED, reason=str(error), details=error.details, dag_missing=missing)
+        if self.stop_requested or isinstance(error, AttemptStopped):
+            await self.kill()
+            reason = str(error) if isinstance(error, AttemptStopped) else "was told to stop"
+            if (log := current_log.get()) is not None and log.begun:  # thousands may be stopped at a time
+                self._log("WARNING", f"the attempt {reason}")
+            return self._report(Outcome.LOST, reason=reason)
+        if isinstance(error, asyncio.CancelledError) and _cancelled_from_outside():
+            await self.kill()
+            return self._report(Outcome.LOST, reason="its asyncio task was cancelled by the program it runs in")
+        pushed = self._pushed()
+        self._label(self.operator, self.context)
+        if isinstance(error, RescheduleTask):
+            if error.at.tzinfo is not None:
+                return self._report(Outcome.RESCHEDULED, reschedule_at=error.at, xcoms=pushed)
+            error = ValueError(f"RescheduleTask needs an aware datetime, got {error.at!r}: give it a time zone.")
+        if isinstance(error, TaskDeferred):
+            try:
+                return self._report(Outcome.DEFERRED, deferral=deferral_of(error), xcoms=pushed)
+            except Exception as unusable:  # the author's trigger cannot travel
+                error = unusable
+        if isinstance(error, TaskTimeout):
+            await self.kill()
+            error = error if self.operator is None else self.operator.timed_out(error)
+        reason = reason_of(error)
+        if isinstance(error, SkipTask):
+            self._log("INFO", f"skipped: {reason}")
+            report = self._report(Outcome.SKIPPED, reason=reason, xcoms=pushed)
+            if self.task is not None:
+                await self._after(plan_of(self.task).on_skipped, error, reason)
+            return report
+        if isinstance(error, TaskTimeout):
+            reason = secrets.redact(str(error)) or reason
+        details = details_of(error)
+        self._log("ERROR", f"failed: {reason}\n{details}")
+        fail_now = isinstance(error, FailTask)
+        retries, delay = not fail_now and may_retry(self.attempt.key.try_number, self.attempt.max_tries), None
+        if retries:
+            retries, delay = self._retry_policy(error)
+            fail_now = not retries
+        report = self._report(
+            Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, retry_delay=delay, xcoms=pushed
+        )
+        if self.task is not None:
+            plan = plan_of(self.task)
+            await self._after(plan.on_retry if retries else plan.on_failure, error, reason)
+        return report
+
+    def _retry_policy(self, error: BaseException) -> Again:
+        if self.context is None or self.task is None or self.task.retry_policy is None:
+            return Again()
+        try:
+            with current_context(self.context):
+                return ask(self.task.retry_policy, error, self.context)
+        except Exception as broken:  # then the task's options hold: 22.4
+            self._log("ERROR", f"retry_policy raised {reason_of(broken)}\n{details_of(broken)}")
+            return Again()
+
+    def _pushed(self) -> tuple[XComValue, ...]:
+        """What an attempt that did not succeed pushed itself before it ended."""
+        if self._ti is None or not self._ti.pushed:
+            return ()
+        limit = self._surroundings.max_xcom_bytes
+        try:
+            return collect_xcoms(None, self._ti.pushed.items(), push_result=False, multiple_outputs=False, limit=limit)
+        except UnusableResult as error:
+            self._log("WARNING", f"what the attempt pushed is dropped: {error}")
+            return ()
+
+    async def conclude_aside(self, error: BaseException) -> Report:
+        """As `conclude`, for an attempt that cannot be interrupted and still runs elsewhere."""
+        log = AttemptLog(self._surroundings.logs_folder, self.attempt, self._surroundings.max_log_bytes)
+        token = current_log.set(log)
+        try:
+            return await self.conclude(error)
+        finally:
+            current_log.reset(token)
+            log.close()
+
+    async def kill(self) -> None:
+        """Call `on_kill` of the operator that runs, if it has got that far."""
+        if self.task is not None and self.operator is not None and plan_of(self.task).has_on_kill:
+            await self._guarded("on_kill", self.operator.on_kill)
+
+    async def _after(
+        self, callbacks: Sequence[Callable[..., Any]], error: BaseException | None = None, reason: str | None = None
+    ) -> None:
+        if callbacks and self.context is not None:
+            self.context.update(exception=error, reason=reason)
+            with current_context(self.context):
+                await self._call_all(callbacks)
+
+    async def _call_all(self, callbacks: Sequence[Callable[..., Any]]) -> None:
+        for callback in callbacks:
+            await self._guarded(f"callback {getattr(callback, '__name__', callback)!s}", callback, self.context)
+
+    async def _guarded(self, name: str, call: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            await self._finish_call(call, *arguments)
+        except BaseException as error:  # logged, the others still run, the state never changes: 23.1
+            if self._is_ended_from_outside(error) and (self.interruptible or not _is_cancellation(error)):
+                raise  # once the task is over, its callbacks run whatever is asked of it
+            self._log("ERROR", f"{name} raised {reason_of(error)}\n{details_of(error)}")
+
+    async def _finish_call(self, call: Callable[..., Any], *arguments: Any) -> None:
+        outcome = call(*arguments)
+        if inspect.isawaitable(outcome):
+            if self.attempt.is_async:
+                await outcome
+            else:
+                run_alone(outcome)
+
+    def _log(self, level: str, text: str) -> None:
+        if (log := current_log.get()) is not None:
+            log.line(level, "aiosched", text)
+
+    def _report(self, outcome: Outcome, **facts: Any) -> Report:
+        return Report(
+            key=self.attempt.key,
+            outcome=outcome,
+            at=datetime.now(UTC),
+            started_at=self.started_at,
+            hostname=self._surroundings.hostname,
+            pid=self._surroundings.pid,
+            map_label=self.map_label,
+            source=self.source,
+            **facts,
+        )
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What of the runner's steps a task needs: looked up once a task, not once an attempt."""
+
+    references: Sequence[XComRef]
+    reads_own_index: bool  # in a mapped group: which values it reads depends on the map index
+    is_mapped_over: bool
+    names_previous_run: bool  # in its code; a coroutine gets those dates fetched before
+    is_async: bool
+    has_assets: bool
+    has_on_kill: bool
+    on_execute: Sequence[Callable[..., Any]]
+    on_success: Sequence[Callable[..., Any]]
+    on_failure: Sequence[Callable[..., Any]]
+    on_retry: Sequence[Callable[..., Any]]
+    on_skipped: Sequence[Callable[..., Any]]
+
+
+_plans: Final[WeakKeyDictionary[BaseOperator, Plan]] = WeakKeyDictionary()
+
+
+def plan_of(task: BaseOperator) -> Plan:
+    """The plan of a task."""
+    plan = _plans.get(task)
+    if plan is None:
+        plan = _plans[task] = Plan(
+            references=tuple(task.xcom_references()),
+            reads_own_index=bool(mapped_groups(task)),
+            is_mapped_over=is_mapped_over(task),
+            names_previous_run=task_names_previous_run(task),
+            is_async=task.is_async,
+            has_assets=bool(task.inlets or task.outlets),
+            has_on_kill=type(task).on_kill is not BaseOperator.on_kill,
+            on_execute=tuple(task.on_execute_callback),
+            on_success=tuple(task.on_success_callback),
+            on_failure=tuple(task.on_failure_callback),
+            on_retry=tuple(task.on_retry_callback),
+            on_skipped=tuple(task.on_skipped_callback),
+        )
+    return plan
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    """The asyncio task that runs now; None without a loop."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def _cancelled_from_outside() -> bool:
+    task = _current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    return issubclass(type(error), asyncio.CancelledError)
+
+
+async def _within(seconds: float, work: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            result = await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TaskTimeout(timeout_reason(seconds)) from None
+    if limit.expired():  # the task swallowed the cancellation and returned
+        raise TaskTimeout(timeout_reason(seconds))
+    return result

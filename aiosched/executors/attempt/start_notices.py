@@ -1,0 +1,81 @@
+"""STARTED reports for attempts that are not over in a blink.
+
+An attempt that ends within `delay` seconds sends its final report alone (which carries
+`started_at`): at thousands of short attempts a second the other half of the reports
+would only say what is already past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
+
+DELAY: Final = 0.02  # seconds
+
+
+class Process(Protocol):
+    """Where an attempt runs; `pid` None until it is known."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+
+class StartNotices:
+    """One timer for all attempts of an executor; call everything on its event loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, report: Callable[[Report], None], *, hostname: str, delay: float = DELAY
+    ) -> None:
+        self._loop, self._report, self._hostname, self._delay = loop, report, hostname, delay
+        self._due: deque[tuple[float, AttemptKey]] = deque()
+        self._open: dict[AttemptKey, tuple[datetime, Process, float]] = {}
+        self._told: set[AttemptKey] = set()  # of those that are not over
+        self._timer: asyncio.TimerHandle | None = None
+
+    def began(self, key: AttemptKey, process: Process) -> None:
+        """An attempt begins now, in `process`."""
+        due = self._loop.time() + self._delay
+        self._open[key] = (datetime.now(UTC), process, due)
+        self._due.append((due, key))
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._delay, self._tell)
+
+    def ended(self, key: AttemptKey) -> datetime | None:
+        """An attempt is over: nothing more is said about its start. When that was, if it had begun."""
+        self._told.discard(key)
+        begun = self._open.pop(key, None)
+        return begun[0] if begun else None
+
+    def withdrawn(self, key: AttemptKey) -> None:
+        """An attempt has not begun after all; it will in another process."""
+        self._open.pop(key, None)
+
+    def close(self) -> None:
+        """Say nothing more."""
+        self._open.clear()
+        self._told.clear()
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tell(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        while self._due and self._due[0][0] <= now:
+            due, key = self._due.popleft()
+            begun = self._open.get(key)
+            if begun is not None and begun[2] == due and key not in self._told:
+                at, process, _ = begun
+                self._told.add(key)
+                host, pid = self._hostname, process.pid
+                self._report(Report(key=key, outcome=Outcome.STARTED, at=at, started_at=at, hostname=host, pid=pid))
+        while self._due and self._due[0][1] not in self._open:
+            self._due.popleft()
+        if self._due:
+            self._timer = self._loop.call_at(self._due[0][0], self._tell)

@@ -1,0 +1,1 @@
+"""`dag.test()`: one run of a DAG in this process, without a database."""

@@ -1,0 +1,344 @@
+"""`dag.test()`: one run of a DAG in this process, without a database.
+
+The same pure evaluation decides as in the scheduler, the inline executor runs what is
+ready: `async def` tasks at the same time, plain functions one after the other. Pools and
+limits do not apply. Nobody waits: a retry is due at once, a task that asks to be called
+again is called after a short pause. Only what a deferred task waits for takes its time, as
+does its timeout. Source: the semantics reference, section 33.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import msgspec
+
+from aiosched.authoring.context import build_context
+from aiosched.authoring.mapped import MappedOperator
+from aiosched.authoring.nesting import is_mapped_over, map_length
+from aiosched.authoring.operators.python import PythonOperator
+from aiosched.authoring.settings import defaults
+from aiosched.authoring.task_instance import TaskInstance
+from aiosched.clock import Clock, SystemClock
+from aiosched.core.creation.run_creation import manual_run, tasks_of_run
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.instances import CallbackRequest
+from aiosched.core.graph.params import resolve_params
+from aiosched.core.graph.previous_run import Past
+from aiosched.core.run.board import Board, Effects, Instance, Run, new_instances
+from aiosched.core.run.deferral import is_trigger, trigger_key
+from aiosched.core.values.messages import Attempt, AttemptKey, CallbackCall, Outcome, Report, RunInfo
+from aiosched.core.values.states import FAILURES, RunState, TaskState
+from aiosched.errors import AioschedError, NotFound
+from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.failures import details_of, reason_of
+from aiosched.executors.attempt.results import collect_xcoms
+from aiosched.executors.dag_test.services import Memory
+from aiosched.executors.inline.executor import InlineExecutor
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag import DAG
+
+log = logging.getLogger(__name__)
+
+_RUN: Final = 1  # the run's key
+_MAX_XCOM_BYTES: Final = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class TestTask:
+    """What became of a task instance. `reason` says in one line why it did not succeed; `details` is a traceback."""
+
+    __test__: ClassVar[bool] = False  # not one of pytest's
+
+    task_id: str
+    map_index: int  # -1 for a task that is not mapped
+    state: TaskState
+    try_number: int
+    reason: str | None = None
+    details: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """What became of a run. `tasks` in the DAG's order; `xcoms` by task id and key (of a mapped task a list)."""
+
+    __test__: ClassVar[bool] = False
+
+    run_id: str
+    state: RunState
+    tasks: Sequence[TestTask]
+    xcoms: Mapping[str, Mapping[str, Any]]
+
+    def task(self, task_id: str, map_index: int = -1) -> TestTask:
+        """The instance of a task; raises NotFound."""
+        for one in self.tasks:
+            if one.task_id == task_id and one.map_index == map_index:
+                return one
+        raise NotFound(f"The run has no task instance {task_id!r} with map index {map_index}.")
+
+
+async def run_dag_test(
+    dag: DAG,
+    *,
+    logical_date: datetime | None = None,
+    conf: Mapping[str, Any] | None = None,
+    mocks: Mapping[str, Any] | None = None,
+    only_task: str | None = None,
+    clock: Clock | None = None,
+    pause: float = 0.1,
+) -> TestRun:
+    """Run `dag` once and say what became of every task; failing tasks do not raise.
+
+    `logical_date` (aware) is now if not given. `conf` gives values of params, too. A task
+    in `mocks` does not run: it succeeds and returns that value (a branch follows it).
+    `only_task` runs one task as if nothing were upstream of it. `pause` is the wait in
+    seconds before a rescheduled task is called again. Raises DagError for a DAG that cannot
+    run, ParamError for params that break their schema, NotFound for an unknown task id.
+    """
+    spec = dag.to_spec()
+    graph = Graph(spec)
+    mocked = dict(mocks or {})
+    for task_id in [*mocked, *([only_task] if only_task is not None else [])]:
+        if task_id not in graph.index:
+            raise NotFound(f"DAG {dag.dag_id!r} has no task {task_id!r}; it has {', '.join(graph.task_ids)}.")
+    resolve_params(spec.params, conf)
+    clock = clock or SystemClock()
+    now = clock.now()
+    planned = manual_run(spec, now=now, logical_date=logical_date or now)
+    interval = planned.interval
+    info = RunInfo(
+        key=_RUN,
+        dag_id=dag.dag_id,
+        run_id=planned.run_id,
+        run_type=planned.run_type,
+        run_after=planned.run_after,
+        logical_date=planned.logical_date,
+        interval_start=interval.start if interval else None,
+        interval_end=interval.end if interval else None,
+        start_date=now,
+        conf=dict(conf or {}),
+    )
+    run = Run(
+        key=_RUN,
+        dag_id=dag.dag_id,
+        run_id=planned.run_id,
+        version_id=1,
+        run_type=planned.run_type,
+        state=RunState.QUEUED,
+        run_after=planned.run_after,
+        logical_date=planned.logical_date,
+        conf=info.conf,
+    )
+    chosen = tasks_of_run(spec, planned) if only_task is None else (graph.index[only_task],)
+    board = Board(graph, run, new_instances(graph, chosen), info=info)
+    board.look_back(Past())  # nothing before
+    played = await _Player(dag, board, mocked, clock, pause).play()
+    if only_task is not None and any(task.state in FAILURES for task in played.tasks):  # it need not be a leaf
+        return replace(played, state=RunState.FAILED)
+    return played
+
+
+class _Player:
+    """Moves a board until its run is done."""
+
+    def __init__(self, dag: DAG, board: Board, mocks: Mapping[str, Any], clock: Clock, pause: float) -> None:
+        self._dag, self._board, self._mocks, self._clock, self._pause = dag, board, mocks, clock, pause
+        self._ahead = timedelta()  # how much waiting was skipped
+        self._memory = Memory(self._states, dag_id=dag.dag_id, run_id=board.run.run_id)
+        self._executor = InlineExecutor({dag.dag_id: dag}, slots=1, kill_after=1.0)
+        self._reports: asyncio.Queue[Report] = asyncio.Queue()
+        self._running = 0
+        self._waiting = 0  # triggers
+        self._callbacks = self._last_callback = 0
+        self._timers: list[tuple[datetime, Instance]] = []
+        self._deadlines: list[tuple[datetime, datetime, Instance]] = []  # of deferrals: by the clock, by `_now`
+        self._details: dict[Instance, str | None] = {}
+
+    def _states(self) -> list[tuple[str, int, str | None]]:
+        return [(self._task_id(one), one.map_index, one.state.stored) for one in self._board]
+
+    def _now(self) -> datetime:
+        return self._clock.now() + self._ahead
+
+    async def play(self) -> TestRun:
+        await self._executor.start(self._reports.put_nowait, self._memory)
+        board = self._board
+        try:
+            board.start(self._now())
+            while True:
+                board.evaluate(self._now())
+                mocked = await self._act(board.effects)
+                if board.finished:
+                    break
+                if mocked:
+                    for report in mocked:
+                        board.apply(report, self._now())
+                elif self._running or not self._reports.empty():
+                    await self._take_reports()
+                elif self._timers:
+                    await self._skip_ahead()
+                elif self._waiting:
+                    await self._take_reports()
+                else:
+                    raise AioschedError(f"The run of {self._dag.dag_id!r} stands still: this is a bug in aiosched.")
+            while self._callbacks:
+                self._apply(await self._reports.get())
+        finally:
+            await self._executor.stop(0)
+        return self._result()
+
+    async def _act(self, effects: Effects) -> list[Report]:
+        """Do what the board's decisions ask for; returns the reports of mocked tasks."""
+        board = self._board
+        for instance in [i for i in effects.ready if board.begins_deferred(i) and self._task_id(i) not in self._mocks]:
+            board.defer(instance, self._now())
+        board.effects = Effects()
+        for instance in effects.forget_xcoms:
+            self._memory.forget(self._task_id(instance), instance.map_index)
+        for instance, xcom in effects.xcoms:
+            self._memory.values.setdefault((self._task_id(instance), xcom.key), {})[instance.map_index] = xcom.value
+        for key in effects.cancelled:
+            await self._executor.cancel(key, 1.0)
+        for at, instance in effects.timers:
+            if instance.state is TaskState.DEFERRED:
+                self._deadlines.append((self._clock.now() + (at - self._now()), at, instance))
+            else:
+                self._timers.append((at, instance))
+        mocked: list[Report] = []
+        attempts: list[Attempt] = []
+        for instance in effects.ready:
+            if instance.state is not TaskState.SCHEDULED:
+                continue
+            board.grant(instance, self._now(), 0)
+            attempt = board.attempt(instance)
+            if attempt.task_id in self._mocks:
+                mocked.append(self._mock(attempt, self._mocks[attempt.task_id]))
+            else:
+                attempts.append(attempt)
+        self._running += len(attempts)
+        self._executor.submit(attempts)
+        self._submit_triggers(effects.triggers)
+        self._submit_callbacks(effects.callbacks)
+        return mocked
+
+    def _submit_triggers(self, instances: Sequence[Instance]) -> None:
+        for instance in instances:
+            waited = self._board.deferrals.get(instance)
+            if instance.state is TaskState.DEFERRED and waited is not None:
+                attempt = self._board.attempt(instance)
+                key = trigger_key(attempt.key)
+                self._executor.submit([msgspec.structs.replace(attempt, key=key, trigger=waited.deferral, resume=None)])
+                self._waiting += 1
+
+    def _submit_callbacks(self, requests: Sequence[CallbackRequest]) -> None:
+        board = self._board
+        for request in requests:
+            self._callbacks += 1
+            self._last_callback += 1
+            call = CallbackCall(
+                id=self._last_callback,
+                kind=request.kind,
+                reason=request.reason,
+                task_id=None if request.task is None else board.graph.task_ids[request.task],
+                map_index=request.map_index,
+                try_number=request.try_number,
+            )
+            key = AttemptKey(_RUN, -1, -1, call.id)
+            attempt = Attempt(key=key, run=board.info, task_id="", is_async=False, max_tries=0, callback=call)
+            self._executor.submit([attempt])
+
+    async def _take_reports(self) -> None:
+        """Wait for a report, or until a deferred task has waited as long as it wanted to; take all there are."""
+        until = min((until for until, _, _ in self._deadlines), default=None)
+        seconds = None if until is None else max(0.0, (until - self._clock.now()).total_seconds())
+        try:
+            async with asyncio.timeout(seconds):
+                self._apply(await self._reports.get())
+        except TimeoutError:
+            late, self._deadlines = self._deadlines, []
+            for deadline in late:
+                real, at, instance = deadline
+                if until is not None and real <= until:
+                    self._board.time_out_trigger(instance, max(at, self._now()))
+                else:
+                    self._deadlines.append(deadline)
+        while not self._reports.empty():
+            self._apply(self._reports.get_nowait())
+
+    def _apply(self, report: Report) -> None:
+        if report.key.task_index < 0:
+            self._callbacks -= 1
+            if report.outcome is not Outcome.SUCCESS:
+                log.error("a callback failed: %s\n%s", report.reason, report.details or "")
+            return
+        if is_trigger(report.key):
+            self._waiting -= 1
+            self._board.apply(report, self._now())
+            return
+        if report.outcome is not Outcome.STARTED:
+            self._running -= 1
+        instance = self._board.find(report.key.task_index, report.key.map_index)
+        if self._board.apply(report, self._now()) and instance is not None:
+            self._details[instance] = report.details
+            if report.outcome is Outcome.FAILED:
+                log.error("%s failed: %s\n%s", self._task_id(instance), report.reason, report.details or "")
+
+    async def _skip_ahead(self) -> None:
+        due = min(at for at, _ in self._timers)
+        now = self._now()
+        awake = [instance for at, instance in self._timers if at <= max(due, now)]
+        self._timers = [(at, instance) for at, instance in self._timers if at > max(due, now)]
+        if any(instance.state is TaskState.UP_FOR_RESCHEDULE for instance in awake):
+            await asyncio.sleep(min(self._pause, max(0.0, (due - now).total_seconds())))
+        self._ahead = max(self._ahead, due - self._clock.now())
+        for instance in awake:
+            self._board.wake(instance)
+
+    def _mock(self, attempt: Attempt, value: Any) -> Report:
+        task = self._dag.task_dict[attempt.task_id]
+        ti = TaskInstance(attempt, task, self._memory, blocking_on(asyncio.get_running_loop()))
+        at = datetime.now(UTC)
+        try:
+            if isinstance(task, MappedOperator) and issubclass(task.operator_class, PythonOperator):
+                task = task.unmapped({})
+            if isinstance(task, PythonOperator):
+                value = task.conclude(value, build_context(task, ti, attempt, self._dag))
+            xcoms = collect_xcoms(
+                value, (), push_result=task.do_xcom_push, multiple_outputs=task.multiple_outputs, limit=_MAX_XCOM_BYTES
+            )
+            index, limit = attempt.key.map_index, defaults().max_map_length
+            length = map_length(value, task, index, limit) if is_mapped_over(task) else None
+        except Exception as error:  # a mocked value that the task could not have returned
+            reason = f"mocked: {reason_of(error)}"
+            return Report(
+                key=attempt.key, outcome=Outcome.FAILED, at=at, reason=reason, details=details_of(error), fail_now=True
+            )
+        return Report(
+            key=attempt.key, outcome=Outcome.SUCCESS, at=at, started_at=at, xcoms=xcoms, skip=ti.skip_decision,
+            map_length=length,
+        )  # fmt: skip
+
+    def _task_id(self, instance: Instance) -> str:
+        return self._board.graph.task_ids[instance.task]
+
+    def _result(self) -> TestRun:
+        tasks = [
+            TestTask(
+                self._task_id(instance), instance.map_index, instance.state, instance.try_number, instance.reason,
+                self._details.get(instance),
+            )
+            for instance in self._board
+        ]  # fmt: skip
+        xcoms: dict[str, dict[str, Any]] = {}
+        for (task_id, key), values in self._memory.values.items():
+            decoded = [json.loads(values[index]) for index in sorted(values)]
+            if values:
+                xcoms.setdefault(task_id, {})[key] = decoded[0] if set(values) == {-1} else decoded
+        return TestRun(self._board.run.run_id, self._board.run.state, tasks, xcoms)

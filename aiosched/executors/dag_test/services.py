@@ -1,0 +1,126 @@
+"""What tasks get from `dag.test()` where a scheduler would answer: XComs and services in memory.
+
+There are no other DAGs. So that a DAG that waits for others can be tried alone, those count as
+done: a DAG that it triggers has succeeded at once, and so has every run and task of another DAG
+that it asks about. Each time that happens it is logged.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from aiosched.core.values.messages import XComRef
+from aiosched.errors import NotFound
+
+log = logging.getLogger(__name__)
+
+MemoryService = Callable[["Memory", Mapping[str, Any]], Awaitable[Any]]
+
+
+class Memory:
+    """The run's XComs, and the services by name. Implements TaskServices."""
+
+    def __init__(
+        self, states: Callable[[], Sequence[tuple[str, int, str | None]]], *, dag_id: str, run_id: str
+    ) -> None:
+        self.values: dict[tuple[str, str], dict[int, str]] = {}  # (task id, key) -> map index -> JSON text
+        self._variables: dict[str, str] = {}
+        self._states, self._dag_id, self._run_id = states, dag_id, run_id
+
+    def forget(self, task_id: str, map_index: int) -> None:
+        """Drop what an instance has pushed: its next try begins."""
+        for (owner, _), values in self.values.items():
+            if owner == task_id:
+                values.pop(map_index, None)
+
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        """See TaskServices."""
+        found = []
+        for ref in refs:
+            values = self.values.get((ref.task_id, ref.key), {})
+            wanted = values if ref.map_index is None else {ref.map_index} & values.keys()
+            found.append([(index, values[index]) for index in sorted(wanted)])
+        return found
+
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        """Nothing: there is no earlier run."""
+        return []
+
+    async def call(self, run: int, name: str, args: str) -> str:
+        """See TaskServices."""
+        service = MEMORY_SERVICES.get(name)
+        if service is None:
+            raise NotFound(f"dag.test() has no database, so it cannot answer {name!r} ({args}).")
+        return json.dumps(await service(self, json.loads(args)))
+
+    async def trigger_dag(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Nothing is triggered; the run counts as successful."""
+        run_id = args.get("run_id") or f"manual__{args.get('logical_date') or 'dag_test'}"
+        log.info("dag.test() triggers no other DAG: run %s of %s counts as successful", run_id, args["dag_id"])
+        return {"run_id": run_id, "is_paused": False}
+
+    async def clear_run(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Nothing is cleared."""
+        return {"run_id": args["run_id"]}
+
+    async def run_state(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """A run of another DAG counts as successful; this one runs."""
+        state = "running" if self._is_ours(args) else "success"
+        return {"dag_exists": True, "run": {"run_id": args.get("run_id") or self._run_id, "state": state}}
+
+    async def task_states(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Tasks of another DAG count as successful; those of this run are as they are."""
+        task_ids = list(args.get("task_ids") or ())
+        run = await self.run_state(args)
+        if self._is_ours(args):
+            group = args.get("group_id")
+            tasks = [one for one in self._states() if one[0] in task_ids or (group and one[0].startswith(f"{group}."))]
+        else:
+            tasks = [(task_id, -1, "success") for task_id in task_ids or [f"{args.get('group_id')}.*"]]
+        return {**run, "unknown": [], "tasks": tasks}
+
+    async def variable(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Variables are those of the environment, and what the run itself has set."""
+        if "set" in args:
+            self._variables[args["set"]] = args["value"]
+        elif "delete" in args and self._variables.pop(args["delete"], None) is None:
+            raise NotFound(f"There is no variable {args['delete']!r} here, because dag.test() uses no database.")
+        return {"value": self._variables.get(args.get("get", "")), "database": False}
+
+    async def connection(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Connections are those of the environment."""
+        return {"value": None, "database": False}
+
+    async def check_assets(self, args: Mapping[str, Any]) -> dict[str, str]:
+        """Every asset counts as active."""
+        return {uri: uri for uri in args["uris"]}
+
+    async def asset_events(self, args: Mapping[str, Any]) -> list[Any]:
+        """There have been no events."""
+        return []
+
+    async def previous_success(self, args: Mapping[str, Any]) -> None:
+        """There is no run before."""
+
+    def _is_ours(self, args: Mapping[str, Any]) -> bool:
+        if args["dag_id"] == self._dag_id:
+            return True
+        log.info("dag.test() knows no other DAG: %s counts as successful", args["dag_id"])
+        return False
+
+
+MEMORY_SERVICES: Mapping[str, MemoryService] = {
+    "asset_events": Memory.asset_events,
+    "check_assets": Memory.check_assets,
+    "clear_run": Memory.clear_run,
+    "connection": Memory.connection,
+    "previous_success": Memory.previous_success,
+    "run_state": Memory.run_state,
+    "task_states": Memory.task_states,
+    "trigger_dag": Memory.trigger_dag,
+    "triggering_asset_events": Memory.asset_events,
+    "variable": Memory.variable,
+}

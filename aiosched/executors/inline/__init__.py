@@ -1,0 +1,1 @@
+"""The inline executor: attempts run in the process of the scheduler."""

@@ -1,0 +1,389 @@
+"""The inline executor: attempts run in the scheduler's own process.
+
+`async def` tasks are asyncio tasks on the caller's loop, plain functions run in a bounded
+set of threads. The process is the host's: nothing of it is redirected (logs.py says
+what is captured), no signal handler is set, nothing is forked. What cannot be had that
+way is said: a thread cannot be killed, so a plain function that must stop is told by its
+`on_kill`, reported after its grace period, and keeps its slot until it ends by itself.
+The commands of operators end with their attempts, also when the host is killed (host_guard.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from aiosched.authoring.operators.subprocesses import current_guard
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, TaskServices, XComRef
+from aiosched.errors import TaskTimeout
+from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
+from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.dag_cache import InBackground
+from aiosched.executors.attempt.driven import Driven
+from aiosched.executors.attempt.failures import timeout_reason
+from aiosched.executors.attempt.logs import TaskLoggerCapture
+from aiosched.executors.attempt.runner import (
+    DagSource,
+    DagUnavailable,
+    Execution,
+    Surroundings,
+    drive,
+)
+from aiosched.executors.attempt.start_notices import StartNotices
+from aiosched.executors.attempt.trigger_tasks import TriggerTasks
+from aiosched.executors.inline.host_guard import HostGuard
+from aiosched.executors.inline.threads import DaemonThreads, run_aside
+from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.timeouts import clean_up_timeout
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag import DAG
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+_STOPPED: Final = "the scheduler stopped"
+_ON_REQUEST: Final = "was stopped on request"
+
+
+class InlineExecutor:
+    """See the module. Implements the Executor protocol.
+
+    `dags` says which DAGs this process knows: by id, by a function of the id that gives
+    None for an unknown one, or by a DagSource that blocks while it loads (FileDags). Times in seconds, sizes in bytes.
+    """
+
+    name = "inline"
+
+    def __init__(
+        self,
+        dags: Mapping[str, DAG] | Callable[[str], DAG | None] | DagSource,
+        *,
+        slots: int | None = None,
+        async_slots: int = 1000,
+        logs_folder: Path | None = None,
+        max_xcom_bytes: int = 1_048_576,
+        max_log_bytes: int = 104_857_600,
+        max_map_length: int | None = None,
+        cleanup_time: float = 60.0,
+        kill_after: float = 5.0,
+    ) -> None:
+        self.trust = TrustWindow()  # whoever keeps a lease writes there until when it lasts
+        self._guard = HostGuard(self.trust)
+        self._dags: DagSource = RegisteredDags(dags) if isinstance(dags, Mapping) or callable(dags) else dags
+        self._dags_for_loop = InBackground(self._dags)
+        self._slots = slots or 4 * (os.cpu_count() or 1)
+        self._async_slots = async_slots
+        self._cleanup_time, self._kill_after = cleanup_time, kill_after
+        self._surroundings = Surroundings(
+            logs_folder=logs_folder,
+            max_xcom_bytes=max_xcom_bytes,
+            max_log_bytes=max_log_bytes,
+            max_map_length=max_map_length,
+        )
+        self._running: dict[AttemptKey, Execution] = {}  # accepted and not yet reported
+        self._tasks: dict[AttemptKey, asyncio.Task[None]] = {}  # of async attempts
+        self._strays: set[asyncio.Task[None]] = set()  # given up, still running
+        self._begun: set[AttemptKey] = set()  # plain attempts that have a thread
+        self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}
+        self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}
+        self._busy = 0  # slots taken: waiting, running, or given up and still in their thread
+        self._stopping = False
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._started = False
+
+    @property
+    def pid(self) -> int:
+        """The process that everything runs in: this one."""
+        return self._surroundings.pid
+
+    @property
+    def slots(self) -> int:
+        """Plain-function attempts it runs at a time."""
+        return self._slots
+
+    @property
+    def open_slots(self) -> int:
+        """How many more plain-function attempts it takes."""
+        return 0 if self._stopping else max(0, self._slots - self._busy)
+
+    @property
+    def open_async_slots(self) -> int:
+        """How many more `async def` attempts it takes."""
+        return 0 if self._stopping else max(0, self._async_slots - len(self._tasks) - len(self._strays))
+
+    async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
+        """Get ready on the caller's loop."""
+        self._loop = asyncio.get_running_loop()
+        self._report, self._services = report, services
+        self._blocking_services = BlockingServices(self._loop, services)
+        self._blocking = blocking_on(self._loop)
+        self._triggers: TriggerTasks[AttemptKey] = TriggerTasks(self._dags_for_loop, lambda _, ended: report(ended))
+        self._threads = DaemonThreads(self._slots)
+        self._starts = StartNotices(self._loop, report, hostname=socket.gethostname())
+        TaskLoggerCapture.begin()
+        self._started = True
+
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        """Take the attempts and start them, in order, in the next turn of the loop or when a thread is free."""
+        for attempt in attempts:
+            if self._stopping:
+                report = _final(attempt.key, Outcome.LOST, _STOPPED, self._surroundings)
+                self._loop.call_soon(self._report, report)
+            elif attempt.trigger is not None:
+                self._wait_for(attempt)
+            elif attempt.is_async:
+                execution = execution_of(attempt, self._services, self._surroundings, blocking=self._blocking)
+                self._running[attempt.key] = execution
+                self._tasks[attempt.key] = self._loop.create_task(Driven(self._run_async(execution)))
+                if attempt.execution_timeout is not None:
+                    self._watch(attempt.key, attempt.execution_timeout, self._cleanup_time)
+            else:
+                execution = execution_of(attempt, self._blocking_services, self._surroundings, blocking=drive)
+                self._running[attempt.key] = execution
+                self._busy += 1
+                self._threads.submit(lambda execution=execution: self._run_in_thread(execution))  # type: ignore[misc]
+        if self._running:
+            self._quiet.clear()
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        """Ask an attempt to stop and return at once; its report (FAILED) follows within `grace` seconds.
+
+        One that does not stop is given up: it is reported, and goes on in this process.
+        """
+        if self._triggers.stop(attempt, kill=True):
+            self._report(_final(attempt, Outcome.FAILED, _ON_REQUEST, self._surroundings))
+        else:
+            self._stop_attempt(attempt, grace, Outcome.FAILED, _ON_REQUEST)
+
+    def forget(self, triggers: Sequence[AttemptKey]) -> None:
+        """Stop triggers that wait elsewhere from now on."""
+        for key in triggers:
+            self._triggers.stop(key, kill=False)
+
+    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
+        """None: they died with their process."""
+        return []
+
+    async def stop(self, grace: float) -> None:
+        """Wait up to `grace` seconds for what runs, then cancel it, then give up what goes on.
+
+        What had to be stopped is reported as LOST: it costs no retry. Calling it again
+        with a shorter grace hurries a stop that is under way.
+        """
+        self._stopping = True
+        if self._started:
+            for key in self._triggers.stop_all():
+                self._report(_final(key, Outcome.LOST, _STOPPED, self._surroundings))
+        if not await self._quiet_within(grace):
+            for key in list(self._running):
+                self._stop_attempt(key, self._kill_after, Outcome.LOST, _STOPPED)
+            await self._quiet_within(self._kill_after + 1)
+        if self._started:
+            self._started = False
+            await asyncio.to_thread(self._guard.close)
+            await self._triggers.left()
+            self._starts.close()
+            self._threads.close()
+            TaskLoggerCapture.end()
+
+    async def _quiet_within(self, seconds: float) -> bool:
+        self._settle()
+        try:
+            async with clean_up_timeout(seconds):
+                await self._quiet.wait()
+        except TimeoutError:
+            return self._quiet.is_set()
+        return True
+
+    # Running
+
+    def _wait_for(self, attempt: Attempt) -> None:
+        attempt = msgspec.structs.replace(attempt, is_async=True, execution_timeout=None)
+        trigger = TriggerExecution(attempt, self._services, self._surroundings, blocking=self._blocking)
+        self._triggers.start(attempt.key, trigger)
+
+    async def _run_async(self, execution: Execution) -> None:
+        key = execution.attempt.key
+        current_guard.set(self._guard)
+        if execution.attempt.callback is None:
+            self._starts.began(key, self)
+        report = await execution.run(self._dags_for_loop)
+        task = self._tasks.pop(key, None)
+        if task is not None and self._running.get(key) is execution:
+            self._finish(report)
+
+    def _run_in_thread(self, execution: Execution) -> None:
+        current_guard.set(self._guard)
+        if not execution.stop_requested:
+            self._tell(self._began, execution)
+            report = drive(execution.run(self._dags))
+        else:
+            report = _final(execution.attempt.key, Outcome.LOST, "was told to stop", self._surroundings)
+        self._tell(self._thread_ended, execution, report)
+
+    def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:  # the host closed its loop while a task that was given up went on
+            log.warning("a task ended after its event loop was closed; its result is dropped")
+
+    def _began(self, execution: Execution) -> None:
+        key = execution.attempt.key
+        if self._running.get(key) is execution:
+            self._begun.add(key)
+            if execution.attempt.callback is None:
+                self._starts.began(key, self)
+            if execution.attempt.execution_timeout is not None:
+                self._watch(key, execution.attempt.execution_timeout, 0)
+
+    def _thread_ended(self, execution: Execution, report: Report) -> None:
+        self._busy -= 1
+        if self._running.get(report.key) is execution:
+            self._finish(report)
+
+    def _finish(self, report: Report) -> None:
+        key = report.key
+        del self._running[key]
+        self._starts.ended(key)
+        self._begun.discard(key)
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+        verdict = self._verdicts.pop(key, None)
+        if verdict is not None and report.outcome is Outcome.LOST:
+            outcome, reason = verdict
+            report = msgspec.structs.replace(report, outcome=outcome, reason=reason)
+        self._report(report)
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._running:
+            self._quiet.set()
+
+    # Stopping
+
+    def _stop_attempt(self, key: AttemptKey, grace: float, outcome: Outcome, reason: str) -> None:
+        execution = self._running.get(key)
+        if execution is None:
+            return
+        first = not execution.stop_requested
+        execution.stop_requested = True
+        self._verdicts.setdefault(key, (outcome, reason))
+        task = self._tasks.get(key)
+        if not (key in self._begun if task is None else _has_begun(task)):
+            if task is not None:
+                del self._tasks[key]
+                task.cancel()
+            self._finish(_final(key, Outcome.LOST, reason, self._surroundings))
+            return
+        if task is not None:
+            task.cancel()
+        elif first:
+            run_aside(lambda: drive(execution.kill()))
+        self._loop.call_later(grace, self._give_up, execution, outcome, reason)
+
+    def _watch(self, key: AttemptKey, seconds: float, patience: float) -> None:
+        execution = self._running[key]
+        self._timers[key] = self._loop.call_later(seconds + patience, self._overdue, execution, seconds)
+
+    def _overdue(self, execution: Execution, seconds: float) -> None:
+        """An attempt exceeded its time and cannot be interrupted: conclude it beside its thread or task."""
+        if self._running.get(execution.attempt.key) is not execution:
+            return
+        self._let_go(execution)
+        error = TaskTimeout(f"{timeout_reason(seconds)}; it cannot be interrupted and goes on in this process")
+        if execution.attempt.is_async:
+            task = self._loop.create_task(self._conclude(execution, error))
+            self._strays.add(task)
+            task.add_done_callback(self._strays.discard)
+        else:
+            run_aside(lambda: self._tell(self._concluded, execution, drive(execution.conclude_aside(error))))
+
+    async def _conclude(self, execution: Execution, error: BaseException) -> None:
+        self._concluded(execution, await execution.conclude_aside(error))
+
+    def _concluded(self, execution: Execution, report: Report) -> None:
+        if self._running.get(report.key) is execution:
+            self._finish(report)
+
+    def _give_up(self, execution: Execution, outcome: Outcome, reason: str) -> None:
+        key = execution.attempt.key
+        if self._running.get(key) is not execution:
+            return
+        if (task := self._tasks.get(key)) is not None:
+            task.cancel()  # once more: a command that waits for its end is killed
+        self._let_go(execution)
+        log.warning("task %s.%s does not stop and goes on", execution.attempt.run.dag_id, execution.attempt.task_id)
+        self._verdicts.pop(key, None)
+        self._finish(_final(key, outcome, f"{reason}, but goes on: this process cannot end it", self._surroundings))
+
+    def _let_go(self, execution: Execution) -> None:
+        task = self._tasks.pop(execution.attempt.key, None)
+        if task is not None:
+            self._strays.add(task)
+            task.add_done_callback(self._strays.discard)
+
+
+def _has_begun(task: asyncio.Task[None]) -> bool:
+    """Whether the loop has come to it: cancelled before that, its coroutine never runs and reports nothing."""
+    coroutine = task.get_coro()
+    return not isinstance(coroutine, Driven) or coroutine.begun
+
+
+class RegisteredDags:
+    """The DAGs that this process was given, by id."""
+
+    def __init__(self, dags: Mapping[str, DAG] | Callable[[str], DAG | None]) -> None:
+        self._known = dags if isinstance(dags, Mapping) else None
+        self._find: Callable[[str], DAG | None] = dags.get if isinstance(dags, Mapping) else dags
+
+    def cached(self, run: RunInfo) -> DAG | None:
+        """The DAG, if this process knows it."""
+        return self._find(run.dag_id)
+
+    async def load(self, run: RunInfo) -> DAG:
+        """There is nowhere to load it from: raises DagUnavailable."""
+        names = sorted(self._known) if self._known is not None else []
+        known = f" (it knows {', '.join(names[:20])}{' …' if len(names) > 20 else ''})" if names else ""
+        raise DagUnavailable(
+            f"Process {os.getpid()} on {socket.gethostname()} does not know the DAG {run.dag_id!r}{known}: "
+            "give every process with a scheduler on this database the same DAGs, or use the local executor."
+        )
+
+    def forget(self, run: RunInfo) -> None:
+        """What this process was given stays as it is."""
+
+
+class BlockingServices:
+    """The services of a loop for code in another thread: its coroutines block and never suspend."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, services: TaskServices) -> None:
+        self._loop, self._services = loop, services
+
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        """See TaskServices. Blocks."""
+        return self._wait(self._services.get_xcoms(run, refs))
+
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        """See TaskServices. Blocks."""
+        return self._wait(self._services.get_previous_xcoms(run, ref))
+
+    async def call(self, run: int, name: str, args: str) -> str:
+        """See TaskServices. Blocks."""
+        return self._wait(self._services.call(run, name, args))
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _final(key: AttemptKey, outcome: Outcome, reason: str, where: Surroundings) -> Report:
+    return Report(key=key, outcome=outcome, at=datetime.now(UTC), reason=reason, hostname=where.hostname, pid=where.pid)

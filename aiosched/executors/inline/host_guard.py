@@ -1,0 +1,87 @@
+"""The host's side of the guard beside it: what ends the commands of its tasks when the host is killed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from typing import Final
+
+from aiosched import leftovers
+from aiosched.core.values.masking import KEY_VARIABLES
+from aiosched.executors.worker.lease_deadline import TrustWindow
+
+_PATIENCE: Final = 5.0  # seconds in which it must have ended
+
+
+class HostGuard:
+    """A guard process for the commands that this process starts itself. It is started by the first one.
+
+    Implements CommandGuard. `trust`: until when the host may be taken to live. Safe to use from several threads.
+    """
+
+    def __init__(self, trust: TrustWindow) -> None:
+        self.mark = leftovers.new_mark()
+        self._trust = trust
+        self._groups: set[int] = set()
+        self._changing = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: socket.socket | None = None
+
+    def stand(self) -> None:
+        """Be there from now on. Raises OSError when no process can be started."""
+        with self._changing:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+
+    def begun(self, group: int) -> None:
+        """A command runs, in a process group of its own."""
+        with self._changing:
+            self._groups.add(group)
+            self._say(f"+{group}\n")
+
+    def ended(self, group: int) -> None:
+        """It does not any more."""
+        with self._changing:
+            self._groups.discard(group)
+            self._say(f"-{group}\n")
+
+    def close(self) -> None:
+        """Have it end what is left, and itself. Blocks."""
+        with self._changing:
+            process, self._process = self._process, None
+            if self._line is not None:
+                self._line.close()
+                self._line = None
+        if process is not None:
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _start(self) -> None:
+        if self._line is not None:
+            self._line.close()
+        self._line, theirs = socket.socketpair()
+        passed = (theirs.fileno(), self._trust.descriptor)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "aiosched.executors.worker.guard", *map(str, passed), self.mark],
+                env={name: value for name, value in os.environ.items() if name not in KEY_VARIABLES},
+                stdin=subprocess.DEVNULL,
+                pass_fds=passed,
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+        self._say("".join(f"+{group}\n" for group in self._groups))
+
+    def _say(self, text: str) -> None:
+        if self._line is not None:
+            try:
+                self._line.sendall(text.encode())
+            except OSError:
+                return  # it was killed: the next command starts another one, which is told of all

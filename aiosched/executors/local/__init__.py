@@ -1,0 +1,1 @@
+"""The local executor: the scheduler's side of warm worker processes."""

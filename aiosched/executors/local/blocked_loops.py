@@ -1,0 +1,121 @@
+"""Workers for coroutines whose event loop is blocked: found, named, counted, and given nothing new.
+
+One task that calls `time.sleep` stops all others in its worker. None of them is ended: the loop may go on in a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiosched.core.values.messages import AttemptKey
+from aiosched.executors.local.worker_link import WorkerLink
+from aiosched.executors.worker.loop_sign import PERIOD
+
+logger = logging.getLogger(__name__)
+
+NOTICED: Final = 1.0  # seconds without a sign after which a loop is said to be blocked
+MOST_SHOWN: Final = 1000  # attempts of one worker
+_MOST_BLOCKED: Final = 4  # workers that are blocked, beside which others are started
+
+
+@dataclass(slots=True)
+class Blockage:
+    """A loop that does not go on. `since`: monotonic second of its last sign."""
+
+    since: float
+    by: AttemptKey | None = None  # None: not known (yet)
+    who: str = "a task"  # the same, for people
+    where: str = ""
+
+
+class BlockedLoops:
+    """Looks at those of `workers` (by their numbers) in which coroutines run, four times a second while there are any.
+
+    One that is blocked for longer than `limit` seconds gets no new attempts.
+    """
+
+    def __init__(self, workers: Mapping[int, WorkerLink], *, limit: float) -> None:
+        self._workers, self._limit = workers, limit
+        self._loop = asyncio.get_running_loop()
+        self._now: dict[int, Blockage] = {}  # by the number of the worker
+        self._timer: asyncio.TimerHandle | None = None
+        self.total = 0  # how often a loop was blocked
+
+    def choose(self, workers: Sequence[WorkerLink], processes: int) -> WorkerLink | None:
+        """Which of the workers gets the next attempt; None: another one is to be started.
+
+        There are as many as `processes`, and others beside those that are blocked, but not without limit.
+        """
+        if self._timer is None:
+            self._timer = self._loop.call_later(PERIOD, self._look)
+        open_ = [link for link in workers if self._takes_new(link)] if self._now else workers
+        if not open_ and len(workers) >= processes + _MOST_BLOCKED:
+            open_ = workers
+        best = min(open_, key=lambda link: len(link.attempts), default=None)
+        return None if best is None or (best.attempts and len(open_) < processes) else best
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _takes_new(self, link: WorkerLink) -> bool:
+        blockage = self._now.get(link.number)
+        return blockage is None or time.monotonic() - blockage.since < self._limit
+
+    def figures(self) -> list[dict[str, Any]]:
+        """As figures: which attempts are blocked since when (seconds since 1970), by whom and where."""
+        behind = time.time() - time.monotonic()
+        return [
+            {
+                "since": round(behind + blockage.since, 3),
+                "by": blockage.by,
+                "who": blockage.who,
+                "where": blockage.where,
+                "attempts": list(link.attempts)[:MOST_SHOWN],
+            }
+            for link in self._workers.values()
+            if (blockage := self._now.get(link.number)) is not None
+        ]
+
+    def _look(self) -> None:
+        self._timer = None
+        now = time.monotonic()
+        links = [link for link in self._workers.values() if link.sign is not None and link.attempts]
+        found: dict[int, Blockage] = {}
+        for link in links:
+            last = link.sign.last if link.sign is not None else 0.0
+            if last and now - last >= NOTICED:
+                found[link.number] = self._blockage(link, last)
+        for link in links:
+            if link.number in self._now and link.number not in found:
+                logger.info("the event loop of worker process %s goes on", link.pid)
+        self._now = found
+        if links:
+            self._timer = self._loop.call_later(PERIOD, self._look)
+
+    def _blockage(self, link: WorkerLink, last: float) -> Blockage:
+        blockage = self._now.get(link.number)
+        if blockage is None or blockage.since != last:
+            blockage = Blockage(last)
+            self.total += 1
+        if not blockage.where:
+            blocker = link.sign.blocker if link.sign is not None else None
+            if blocker is not None:
+                blockage.by, blockage.where = blocker.key, blocker.where
+                self._tell(link, blockage)
+        return blockage
+
+    def _tell(self, link: WorkerLink, blockage: Blockage) -> None:
+        attempt = link.attempts.get(blockage.by) if blockage.by is not None else None
+        if attempt is not None:
+            blockage.who = f"{attempt.run.dag_id}.{attempt.task_id} (run {attempt.run.run_id})"
+        logger.warning(
+            "%s blocks the event loop of worker process %s, with %d attempts in it, at %s",
+            blockage.who, link.pid, len(link.attempts), blockage.where,
+        )  # fmt: skip

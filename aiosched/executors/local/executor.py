@@ -1,0 +1,490 @@
+"""The local executor: attempts run in warm worker processes of this machine.
+
+    scheduler ── guard ── forkserver ── workers      guard.py, forkserver.py, forkserver_client.py
+        └───────────── a socket each ──────┘         worker_link.py, protocol.py, tickets.py
+
+Plain functions run one to a process at a time, `async def` tasks many to a process. Lives
+here: what becomes of an attempt, and what the end of a process means for its attempts.
+Does not live here: which worker gets which plain function (queueing.py).
+What the end of an attempt's process means (the semantics reference, section 22.2, and
+decision 17): a crash under a task's own hands is an ordinary failure of that task; what
+died without a fault of its own is lost; what had not begun goes to another worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
+from aiosched.errors import ConfigError
+from aiosched.executors.attempt.failures import timeout_reason
+from aiosched.executors.attempt.logs import AttemptLog
+from aiosched.executors.attempt.start_notices import StartNotices
+from aiosched.executors.local.blocked_loops import BlockedLoops
+from aiosched.executors.local.forkserver_client import ForkserverClient
+from aiosched.executors.local.options import LocalOptions
+from aiosched.executors.local.question_answers import Answers
+from aiosched.executors.local.queueing import Queue
+from aiosched.executors.local.trigger_process import TriggerDesk
+from aiosched.executors.local.worker_link import WorkerLink
+from aiosched.executors.worker.claim_pipe import Tickets
+from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.loop_sign import LoopSign
+from aiosched.executors.worker.processes import describe_exit, signal_group
+from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, Fired, Withdraw, WorkerConfig
+from aiosched.timeouts import clean_up_timeout
+
+__all__ = ["LocalExecutor", "LocalOptions"]
+
+log = logging.getLogger(__name__)
+
+_MOST_FAILED_STARTS: Final = 3  # in a row, before waiting attempts are given back as lost
+_STOPPED: Final = "the scheduler stopped"
+_ON_REQUEST: Final = "was stopped on request"
+_PATIENCE: Final = 0.5  # seconds for the last words of a dead worker, when a child of its holds the socket open
+
+
+class LocalExecutor:
+    """See the module. Implements the Executor protocol; everything happens on the loop that `start` ran on."""
+
+    name = "local"
+
+    def __init__(self, options: LocalOptions) -> None:
+        if options.isolation not in {"warm", "fresh"}:
+            raise ConfigError(f"executor.isolation is {options.isolation!r}: use 'warm' or 'fresh'.")
+        cores = os.cpu_count() or 1
+        self._options = options
+        self._slots = options.slots or 4 * cores
+        self._async_workers = options.async_workers or max(1, cores // 2)
+        self._fresh = options.isolation == "fresh"
+        self._config = WorkerConfig(
+            dags_folder=str(options.dags_folder),
+            logs_folder=str(options.logs_folder) if options.logs_folder else None,
+            max_xcom_bytes=options.max_xcom_bytes,
+            max_log_bytes=options.max_log_bytes,
+            log_level=options.log_level,
+            import_timeout=options.import_timeout,
+            defaults=options.defaults,
+            max_attempts=1 if self._fresh else options.max_attempts,
+            max_growth_bytes=options.max_growth_bytes,
+        )
+        self._hostname = socket.gethostname()
+        self._links: dict[int, WorkerLink] = {}  # every worker whose end has not been dealt with
+        self._forkserver: ForkserverClient | None = None
+        self.trust = TrustWindow()  # whoever keeps a lease writes there until when it lasts
+        self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
+        self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # what an attempt told to stop will be reported as
+        self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
+        self._kills: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those told to stop
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._endings: set[asyncio.Task[str]] = set()  # of forkservers that are gone
+        self._async_running = 0
+        self._last_number = 0
+        self._failed_starts = 0
+        self._started = self._stopping = False
+        self._quiet = asyncio.Event()  # nothing accepted is unreported
+        self._quiet.set()
+
+    @property
+    def slots(self) -> int:
+        """Plain-function attempts it runs at a time."""
+        return self._slots
+
+    @property
+    def open_slots(self) -> int:
+        """Free slots, and as many more as are passed through in a moment at the present pace (see Pace)."""
+        return 0 if self._stopping else self._queue.room
+
+    @property
+    def open_async_slots(self) -> int:
+        """How many more `async def` attempts it takes; with isolation "fresh" they take ordinary slots."""
+        if self._fresh:
+            return self.open_slots
+        return 0 if self._stopping else max(0, self._options.async_slots - self._async_running)
+
+    async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
+        """Start the forkserver; workers are forked when there is work for them."""
+        self._loop = asyncio.get_running_loop()
+        self._report, self._answers = report, Answers(services)
+        self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
+        self._queue = Queue(
+            self, self._links, slots=self._slots, lines=not self._fresh, idle_time=self._options.idle_time
+        )
+        self._forkserver = ForkserverClient(self._config, self, self.trust)
+        self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
+        self._triggers = TriggerDesk(lambda: self.spawn(is_async=True, watches=True), report, self._hostname)
+        self._started = True
+
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        """Take the attempts, in order; those that find no free worker stand in line."""
+        for attempt in attempts:
+            if self._stopping:
+                self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.LOST, _STOPPED))
+            elif attempt.trigger is not None:
+                self._triggers.submit(attempt)
+            elif attempt.is_async and not self._fresh:
+                self._async_running += 1
+                self.begin(self._async_link(), attempt)
+            else:
+                self._queue.add(attempt)
+        if self._where or self._queue:
+            self._quiet.clear()
+        self._queue.pump()
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        """Ask an attempt to stop and return at once; its report (FAILED) follows within about `grace` seconds.
+
+        An `async def` attempt that ignores its cancellation is killed with its whole worker:
+        the other attempts in that worker are then lost.
+        """
+        if not self._triggers.cancel(attempt, _ON_REQUEST):
+            self._stop_attempt(attempt, grace, Outcome.FAILED, _ON_REQUEST)
+
+    def forget(self, triggers: Sequence[AttemptKey]) -> None:
+        """Stop triggers that wait elsewhere from now on."""
+        self._triggers.forget(triggers)
+
+    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
+        """None: worker processes die with their scheduler."""
+        return []
+
+    async def stop(self, grace: float) -> None:
+        """Wait up to `grace` seconds for what runs, then TERM or cancel it, then KILL; ends all processes.
+
+        What had not begun, and what had to be stopped, is reported as LOST: it costs no
+        retry. Calling it again with a shorter grace hurries a stop that is under way.
+        """
+        self._stopping = True
+        if not self._started:
+            return
+        self._triggers.close(_STOPPED)
+        for attempt in self._queue.close():
+            self._finish(self._report_of(attempt.key, Outcome.LOST, _STOPPED))
+        self._settle()
+        for end in (grace, self._options.kill_after, _PATIENCE):
+            with contextlib.suppress(TimeoutError):
+                async with clean_up_timeout(end):
+                    await self._quiet.wait()
+            if self._quiet.is_set():
+                break
+            for key in list(self._where):
+                self._stop_attempt(key, self._options.kill_after, Outcome.LOST, _STOPPED)
+        await self._release()
+
+    # Handing out work
+
+    def _async_link(self) -> WorkerLink:
+        links = [link for link in self._links.values() if link.is_async and not link.watches and not link.retiring]
+        return self.blocked_loops.choose(links, self._async_workers) or self.spawn(is_async=True)
+
+    def spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink:
+        """Start a worker. One that cannot be started is judged in the next turn of the loop."""
+        self._last_number += 1
+        link = WorkerLink(self._last_number, is_async=is_async, watches=watches, listener=self)
+        self._links[link.number] = link
+        try:
+            if self._forkserver is None:
+                self._forkserver = ForkserverClient(self._config, self, self.trust)
+            if is_async:
+                link.sign = LoopSign()
+                shared = link.sign.descriptor
+            else:
+                link.tickets = Tickets()
+                shared = link.tickets.descriptor
+            ours = self._forkserver.fork(link.number, shared, is_async=is_async)
+        except OSError as error:  # no file descriptors or processes left
+            link.exit, link.retiring = str(error), True
+            self._loop.call_soon(self._judge, link)
+            return link
+        task = self._loop.create_task(link.connect(ours))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+        return link
+
+    def begin(self, link: WorkerLink, attempt: Attempt) -> None:
+        """Send an attempt to a worker: it begins now, or stands in the worker's line."""
+        self._where[attempt.key] = link
+        link.run(attempt)
+        if link.ready and (link.is_async or len(link.attempts) == 1):
+            self._began(link, attempt)
+
+    def taken_back(self, attempts: Iterable[Attempt]) -> None:
+        """A worker will not run these attempts."""
+        for attempt in attempts:
+            del self._where[attempt.key]
+            self._starts.withdrawn(attempt.key)
+            if (timer := self._timers.pop(attempt.key, None)) is not None:
+                timer.cancel()
+
+    def _began(self, link: WorkerLink, attempt: Attempt) -> None:
+        key, timeout = attempt.key, attempt.execution_timeout
+        if attempt.callback is None:
+            self._starts.began(key, link)
+        if timeout is not None:
+            patience = timeout + self._options.cleanup_time
+            self._timers[key] = self._loop.call_later(patience, self._overdue, key, timeout)
+
+    # What workers say
+
+    def worker_ready(self, link: WorkerLink) -> None:
+        """A worker has started: what it was sent begins now, of plain functions the first one."""
+        attempts = list(link.attempts.values())
+        link.head_since = self._loop.time()
+        for attempt in attempts if link.is_async else attempts[:1]:
+            self._began(link, attempt)
+
+    def attempts_ended(self, link: WorkerLink, ended: Ended) -> None:
+        """Some attempts of a worker have ended."""
+        reports = [report for report in ended.reports if self._leave(link, report.key, ended)]
+        self._failed_starts = 0
+        if ended.retire is not None or self._fresh:
+            link.retiring = True
+        if link.retiring:
+            self._queue.take_back(link)
+            if not link.attempts:
+                self.dismiss(link)
+        elif not link.is_async and reports:
+            if link.attempts:
+                link.head_since = self._loop.time()
+                self._began(link, next(iter(link.attempts.values())))
+            else:
+                self._queue.idle(link)
+        for report in reports:
+            self._finish(report)
+        self._queue.pump()
+
+    def trigger_fired(self, link: WorkerLink, fired: Fired) -> None:
+        """A trigger has fired or failed."""
+        self._failed_starts = 0
+        self._triggers.fired(link, fired.number, fired.report)
+
+    def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None:
+        """A task in a worker wants XComs, or calls a service, or waits no longer for the answer."""
+        self._answers.give(link, question)
+
+    # The ends of processes
+
+    def worker_forked(self, worker: int, pid: int) -> None:
+        """A worker has its process."""
+        if (link := self._links.get(worker)) is not None:
+            link.pid = pid
+
+    def worker_exited(self, exited: Exited) -> None:
+        """A worker's process is gone. Its last words may still be in the socket: they count."""
+        if (link := self._links.get(exited.worker)) is not None:
+            link.exit = exited.reason or f"the worker process {describe_exit(exited.code)}"
+            link.left = exited.left
+            self._judge_soon(link)
+
+    def link_lost(self, link: WorkerLink) -> None:
+        """A worker's socket is closed."""
+        link.retiring = True
+        self._answers.gone(link)
+        self._queue.gone(link)
+        if link.exit is not None:
+            self._judge(link)
+        elif link.attempts or link.triggers:  # it lives on, but cannot be talked to any more
+            self._signal(link, signal.SIGKILL)
+
+    def forkserver_lost(self, ended: asyncio.Task[str]) -> None:
+        """The forkserver is gone, and all workers with it. What ran there is judged when nothing is left of it."""
+        links = list(self._links.values())
+        for link in links:
+            if link.pid is not None:
+                signal_group(link.pid, signal.SIGKILL)
+            link.blameless = link.retiring = True
+            self._queue.gone(link)
+        self._forkserver = None  # the next worker that is needed starts another one
+        self._endings.add(ended)
+        ended.add_done_callback(lambda ended: self._forkserver_ended(ended, links))
+
+    def _forkserver_ended(self, ended: asyncio.Task[str], links: Sequence[WorkerLink]) -> None:
+        self._endings.discard(ended)
+        if ended.cancelled():  # the loop ends
+            return
+        reason = ended.result()
+        log.error("the process that workers are forked from %s; its workers are gone", reason)
+        for link in links:
+            if not link.judged:
+                link.exit = f"the forkserver {reason}, and its workers with it"
+                self._judge_soon(link)
+
+    def _judge_soon(self, link: WorkerLink) -> None:
+        link.retiring = True
+        self._queue.gone(link)
+        if link.lost.done():
+            self._judge(link)
+        else:
+            self._loop.call_later(_PATIENCE, self._judge, link)
+
+    def _judge(self, link: WorkerLink) -> None:
+        """Decide, once, what becomes of the attempts of a dead worker."""
+        if link.judged:
+            return
+        link.judged = True
+        self._links.pop(link.number, None)
+        if link.ready:
+            self._queue.take_back(link)
+        link.close()
+        attempts = dict(link.attempts)
+        if not link.ready and not self._stopping and (link.triggers or attempts.keys() - self._verdicts.keys()):
+            self._failed_starts += 1
+        alone = len(attempts) == 1
+        again: list[Attempt] = []
+        for key, attempt in attempts.items():
+            self._leave(link, key)
+            outcome, reason = Outcome.LOST, link.exit or "the worker process is gone"
+            if key in self._verdicts:
+                how = "and its process was killed" if link.ready else "before it began"
+                reason = f"{self._verdicts[key][1]}, {how}"
+            elif not link.ready:
+                if self._failed_starts < _MOST_FAILED_STARTS:
+                    again.append(attempt)
+                    continue
+                reason = f"no worker could be started: {reason}"
+            elif not link.blameless and alone:
+                outcome = Outcome.FAILED
+            elif not link.blameless:
+                reason = f"{reason}, which ran {len(attempts)} attempts at a time"
+            self._note(attempt, reason, link.left)
+            self._finish(self._report_of(key, outcome, reason, link))
+        fresh_start = not link.ready and self._failed_starts < _MOST_FAILED_STARTS
+        self._triggers.worker_gone(link, link.exit or "the worker process is gone", again=fresh_start)
+        if again:
+            self.submit(again)
+        self._queue.pump()
+
+    def _note(self, attempt: Attempt, reason: str, left: str | None) -> None:
+        """The last lines of a log whose process could not write them."""
+        file = AttemptLog(self._options.logs_folder, attempt, self._options.max_log_bytes)
+        if left is not None:
+            file.line("WARNING", "aiosched", left)
+        file.line("ERROR", "aiosched", reason)
+        file.close()
+
+    def _leave(self, link: WorkerLink, key: AttemptKey, ended: Ended | None = None) -> bool:
+        """Whether the worker had the attempt; it has it no more."""
+        attempt = link.attempts.pop(key, None)
+        if attempt is None:
+            return False
+        del self._where[key]
+        if link.is_async and not self._fresh:
+            self._async_running -= 1
+        else:
+            self._queue.ended(link, attempt, ended)
+        return True
+
+    def _finish(self, report: Report) -> None:
+        key = report.key
+        began = self._starts.ended(key)
+        if report.started_at is None and began is not None:
+            report = msgspec.structs.replace(report, started_at=began)
+        for timers in (self._timers, self._kills):
+            if (timer := timers.pop(key, None)) is not None:
+                timer.cancel()
+        verdict = self._verdicts.pop(key, None)
+        if report.outcome is Outcome.LOST and verdict is not None:
+            outcome, reason = verdict
+            reason = report.reason if report.reason and report.reason.startswith(reason) else reason
+            failed = outcome is Outcome.FAILED
+            report = msgspec.structs.replace(report, outcome=outcome, reason=reason, unattended=failed)
+        elif report.outcome is Outcome.LOST and report.reason == "was told to stop by SIGTERM":
+            ended = {"outcome": Outcome.FAILED, "reason": "got SIGTERM from outside", "unattended": True}
+            report = msgspec.structs.replace(report, **ended)
+        self._report(report)
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._where and not self._queue:
+            self._quiet.set()
+
+    # Stopping
+
+    def _stop_attempt(self, key: AttemptKey, grace: float, outcome: Outcome, reason: str) -> None:
+        link = self._where.get(key)
+        if link is not None:
+            self._queue.take_back(link)
+        if self._queue.remove(key):
+            self._finish(self._report_of(key, outcome, f"{reason}, before it began"))
+        elif link is not None and (link.is_async or key == next(reversed(link.attempts))):
+            self._stop_running(key, link, grace, outcome, reason)
+        self._queue.pump()
+
+    def _stop_running(self, key: AttemptKey, link: WorkerLink, grace: float, outcome: Outcome, reason: str) -> None:
+        again = key in self._verdicts
+        self._verdicts.setdefault(key, (outcome, reason))
+        if link.is_async:
+            link.cancel(key)
+        elif not again:
+            link.retiring = True
+            self._signal(link, signal.SIGTERM)
+        if (patient := self._kills.pop(key, None)) is not None:
+            patient.cancel()
+        self._kills[key] = self._loop.call_later(grace, self._kill, key, link)
+
+    def _kill(self, key: AttemptKey, link: WorkerLink) -> None:
+        if link.killed:
+            return
+        link.killed = True
+        others = len(link.attempts) - 1
+        log.warning(
+            "attempt %s does not stop: its worker process %s is killed%s",
+            key, link.pid, f", with {others} other attempts" if others else "",
+        )  # fmt: skip
+        self._signal(link, signal.SIGKILL)
+
+    def _signal(self, link: WorkerLink, signum: int) -> None:
+        if self._forkserver is not None:
+            self._forkserver.signal(link.number, signum)
+
+    def _overdue(self, key: AttemptKey, seconds: float) -> None:
+        self._timers.pop(key, None)
+        self._stop_attempt(key, self._options.kill_after, Outcome.FAILED, timeout_reason(seconds))
+
+    def dismiss(self, link: WorkerLink) -> None:
+        """Let a worker without work go; one that does not is killed."""
+        link.retiring = True
+        link.close()
+        self._loop.call_later(self._options.kill_after, self._make_sure, link)
+
+    def _make_sure(self, link: WorkerLink) -> None:
+        if link.number in self._links and link.exit is None:
+            self._signal(link, signal.SIGKILL)
+
+    async def _release(self) -> None:
+        self._starts.close()
+        self.blocked_loops.close()
+        links = list(self._links.values())
+        await asyncio.gather(*self._connecting, return_exceptions=True)
+        await self._answers.close()
+        for link in links:
+            link.close()
+        if self._forkserver is not None:
+            await self._forkserver.close()
+        await asyncio.gather(*self._endings, return_exceptions=True)
+        await asyncio.gather(*(asyncio.wait_for(link.lost, _PATIENCE) for link in links), return_exceptions=True)
+        for link in links:
+            link.exit = link.exit or "the worker process was stopped with its scheduler"
+            self._judge(link)
+
+    def _report_of(self, key: AttemptKey, outcome: Outcome, reason: str, link: WorkerLink | None = None) -> Report:
+        """What the executor itself says of an attempt: its process could not."""
+        return Report(
+            key=key,
+            outcome=outcome,
+            at=datetime.now(UTC),
+            reason=reason,
+            unattended=outcome is Outcome.FAILED,
+            hostname=self._hostname,
+            pid=link.pid if link is not None else None,
+        )

@@ -1,0 +1,146 @@
+"""The scheduler's side of the forkserver: starts it, asks it for workers, hears of their ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from aiosched import leftovers
+from aiosched.core.values.masking import KEY_VARIABLES
+from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.processes import describe_exit
+from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, Setup, Signal, WorkerConfig, frame
+
+_READ = 65_536
+_PATIENCE = 5.0  # seconds in which all processes must have ended
+
+
+class ForkserverListener(Protocol):
+    """Who is told what happens. All calls come from the event loop."""
+
+    def worker_forked(self, worker: int, pid: int) -> None: ...
+    def worker_exited(self, exited: Exited) -> None: ...
+    def forkserver_lost(self, ended: asyncio.Task[str]) -> None:
+        """It is gone. `ended` says how, once nothing is left of it and of its workers."""
+
+
+class ForkserverClient:
+    """One forkserver process, below a guard (guard.py). They are started by exec, so the host process never forks
+    itself, and their end is seen on a socket, so no signal handler is needed in the host."""
+
+    def __init__(self, config: WorkerConfig, listener: ForkserverListener, trust: TrustWindow) -> None:
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader()
+        self._mark = leftovers.new_mark()
+        self._control, theirs = socket.socketpair()
+        try:
+            self._lifeline, end = socket.socketpair()
+        except BaseException:
+            self._control.close()
+            theirs.close()
+            raise
+        passed = (theirs.fileno(), trust.descriptor, end.fileno())
+        own = {name: value for name, value in os.environ.items() if name not in KEY_VARIABLES}
+        try:
+            self._guard = subprocess.Popen(
+                [sys.executable, "-P", "-m", "aiosched.executors.worker.forkserver", *map(str, passed)],
+                env={**own, leftovers.MARK: self._mark},
+                stdin=subprocess.DEVNULL,
+                pass_fds=passed,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._control.close()
+            self._lifeline.close()
+            raise
+        finally:
+            theirs.close()
+            end.close()
+        self._open = True
+        self._loop.add_reader(self._control, self._read)
+        self._send(Setup(config, [str(Path(entry).absolute()) for entry in sys.path]))
+
+    @property
+    def pid(self) -> int:
+        """The process id of the guard, the forkserver's parent."""
+        return self._guard.pid
+
+    def fork(self, worker: int, shared: int, *, is_async: bool) -> socket.socket:
+        """Ask for a worker; returns our end of its socket at once. Its process is announced later.
+
+        `shared` is the descriptor that the worker gets besides (see Fork).
+        """
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            if self._open:
+                socket.send_fds(self._control, [frame(Fork(worker, is_async))], [theirs.fileno(), shared])
+        except OSError:
+            pass  # it is gone: the next read says so
+        finally:
+            theirs.close()
+        return ours
+
+    def signal(self, worker: int, signum: int, *, group: bool = True) -> None:
+        """Send a signal to a worker's process group (or to the worker alone)."""
+        self._send(Signal(worker, signum, group))
+
+    async def close(self) -> None:
+        """End it; it kills what workers are left, with all that they started."""
+        if self._open:
+            self._shut()
+            await asyncio.to_thread(self._await_end)
+
+    def _send(self, message: Setup | Signal) -> None:
+        if self._open:
+            try:
+                self._control.sendall(frame(message))
+            except OSError:
+                pass  # as above
+
+    def _read(self) -> None:
+        """Read all there is: of a socket that is broken and still holds something, uvloop tells only once."""
+        while self._open:
+            try:
+                data = self._control.recv(_READ, socket.MSG_DONTWAIT)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._lose()
+            for message in self._reader.feed(data):
+                match message:
+                    case Forked(worker, pid):
+                        self._listener.worker_forked(worker, pid)
+                    case Exited():
+                        self._listener.worker_exited(message)
+
+    def _lose(self) -> None:
+        self._shut()
+        self._listener.forkserver_lost(self._loop.create_task(asyncio.to_thread(self._await_end)))
+
+    def _await_end(self) -> str:
+        """Wait for the guard, which ends all others before itself; how it ended. Blocks.
+
+        It is killed when that takes too long. What it cannot have ended, because it was killed, is found by its mark.
+        """
+        try:
+            status = self._guard.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._guard.kill()
+            status = self._guard.wait()
+        self._lifeline.close()
+        leftovers.end(lambda: leftovers.carrying(leftovers.MARK, lambda mark: mark == self._mark))
+        return describe_exit(status)
+
+    def _shut(self) -> None:
+        self._open = False
+        self._loop.remove_reader(self._control)
+        self._control.close()

@@ -1,0 +1,52 @@
+"""How the local executor works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiosched.authoring.settings import AuthoringDefaults
+from aiosched.config import Settings
+from aiosched.executors.attempt.start_notices import DELAY
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalOptions:
+    """How the local executor works. Times in seconds, sizes in bytes."""
+
+    dags_folder: Path
+    logs_folder: Path | None = None
+    slots: int | None = None  # plain functions at a time; None: four a core
+    async_slots: int = 1000
+    async_workers: int | None = None  # processes for async def tasks; None: one for every two cores
+    blocked_limit: float = 5.0  # a worker whose event loop is blocked for longer gets no more coroutines
+    isolation: str = "warm"  # or fresh: a process for each attempt
+    max_xcom_bytes: int = 1_048_576
+    max_log_bytes: int = 104_857_600
+    log_level: str = "INFO"
+    defaults: AuthoringDefaults = field(default_factory=AuthoringDefaults)  # of DAGs and tasks that workers load
+    import_timeout: float = 30.0
+    cleanup_time: float = 60.0  # from the execution timeout to TERM, for a task that does not stop by itself
+    kill_after: float = 5.0  # from TERM to KILL where nobody said another grace
+    notice_delay: float = DELAY  # attempts that end sooner are not reported as started
+    idle_time: float = 60.0  # an idle worker beyond the first ends after this
+    max_attempts: int = 50_000  # of one worker
+    max_growth_bytes: int = 536_870_912  # of one worker
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> LocalOptions:
+        """The options that the settings ask for."""
+        core = settings.core
+        return cls(
+            dags_folder=core.dags_folder.absolute(),
+            logs_folder=settings.logs_folder,
+            slots=settings.executor.slots,
+            async_slots=settings.executor.async_slots,
+            isolation=settings.executor.isolation,
+            max_xcom_bytes=core.max_xcom_bytes,
+            max_log_bytes=core.max_log_bytes,
+            log_level=settings.logs.level,
+            defaults=AuthoringDefaults.of(settings),
+            import_timeout=core.dagbag_import_timeout,
+            cleanup_time=core.killed_task_cleanup_time,
+        )

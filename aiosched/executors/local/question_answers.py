@@ -1,0 +1,74 @@
+"""What tasks in worker processes ask of their scheduler, answered over their sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from aiosched.core.values.messages import TaskServices
+from aiosched.errors import AttemptStopped
+from aiosched.executors.local.worker_link import WorkerLink
+from aiosched.executors.worker.protocol import Ask, Call, Reply, Withdraw, kind_of
+
+log = logging.getLogger(__name__)
+
+
+class Answers:
+    """Asks the services, and answers each question when there is an answer, whatever came before it.
+
+    A question ends with its attempt: what it would change is not changed any more when nobody waits for it.
+    """
+
+    def __init__(self, services: TaskServices) -> None:
+        self._services = services
+        self._under_way: dict[tuple[WorkerLink, int], asyncio.Task[None]] = {}
+
+    def give(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None:
+        """See to a question."""
+        place = (link, question.number)
+        if isinstance(question, Withdraw):
+            if (asking := self._under_way.get(place)) is not None:
+                asking.cancel()
+            return
+        work = self._answer(link, question) if isinstance(question, Ask) else self._reply(link, question)
+        task = self._under_way[place] = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self._under_way.pop(place, None))
+
+    def gone(self, link: WorkerLink) -> None:
+        """The worker is gone, and whoever asked in it."""
+        for place, task in self._under_way.items():
+            if place[0] is link:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Nobody waits for answers any more."""
+        under_way = list(self._under_way.values())
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _answer(self, link: WorkerLink, question: Ask) -> None:
+        try:
+            if question.previous:
+                pairs = [await self._services.get_previous_xcoms(question.run, question.refs[0])]
+            else:
+                pairs = await self._services.get_xcoms(question.run, question.refs)
+        except AttemptStopped as stopped:  # no answer: whoever asked is about to be ended with its lease
+            log.info("a question of a running task is not answered: it %s", stopped)
+        except Exception as error:  # the task fails with it; whether it tries again is its own matter
+            log.warning("the XComs of a running task cannot be read: %s", error)
+            link.answer(question.number, [], f"XComs cannot be read: {type(error).__name__}: {error}")
+        else:
+            link.answer(question.number, pairs)
+
+    async def _reply(self, link: WorkerLink, call: Call) -> None:
+        try:
+            reply = Reply(call.number, await self._services.call(call.run, call.name, call.args))
+        except AttemptStopped as stopped:
+            log.info("a question of a running task is not answered: it %s", stopped)
+            return
+        except Exception as error:  # the task fails with it; whether it tries again is its own matter
+            kind = kind_of(error)
+            text = str(error) if kind else f"the service {call.name!r} failed: {type(error).__name__}: {error}"
+            reply = Reply(call.number, "", text, kind)
+        link.reply(reply)

@@ -1,0 +1,186 @@
+"""Plain-function attempts that wait for a worker process, and who gets which.
+
+An attempt waits here until a worker is free. While attempts are short, it may instead be sent to
+a worker that still runs another one, and waits in that worker's *line*: the worker that has
+loaded its DAG file, so that a file is imported by few workers, and no worker waits for the scheduler
+between two attempts. What stays in a line for too long is taken back (tickets.py), and goes to
+whoever is free. Source: decision 20.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from aiosched.core.values.messages import Attempt, AttemptKey
+from aiosched.executors.local.affinity import PATIENCE, FileTimes, behind, file_of, match
+from aiosched.executors.local.worker_link import WorkerLink
+from aiosched.executors.throughput import Pace
+from aiosched.executors.worker.protocol import Ended
+
+_MOST_AHEAD: Final = 16  # attempts for each slot that may wait
+
+
+class Host(Protocol):
+    """Who starts the workers and speaks with them."""
+
+    def spawn(self, *, is_async: bool) -> WorkerLink: ...
+    def begin(self, link: WorkerLink, attempt: Attempt) -> None: ...
+    def taken_back(self, attempts: Iterable[Attempt]) -> None: ...
+    def dismiss(self, link: WorkerLink) -> None: ...
+
+
+class Queue:
+    """The attempts that wait and the workers that are idle. `links` are all workers of the host.
+
+    `lines`: whether attempts may wait in workers; `idle_time` in seconds, after which an idle worker
+    beyond the first is dismissed.
+    """
+
+    def __init__(
+        self, host: Host, links: Mapping[int, WorkerLink], *, slots: int, lines: bool, idle_time: float
+    ) -> None:
+        self._host, self._links = host, links
+        self._loop = asyncio.get_running_loop()
+        self._slots, self._lines, self._idle_time = slots, lines, idle_time
+        self._backlog: deque[Attempt] = deque()
+        self._idle: list[WorkerLink] = []  # without work, the last used one last
+        self._busy = 0  # workers that have attempts
+        self._sent = 0  # attempts that they have
+        self._passed_over = 0  # times in a row that the first in line was not the next
+        self._pace = Pace()
+        self._times = FileTimes()
+        self._look: asyncio.TimerHandle | None = None
+        self._reaper: asyncio.TimerHandle | None = None
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self._backlog)
+
+    @property
+    def room(self) -> int:
+        """Free slots, and as many more as are passed through in a moment at the present pace (see Pace)."""
+        if self.closed:
+            return 0
+        ahead = min(self._pace.ahead(self._loop.time()), _MOST_AHEAD * self._slots)
+        return max(0, self._slots + ahead - self._sent - len(self._backlog))
+
+    def add(self, attempt: Attempt) -> None:
+        """Let an attempt wait behind all others. It is handed out by `pump`."""
+        self._backlog.append(attempt)
+
+    def remove(self, key: AttemptKey) -> bool:
+        """Whether the attempt waited here; it does so no more."""
+        waiting = next((attempt for attempt in self._backlog if attempt.key == key), None)
+        if waiting is not None:
+            self._backlog.remove(waiting)
+        return waiting is not None
+
+    def close(self) -> list[Attempt]:
+        """Hand out nothing more; what has not begun is returned."""
+        self.closed = True
+        for link in self._links.values():
+            if len(link.attempts) > 1:  # what a worker has alone begins in a moment, if it has not yet
+                self.take_back(link)
+        for timer in (self._look, self._reaper):
+            if timer is not None:
+                timer.cancel()
+        left, self._backlog = list(self._backlog), deque()
+        return left
+
+    def pump(self, *, patient: bool = True) -> None:
+        """Hand out what waits, in order. Impatiently: whoever is free comes before whoever knows the file."""
+        now = self._loop.time()
+        while self._backlog and not self.closed:
+            spawns = self._busy + len(self._idle) < self._slots
+            free = spawns or bool(self._idle)
+            attempt = self._backlog[0]
+            link = None
+            if self._lines and (patient or not free):
+                plain = (link for link in self._links.values() if not link.is_async and not link.retiring)
+                link = behind(plain, attempt, self._times, free=free, now=now)
+            if link is not None:
+                self._backlog.popleft()
+            elif self._idle:
+                worker, position = match(self._idle, self._backlog, self._passed_over)
+                link = self._idle.pop(worker)
+                attempt = self._backlog[position]
+                del self._backlog[position]
+                self._passed_over = self._passed_over + 1 if position else 0
+            elif spawns:
+                self._backlog.popleft()
+                link = self._host.spawn(is_async=attempt.is_async)
+            else:
+                return
+            self._send(link, attempt)
+
+    def ended(self, link: WorkerLink, attempt: Attempt, ended: Ended | None) -> None:
+        """One of a worker's attempts, which it has no more, has ended; None: with the worker."""
+        self._left(link, 1)
+        self._pace.ended(self._loop.time())
+        if ended is not None:
+            self._times.saw(file_of(attempt), ended.took - ended.imported, ended.imported)
+
+    def idle(self, link: WorkerLink) -> None:
+        """A worker has no work."""
+        link.idle_since = self._loop.time()
+        self._idle.append(link)
+        if self._reaper is None and len(self._idle) > 1:
+            self._reaper = self._loop.call_later(self._idle_time, self._reap)
+
+    def gone(self, link: WorkerLink) -> None:
+        """A worker gets nothing more."""
+        if link in self._idle:
+            self._idle.remove(link)
+
+    def take_back(self, link: WorkerLink) -> None:
+        """Let what a worker has not begun wait here again, before all others."""
+        taken = link.take_back()
+        if taken:
+            self._left(link, len(taken))
+            self._host.taken_back(taken)
+            self._backlog.extendleft(reversed(taken))
+            if not link.attempts and not link.retiring:
+                (self.idle if self._lines else self._host.dismiss)(link)
+
+    def _send(self, link: WorkerLink, attempt: Attempt) -> None:
+        if not link.attempts:
+            self._busy += 1
+        elif self._look is None:
+            self._look = self._loop.call_later(PATIENCE, self._look_at_lines)
+        self._sent += 1
+        self._host.begin(link, attempt)
+
+    def _left(self, link: WorkerLink, count: int) -> None:
+        self._sent -= count
+        if not link.attempts:
+            self._busy -= 1
+
+    def _look_at_lines(self) -> None:
+        """Take back the lines in which something has waited for too long, when that can help."""
+        now = self._loop.time()
+        free = bool(self._idle) or self._busy < self._slots
+        slow = []
+        for link in self._links.values():
+            waited = link.waited(now)
+            if waited:
+                patience = self._times.patience(file_of(next(reversed(link.attempts.values()))))
+                if waited >= patience and (free or now - link.head_since >= patience):
+                    slow.append(link)
+        for link in reversed(slow):
+            self.take_back(link)
+        self._look = None
+        if slow:
+            self.pump(patient=False)
+        if self._sent > self._busy and self._look is None and not self.closed:
+            self._look = self._loop.call_later(PATIENCE, self._look_at_lines)
+
+    def _reap(self) -> None:
+        self._reaper = None
+        limit = self._loop.time() - self._idle_time
+        while len(self._idle) > 1 and self._idle[0].idle_since <= limit:
+            self._host.dismiss(self._idle.pop(0))
+        if len(self._idle) > 1:
+            self._reaper = self._loop.call_at(self._idle[0].idle_since + self._idle_time, self._reap)

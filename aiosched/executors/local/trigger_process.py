@@ -1,0 +1,88 @@
+"""The triggers of the local executor: all in one worker process of their own, none in a slot.
+
+A trigger has a number that is never used again, so that the last words of one that was
+cancelled cannot be taken for those of the attempt that goes on in its place: both have the
+attempt's key.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+import msgspec
+
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
+from aiosched.executors.local.worker_link import WorkerLink
+
+
+class TriggerDesk:
+    """Who waits for what, and the worker process in which they do. `spawn` starts that process."""
+
+    def __init__(self, spawn: Callable[[], WorkerLink], report: Callable[[Report], None], hostname: str) -> None:
+        self._spawn, self._report, self._hostname = spawn, report, hostname
+        self._numbers = itertools.count(1)
+        self._waiting: dict[AttemptKey, int] = {}
+        self._link: WorkerLink | None = None
+
+    def submit(self, attempt: Attempt) -> None:
+        """Let a trigger wait. One that waits for the same attempt already is replaced."""
+        key = attempt.key
+        self._forget(key, kill=False)
+        if self._link is None or self._link.retiring:
+            self._link = self._spawn()
+        number = self._waiting[key] = next(self._numbers)
+        self._link.watch(number, msgspec.structs.replace(attempt, is_async=True, execution_timeout=None))
+
+    def cancel(self, key: AttemptKey, reason: str) -> bool:
+        """Stop waiting for an attempt's trigger: it is reported as FAILED at once. Whether there was one."""
+        if not self._forget(key, kill=True):
+            return False
+        self._tell(key, Outcome.FAILED, reason)
+        return True
+
+    def forget(self, keys: Iterable[AttemptKey]) -> None:
+        """Stop triggers that wait elsewhere from now on, without a report and without their `on_kill`."""
+        for key in keys:
+            self._forget(key, kill=False)
+
+    def fired(self, link: WorkerLink, number: int, report: Report) -> None:
+        """A worker says how a trigger ended; one that was cancelled meanwhile does not count."""
+        attempt = link.triggers.get(number) if report.more else link.triggers.pop(number, None)
+        if attempt is not None and self._waiting.get(attempt.key) == number:
+            if not report.more:
+                del self._waiting[attempt.key]
+            self._report(report)
+
+    def worker_gone(self, link: WorkerLink, reason: str, *, again: bool) -> None:
+        """Its worker is dead: the triggers wait in another one (`again`), or are reported as LOST."""
+        triggers, link.triggers = link.triggers, {}
+        if self._link is link:
+            self._link = None
+        for number, attempt in triggers.items():
+            if self._waiting.get(attempt.key) == number:
+                del self._waiting[attempt.key]
+                if again:
+                    self.submit(attempt)
+                else:
+                    self._tell(attempt.key, Outcome.LOST, reason)
+
+    def close(self, reason: str) -> None:
+        """Stop them all; they are LOST: durable as they are, another scheduler lets them wait again."""
+        for key in list(self._waiting):
+            self._forget(key, kill=False)
+            self._tell(key, Outcome.LOST, reason)
+
+    def _forget(self, key: AttemptKey, *, kill: bool) -> bool:
+        number = self._waiting.pop(key, None)
+        if number is None:
+            return False
+        if self._link is not None and self._link.triggers.pop(number, None) is not None:
+            self._link.unwatch(number, kill=kill)
+        return True
+
+    def _tell(self, key: AttemptKey, outcome: Outcome, reason: str) -> None:
+        pid = self._link.pid if self._link is not None else None
+        at = datetime.now(UTC)
+        self._report(Report(key=key, outcome=outcome, at=at, reason=reason, hostname=self._hostname, pid=pid))

@@ -1,0 +1,206 @@
+"""The scheduler's side of one worker process: its socket, and the attempts that it has."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+import msgspec
+
+from aiosched.core.values.messages import Attempt, AttemptKey
+from aiosched.executors.local.affinity import FileKey, file_of
+from aiosched.executors.worker.claim_pipe import Tickets
+from aiosched.executors.worker.loop_sign import LoopSign
+from aiosched.executors.worker.protocol import (
+    Answer,
+    Ask,
+    Call,
+    Cancel,
+    Ended,
+    Fired,
+    FrameReader,
+    FromWorker,
+    Ready,
+    Reply,
+    Run,
+    Unwatch,
+    Watch,
+    Withdraw,
+    frame,
+)
+
+
+class LinkListener(Protocol):
+    """Who is told what a worker says. All calls come from the event loop."""
+
+    def worker_ready(self, link: WorkerLink) -> None: ...
+    def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
+    def trigger_fired(self, link: WorkerLink, fired: Fired) -> None: ...
+    def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None: ...
+    def link_lost(self, link: WorkerLink) -> None: ...
+
+
+class WorkerLink(asyncio.Protocol):
+    """One worker. What is written within one turn of the loop leaves as one message."""
+
+    def __init__(self, number: int, *, is_async: bool, listener: LinkListener, watches: bool = False) -> None:
+        self.number, self.is_async = number, is_async
+        self.watches = watches  # the one in which triggers wait
+        self.pid: int | None = None
+        self.ready = False  # has spoken: what it was sent has begun
+        self.retiring = False  # gets no more attempts
+        self.lost = asyncio.get_running_loop().create_future()  # done once the socket is closed
+        self.judged = False  # its end has been dealt with
+        self.killed = False  # it was sent SIGKILL
+        self.blameless = False  # its process died with the forkserver: no fault of what it ran
+        self.idle_since = 0.0
+        self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported; of plain ones the first one runs
+        self.head_since = 0.0  # when that one began, or was sent
+        self.tickets: Tickets | None = None  # of plain attempts: which have not begun
+        self.sign: LoopSign | None = None  # of coroutines: whether their loop goes on
+        self.files: set[FileKey] = set()  # that it was sent work of
+        self.triggers: dict[int, Attempt] = {}  # that wait in it, by number
+        self.exit: str | None = None  # how its process ended, once that is known
+        self.left: str | None = None  # what that had left behind
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader()
+        self._socket: socket.socket | None = None
+        self._transport: asyncio.Transport | None = None
+        self._waiting: list[Attempt] = []  # to be sent at the end of this turn
+        self._seen_in_line: tuple[AttemptKey | None, float] = (None, 0.0)  # one that waits, and since when
+        self._cancelled: list[AttemptKey] = []
+        self._unsent: list[Watch | Unwatch] = []
+        self._closing = False
+
+    async def connect(self, sock: socket.socket) -> None:
+        """Take over our end of the worker's socket. Must not be cancelled: the socket would have two owners."""
+        self._socket = sock
+        try:
+            await self._loop.create_unix_connection(lambda: self, sock=sock)
+        except OSError as error:
+            sock.close()
+            self.connection_lost(error)
+
+    def run(self, attempt: Attempt) -> None:
+        """Have the worker execute `attempt`, after those that it has."""
+        if not self.attempts:
+            self.head_since = self._loop.time()
+        self.attempts[attempt.key] = attempt
+        self.files.add(file_of(attempt))
+        if not self._waiting and self._transport is not None:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(attempt)
+
+    def take_back(self) -> list[Attempt]:
+        """The plain attempts that have not begun, in order: the worker will not run them."""
+        if self.tickets is None:
+            return []
+        count = len(self._waiting) + self.tickets.take_back()
+        self._waiting.clear()
+        taken = list(self.attempts.values())[-count:] if count else []
+        for attempt in taken:
+            del self.attempts[attempt.key]
+        return taken
+
+    def waited(self, now: float) -> float:
+        """How long something has waited in the line, as far as that was seen: by calling this again and again."""
+        line = list(self.attempts)[1:] if self.tickets is not None else []
+        key, since = self._seen_in_line
+        if key in line:
+            return now - since
+        self._seen_in_line = (line[-1] if line else None, now)
+        return 0.0
+
+    def cancel(self, key: AttemptKey) -> None:
+        """Tell the worker to cancel an `async def` attempt."""
+        self._cancelled.append(key)
+        self._flush()
+
+    def watch(self, number: int, attempt: Attempt) -> None:
+        """Let a trigger wait in the worker."""
+        self.triggers[number] = attempt
+        self._send_soon(Watch(number, attempt))
+
+    def unwatch(self, number: int, *, kill: bool) -> None:
+        """Have the worker stop a trigger."""
+        self._send_soon(Unwatch(number, kill))
+
+    def answer(self, number: int, pairs: Sequence[list[tuple[int, str]]], error: str | None = None) -> None:
+        """Answer the worker's question `number`."""
+        self._write(Answer(number, list(pairs), error))
+
+    def reply(self, reply: Reply) -> None:
+        """Answer a call of a service."""
+        self._write(reply)
+
+    def close(self) -> None:
+        """Close the socket: the worker ends as soon as it is idle."""
+        self._closing = True
+        if self.tickets is not None:
+            self.tickets.close()
+        if self.sign is not None:
+            self.sign.close()
+            self.sign = None
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses
+        if self._closing:
+            transport.close()
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            messages = self._reader.feed(data)
+        except msgspec.MsgspecError:
+            self.close()  # a task wrote into the worker's socket: the worker cannot be understood any more
+            return
+        for message in messages:
+            self._take(message)  # type: ignore[arg-type]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._socket is not None:
+            # The transport closes the descriptor. The socket object must not do so again when it is
+            # collected (uvloop, when the worker dies within the first turn): it may be somebody else's by then.
+            self._loop.call_soon(self._socket.detach)
+        if not self.lost.done():
+            self.lost.set_result(None)
+        self._listener.link_lost(self)
+
+    def _take(self, message: FromWorker) -> None:
+        match message:
+            case Ended():
+                self._listener.attempts_ended(self, message)
+            case Ask() | Call() | Withdraw():
+                self._listener.worker_asks(self, message)
+            case Fired():
+                self._listener.trigger_fired(self, message)
+            case Ready():
+                self.ready = True
+                self._listener.worker_ready(self)
+
+    def _flush(self) -> None:
+        if self._transport is None:
+            return
+        if self._waiting:
+            attempts, self._waiting = self._waiting, []
+            self._write(Run(attempts, self.tickets.issue(len(attempts)) if self.tickets is not None else 0))
+        while self._cancelled:
+            self._write(Cancel(self._cancelled.pop()))
+        for message in self._unsent:
+            self._write(message)
+        self._unsent.clear()
+
+    def _send_soon(self, message: Watch | Unwatch) -> None:
+        if self._transport is None:
+            self._unsent.append(message)
+        else:
+            self._write(message)
+
+    def _write(self, message: Run | Cancel | Watch | Unwatch | Answer | Reply) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(frame(message))

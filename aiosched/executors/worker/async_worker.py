@@ -1,0 +1,260 @@
+"""A worker process for `async def` tasks: many attempts at a time on one loop.
+
+They share the process: environment, working directory and what blocks the loop concern
+all of them. An attempt that was told to stop and does not is ended with the whole worker
+by the scheduler, after its grace period. A process that an attempt left behind is ended with it when it carries its
+name (marking_loop.py); of any other nobody knows whose it is, so it is ended when no attempt still runs that had
+begun when it was started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from aiosched import leftovers
+from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComRef
+from aiosched.errors import ExecutorError
+from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
+from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.dag_cache import FileDags, InBackground
+from aiosched.executors.attempt.driven import Driven
+from aiosched.executors.attempt.logs import AttemptLog, capture_process
+from aiosched.executors.attempt.runner import Execution, Surroundings
+from aiosched.executors.attempt.trigger_tasks import TriggerTasks
+from aiosched.executors.worker.loop_health import LoopHealth
+from aiosched.executors.worker.loop_sign import LoopSign
+from aiosched.executors.worker.marking_loop import name_of, new_marking_loop
+from aiosched.executors.worker.process_parts import parts_of_this_process
+from aiosched.executors.worker.process_state import SharedProcessState
+from aiosched.executors.worker.processes import has_children, peak_memory
+from aiosched.executors.worker.protocol import (
+    Answer,
+    Ask,
+    Call,
+    Cancel,
+    Ended,
+    Fired,
+    FrameReader,
+    Ready,
+    Reply,
+    Run,
+    Unwatch,
+    Watch,
+    Withdraw,
+    WorkerConfig,
+    error_of,
+    frame,
+)
+
+_LARGE: Final = 1_048_576  # bytes of XComs in one message
+
+
+class AsyncWorker(asyncio.Protocol):
+    """The socket to the scheduler, the attempts that run, and their TaskServices."""
+
+    def __init__(self, config: WorkerConfig, gone: asyncio.Event, sign: LoopSign) -> None:
+        self._config, self._gone = config, gone
+        self._surroundings = Surroundings(
+            logs_folder=Path(config.logs_folder) if config.logs_folder else None,
+            max_xcom_bytes=config.max_xcom_bytes,
+            max_log_bytes=config.max_log_bytes,
+        )
+        dags = FileDags(Path(config.dags_folder), defaults=config.defaults)
+        self._dags = InBackground(dags, timeout=config.import_timeout)
+        self._state = SharedProcessState(parts_of_this_process(), self._log_of)
+        dags.after_import = self._state.state.accept_imports
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader()
+        self._running: dict[AttemptKey, tuple[asyncio.Task[None], Execution]] = {}
+        self._began: dict[AttemptKey, float] = {}  # the same, oldest first; in leftovers.boot_time
+        self._tidying: set[asyncio.Task[None]] = set()  # their attempts have ended, what they left behind has not
+        self._ended: list[tuple[Attempt, Report]] = []
+        self._questions: dict[int, asyncio.Future[Any]] = {}
+        self._asked = 0
+        self._done = 0
+        self._memory = peak_memory()
+        self._transport: asyncio.Transport | None = None
+        self._blocking = blocking_on(self._loop)
+        self._triggers: TriggerTasks[int] = TriggerTasks(self._dags, self._fired)
+        self._health = LoopHealth(sign, lambda: len(self._running))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses
+        self._transport.write(frame(Ready()))
+
+    def data_received(self, data: bytes) -> None:
+        for message in self._reader.feed(data):
+            match message:
+                case Run(attempts):
+                    for attempt in attempts:
+                        self._begin(attempt)
+                case Cancel(key):
+                    self._cancel(key)
+                case Watch(number, attempt):
+                    trigger = TriggerExecution(attempt, self, self._surroundings, blocking=self._blocking)
+                    self._triggers.start(number, trigger)
+                case Unwatch(number, kill):
+                    self._triggers.stop(number, kill=kill)
+                case Answer(number, pairs, error):
+                    self._answer(number, pairs, None if error is None else ExecutorError(error))
+                case Reply(number, answer):
+                    self._answer(number, answer, error_of(message))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
+
+    async def end(self) -> None:
+        """Cancel what runs, and wait for it (the scheduler kills this process when that takes too long)."""
+        tasks = [task for task, _ in self._running.values()]
+        for task, execution in self._running.values():
+            execution.stop_requested = True
+            task.cancel()
+        self._health.close()
+        self._triggers.stop_all()
+        await asyncio.gather(*tasks, *self._tidying, self._triggers.left(), return_exceptions=True)
+
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        """See TaskServices."""
+        return await self._ask(run, refs, previous=False)
+
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        """See TaskServices."""
+        return (await self._ask(run, [ref], previous=True))[0]
+
+    async def call(self, run: int, name: str, args: str) -> str:
+        """See TaskServices."""
+        answer: str = await self._put(lambda number: Call(number, run, name, args))
+        return answer
+
+    async def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[list[tuple[int, str]]]:
+        pairs: list[list[tuple[int, str]]] = await self._put(lambda number: Ask(number, run, list(refs), previous))
+        return pairs
+
+    async def _put(self, question: Callable[[int], Ask | Call]) -> Any:
+        """Send a question with the next number and wait for its answer."""
+        if self._transport is None or self._gone.is_set():
+            raise ExecutorError("The scheduler is gone: it cannot be asked any more.")
+        self._asked += 1
+        number = self._asked
+        answer = self._questions[number] = self._loop.create_future()
+        self._transport.write(frame(question(number)))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self._transport.write(frame(Withdraw(number)))
+            raise
+        finally:
+            self._questions.pop(number, None)
+
+    def _answer(self, number: int, found: Any, error: Exception | None) -> None:
+        answer = self._questions.get(number)
+        if answer is None or answer.done():
+            return  # its asker was cancelled
+        if error is None:
+            answer.set_result(found)
+        else:
+            answer.set_exception(error)
+
+    def _begin(self, attempt: Attempt) -> None:
+        execution = execution_of(attempt, self, self._surroundings, blocking=self._blocking)
+        self._began[attempt.key] = leftovers.boot_time()
+        self._running[attempt.key] = (self._loop.create_task(Driven(self._run(execution))), execution)
+        self._health.turn_on()
+
+    async def _run(self, execution: Execution) -> None:
+        report = await execution.run(self._dags)
+        task, _ = self._running.pop(execution.attempt.key)
+        del self._began[execution.attempt.key]
+        if has_children():
+            self._tidying.add(task)
+            await self._end_leftovers(execution.attempt)
+            self._tidying.discard(task)
+        self._done += 1
+        if not self._ended:
+            self._loop.call_soon(self._flush)
+        self._ended.append((execution.attempt, report))
+
+    async def _end_leftovers(self, attempt: Attempt) -> None:
+        oldest = next(iter(self._began.values()), None)
+        if left := await asyncio.to_thread(_end_leftovers, name_of(attempt.key), oldest):
+            log = self._log_of(attempt)
+            log.line("WARNING", "aiosched", left.text("the attempt"))
+            log.close()
+
+    def _log_of(self, attempt: Attempt) -> AttemptLog:
+        return AttemptLog(self._surroundings.logs_folder, attempt, self._surroundings.max_log_bytes)
+
+    def _flush(self) -> None:
+        ended, self._ended = self._ended, []
+        reports = [report for _, report in ended]
+        oldest = next(iter(self._began.values()), None)
+        retire = None
+        if not self._state.after([attempt for attempt, _ in ended], oldest, leftovers.boot_time()):
+            retire = "an attempt changed its process for good"
+        elif self._done >= self._config.max_attempts:
+            retire = f"it has run {self._done:,} attempts"
+        elif peak_memory() - self._memory > self._config.max_growth_bytes:
+            retire = "its memory has grown"
+        if self._transport is None or self._gone.is_set():
+            return
+        batch: list[Report] = []
+        size = 0
+        for report in reports:
+            batch.append(report)
+            size += sum(len(xcom.value) for xcom in report.xcoms)
+            if size > _LARGE:
+                self._transport.write(frame(Ended(batch, retire)))
+                batch, size = [], 0
+        if batch:
+            self._transport.write(frame(Ended(batch, retire)))
+
+    def _fired(self, number: int, report: Report) -> None:
+        if self._transport is not None and not self._gone.is_set():
+            self._transport.write(frame(Fired(number, report)))
+
+    def _cancel(self, key: AttemptKey) -> None:
+        if key in self._running:
+            task, execution = self._running[key]
+            execution.stop_requested = True
+            task.cancel()
+
+
+def _end_leftovers(name: str, oldest: float | None) -> leftovers.Ended:
+    """End what carries the name of an attempt, and what was started before the oldest one that still runs."""
+    return leftovers.end_named(name) + leftovers.end_children(before=oldest)
+
+
+async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig) -> None:
+    gone = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler's word is the closed socket
+    worker = AsyncWorker(config, gone, sign)
+    transport, _ = await loop.create_unix_connection(lambda: worker, sock=sock)
+    try:
+        await gone.wait()
+        await worker.end()
+    finally:
+        transport.close()
+
+
+def run_worker(sock: socket.socket, sign: int, config: WorkerConfig) -> None:
+    """The life of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.register_at_fork(after_in_child=sock.close)
+    capture_process(config.log_level)
+    with asyncio.Runner(loop_factory=new_marking_loop) as runner:
+        loop = runner.get_loop()
+        asyncio.set_event_loop(loop)
+        work = loop.create_task(_work(sock, LoopSign(sign), config))
+        while not work.done():
+            try:
+                loop.run_until_complete(work)
+            except (SystemExit, KeyboardInterrupt):  # of a user's own asyncio task: it ends that task, not this process
+                if work.done():
+                    raise

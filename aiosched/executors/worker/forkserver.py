@@ -1,0 +1,196 @@
+"""The process that workers are forked from: `python -m aiosched.executors.worker.forkserver FD TRUST LIFELINE`.
+
+It has imported what runners need and nothing else: no database connection, no socket of
+the scheduler's but the one it is spoken to on, no threads. So a worker starts in
+milliseconds and inherits nothing. It reports each worker's end the moment nothing is left of it: what
+a worker started comes to the forkserver as orphans, and is killed. It takes all workers along when the scheduler
+is gone (its socket closes), when it has been silent for longer than its lease (trust.py)
+or when it is told to stop. Should it be killed itself, its guard does all that (guard.py).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Final
+
+from aiosched import leftovers
+from aiosched.executors.worker.guard import stand_guard
+from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.processes import die_with_parent, signal_group
+from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, FromForkserver, Setup, Signal, frame
+from aiosched.executors.worker.protocol import WorkerConfig as Config
+
+_READ: Final = 65_536
+_MOST_FDS: Final = 64  # passed with one read
+_OURS: Final = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})  # signals that this process handles
+
+
+class Forkserver:
+    """Forks workers on request. Single-threaded and blocking on purpose: forking stays safe."""
+
+    def __init__(self, control: socket.socket, trust: TrustWindow) -> None:
+        self._control, self._trust = control, trust
+        self._config: Config | None = None
+        self._workers: dict[int, int] = {}  # pid -> worker number
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+
+    def serve(self) -> None:
+        """Work until the scheduler's side of the socket closes, or nobody can trust the scheduler to live."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        reader, passed = FrameReader(), list[int]()
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._wake_read, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll(self._patience())}
+            if self._patience() == 0:
+                return
+            if self._wake_read in ready:
+                os.read(self._wake_read, _READ)
+                self._reap()
+            if self._control.fileno() in ready:
+                try:
+                    data, fds, _, _ = socket.recv_fds(self._control, _READ, _MOST_FDS)
+                except ConnectionError:
+                    return
+                if not data:
+                    return
+                passed += fds
+                for message in reader.feed(data):
+                    match message:
+                        case Setup(config, path):
+                            self._config = config
+                            sys.path += [entry for entry in path if entry not in sys.path]
+                        case Fork(worker, is_async):
+                            self._fork(worker, is_async, passed[:2])
+                            del passed[:2]
+                        case Signal(worker, signum, group):
+                            self._signal(worker, signum, group)
+
+    def end(self) -> None:
+        """Kill every worker with all that it started, and wait for them."""
+        for pid in self._workers:
+            signal_group(pid, signal.SIGKILL)
+        me = os.getpid()
+        leftovers.end(lambda: leftovers.descendants_of([me]))
+        for pid in self._workers:
+            os.waitpid(pid, 0)
+
+    def _patience(self) -> float | None:
+        """Milliseconds until the scheduler's attempts may be run by others; None while there is nothing to end."""
+        until = self._trust.until
+        return max(0.0, (until - time.monotonic()) * 1000) if until and self._workers else None
+
+    def _fork(self, worker: int, is_async: bool, passed: list[int]) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)  # the child must not run this process's handlers
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become_worker(is_async, *passed)
+        except OSError as error:
+            self._send(Exited(worker, None, f"no worker process can be started: {error}"))
+            return
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
+            for fd in passed:
+                os.close(fd)
+        self._workers[pid] = worker
+        self._send(Forked(worker, pid))
+
+    def _become_worker(self, is_async: bool, fd: int, shared: int) -> None:
+        code = 70
+        try:
+            parent = os.getppid()
+            os.setsid()
+            leftovers.inherit_orphans()
+            signal.set_wakeup_fd(-1)
+            for signum in _OURS:
+                signal.signal(signum, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
+            die_with_parent(parent)
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            self._control.close()
+            self._trust.close()
+            for mine in (fd, shared):
+                os.set_inheritable(mine, False)  # what came over a socket is inherited by programs otherwise
+            assert self._config is not None, "Setup comes first"
+            if is_async:
+                from aiosched.executors.worker.async_worker import run_worker as run_async
+
+                run_async(socket.socket(fileno=fd), shared, self._config)
+            else:
+                from aiosched.executors.worker.worker import run_worker
+
+                run_worker(socket.socket(fileno=fd), shared, self._config)
+            code = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(code)
+
+    def _signal(self, worker: int, signum: int, group: bool) -> None:
+        for pid, number in self._workers.items():
+            if number == worker and not (group and signal_group(pid, signum)):
+                os.kill(pid, signum)
+
+    def _reap(self) -> None:
+        """Tell of the workers that have ended, once what they left behind has ended, too."""
+        exits: dict[int, int] = {}
+        for pid in list(self._workers):
+            if sys.platform != "darwin":
+                if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                    continue
+                signal_group(pid, signal.SIGKILL)  # before the wait: until then the id cannot be anybody else's
+            gone, status = os.waitpid(pid, os.WNOHANG)
+            if gone:
+                exits[self._workers.pop(pid)] = os.waitstatus_to_exitcode(status)
+        left = leftovers.end(self._orphans)
+        leftovers.reap(but=self._workers)
+        for worker, code in exits.items():
+            self._send(Exited(worker, code, left=left.text("the worker process") or None))
+
+    def _orphans(self) -> list[int]:
+        """What workers that are gone have started. Those that live keep their own orphans."""
+        mine = [pid for pid in leftovers.children_of(os.getpid()) if pid not in self._workers]
+        return [*mine, *leftovers.descendants_of(mine)]
+
+    def _send(self, message: FromForkserver) -> None:
+        try:
+            self._control.sendall(frame(message))
+        except OSError:
+            return  # the scheduler is gone: the next read says so
+
+
+def main(fd: int, trust: int, lifeline: int) -> None:
+    """Serve on the inherited socket `fd`, while the inherited file `trust` says that the scheduler lives.
+
+    A guard stays above it, which hears by the inherited socket `lifeline` when the scheduler is gone.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stand_guard(lifeline)
+    leftovers.inherit_orphans()
+    import aiosched.authoring.taskflow  # what nearly every DAG file imports
+    import aiosched.executors.worker.async_worker
+    import aiosched.executors.worker.worker  # noqa: F401  preloaded for all workers
+
+    gc.collect()
+    gc.freeze()
+    server = Forkserver(socket.socket(fileno=fd), TrustWindow(trust))
+    try:
+        server.serve()
+    finally:
+        server.end()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

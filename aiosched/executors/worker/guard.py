@@ -1,0 +1,180 @@
+"""The process that ends what is left, whoever else was killed: a parent of the forkserver, or a watcher beside a host.
+
+    scheduler ── guard ── forkserver ── workers       `stand_guard`, for the local executor
+    host ── guard                                     `python -m aiosched.executors.worker.guard FD TRUST MARK`, for inline
+
+Above a forkserver it inherits whatever that leaves behind and ends all of it when the forkserver or the
+scheduler is gone. Beside a host, which starts the commands of its tasks itself, it is told of their process groups
+and ends them when the host is gone, or has been silent for longer than its lease. It does nothing else and imports
+little, so there is nothing in it that could fail or be killed for its memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Final, NoReturn
+
+from aiosched import leftovers
+from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.processes import die_with_parent, signal_group
+
+_READ: Final = 65_536
+_NAME: Final = b"aiosched-guard"  # at most 15 bytes: what `ps -o comm` and `top` show
+_SECOND_LOOK: Final = 0.1  # seconds; a command that its host was just starting got its mark meanwhile
+
+
+def stand_guard(lifeline: int) -> None:
+    """Fork. The child returns, and dies with this process; this process guards it, and never returns.
+
+    The other end of `lifeline` is the scheduler's: when it closes, everything is ended.
+    """
+    leftovers.inherit_orphans()
+    scheduler, guard = os.getppid(), os.getpid()
+    wake, written = _wake_on(signal.SIGCHLD, signal.SIGTERM)
+    child = os.fork()
+    if child == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, _exit_once)
+        for fd in (lifeline, wake, written):
+            os.close(fd)
+        die_with_parent(guard, signal.SIGTERM)
+        return
+    try:
+        _keep_only(lifeline, wake, written)
+        _set_name()
+        die_with_parent(scheduler, signal.SIGTERM)  # in case somebody else holds the other end, too
+        _end_like(_watch_child(child, lifeline, wake))
+    finally:
+        os._exit(70)
+
+
+def _watch_child(child: int, lifeline: int, wake: int) -> int:
+    """Wait for the end of the child or of the scheduler, end all that is left, and return the child's wait status."""
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    poll.register(wake, select.POLLIN)
+    status: int | None = None
+    while status is None:
+        ready = {fd for fd, _ in poll.poll()}
+        told = os.read(wake, _READ) if wake in ready else b""
+        if lifeline in ready or signal.SIGTERM in told:
+            break
+        leftovers.reap(but={child})
+        gone, ended = os.waitpid(child, os.WNOHANG)
+        if gone:
+            status = ended
+    if status is None and sys.platform != "linux":  # then it ends its workers itself, by their process groups
+        os.kill(child, signal.SIGTERM)
+        status = os.waitpid(child, 0)[1]
+    me = os.getpid()
+    leftovers.end(lambda: leftovers.descendants_of([me]))
+    return os.waitpid(child, 0)[1] if status is None else status
+
+
+def _end_like(status: int) -> NoReturn:
+    """End as the child did: by the same signal, or with the same exit code."""
+    if os.WIFSIGNALED(status):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if (number := os.WTERMSIG(status)) not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 70)
+
+
+class Watcher:
+    """Beside a host: the process groups of its commands, and their end."""
+
+    def __init__(self, host: socket.socket, trust: TrustWindow, mark: str) -> None:
+        self._host, self._trust, self._mark = host, trust, mark
+        self._groups: set[int] = set()
+        self._rest = b""
+
+    def serve(self, wake: int) -> None:
+        """Until the host is gone. Then end what is left."""
+        poll = select.poll()
+        poll.register(self._host, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll(self._patience())}
+            if wake in ready or (self._host.fileno() in ready and not self._hear()):
+                break
+            if self._patience() == 0:
+                self._end()
+        self._end()
+        time.sleep(_SECOND_LOOK)
+        self._end()
+
+    def _patience(self) -> float | None:
+        """Milliseconds until others may run what the host runs; None while it runs nothing."""
+        until = self._trust.until
+        return max(0.0, (until - time.monotonic()) * 1000) if until and self._groups else None
+
+    def _hear(self) -> bool:
+        """`+GROUP` begins, `-GROUP` has ended, one to a line; False when the host is gone."""
+        try:
+            data = self._host.recv(_READ)
+        except OSError:
+            data = b""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            group = int(line[1:])
+            (self._groups.add if line.startswith(b"+") else self._groups.discard)(group)
+        return bool(data)
+
+    def _end(self) -> None:
+        for group in self._groups:
+            signal_group(group, signal.SIGKILL)
+        self._groups.clear()
+        leftovers.end(lambda: leftovers.carrying(leftovers.MARK, lambda mark: mark == self._mark))
+
+
+def _exit_once(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end is not interrupted again
+    sys.exit(0)
+
+
+def _wake_on(*signals: signal.Signals) -> tuple[int, int]:
+    """A descriptor that becomes readable with each of these signals and says which it was; and its other end."""
+    read, write = os.pipe()
+    for fd in (read, write):
+        os.set_blocking(fd, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    for each in signals:
+        signal.signal(each, lambda *_: None)
+    return read, write
+
+
+def _keep_only(*descriptors: int) -> None:
+    """Close all that this process does not need: whoever is at the other end must see others close theirs."""
+    listed = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"  # noqa: PTH112
+    for fd in map(int, os.listdir(listed)):  # noqa: PTH208
+        if fd not in (0, 1, 2, *descriptors):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+def _set_name() -> None:
+    with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as file:  # noqa: PTH123
+        file.write(_NAME)
+
+
+def main(fd: int, trust: int, mark: str) -> None:
+    """Watch over the host at the other end of the inherited socket `fd`."""
+    parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    wake, _ = _wake_on(signal.SIGTERM)
+    _set_name()
+    die_with_parent(parent, signal.SIGTERM)  # in case somebody else holds the other end, too
+    Watcher(socket.socket(fileno=fd), TrustWindow(trust), mark).serve(wake)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

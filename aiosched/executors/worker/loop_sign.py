@@ -1,0 +1,67 @@
+"""Whether the event loop of a worker for coroutines goes on: its signs of life, and who blocks it.
+
+The loop gives a sign four times a second while attempts run. Where none comes, a thread of the worker (loop_watch.py)
+says which attempt blocks the loop, and where. Both stand in a page that the scheduler reads (blocked_loops.py): a
+blocked worker cannot send messages, and one whose interpreter is held by C code cannot even say who holds it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from typing import Final
+
+import msgspec
+
+from aiosched.core.values.messages import AttemptKey
+from aiosched.executors.worker.shared_page import SharedPage
+
+PERIOD: Final = 0.25  # seconds between two signs
+_SIGN: Final = struct.Struct("=d")  # aligned, hence written and read in one piece; 0 while nothing runs
+_SIZE: Final = struct.Struct("=I")
+_SIZE_AT: Final = _SIGN.size
+_TEXT_AT: Final = _SIZE_AT + _SIZE.size
+_MOST: Final = mmap.PAGESIZE - _TEXT_AT  # bytes
+
+
+class Blocker(msgspec.Struct, frozen=True):
+    """Who blocks a loop, as far as that is known, and the line at which it does."""
+
+    key: AttemptKey | None
+    where: str
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Blocker)
+
+
+class LoopSign(SharedPage):
+    """The page of one worker. Instants are seconds of the monotonic clock, which all processes of a machine share."""
+
+    @property
+    def last(self) -> float:
+        """When the loop gave a sign last; 0 while nothing runs."""
+        instant: float = _SIGN.unpack_from(self.memory)[0]
+        return instant
+
+    @last.setter
+    def last(self, instant: float) -> None:
+        _SIGN.pack_into(self.memory, 0, instant)
+
+    @property
+    def blocker(self) -> Blocker | None:
+        """Who blocks the loop; None when nobody does, or nobody knows who."""
+        size = _SIZE.unpack_from(self.memory, _SIZE_AT)[0]
+        try:
+            return _decoder.decode(self.memory[_TEXT_AT : _TEXT_AT + size]) if size else None
+        except msgspec.MsgspecError:  # it was written meanwhile
+            return None
+
+    @blocker.setter
+    def blocker(self, blocker: Blocker | None) -> None:
+        text = b"" if blocker is None else _encoder.encode(blocker)
+        if len(text) > _MOST and blocker is not None:
+            text = _encoder.encode(Blocker(blocker.key, blocker.where[:500]))
+        _SIZE.pack_into(self.memory, _SIZE_AT, 0)
+        self.memory[_TEXT_AT : _TEXT_AT + len(text)] = text
+        _SIZE.pack_into(self.memory, _SIZE_AT, len(text))

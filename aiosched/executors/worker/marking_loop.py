@@ -1,0 +1,49 @@
+"""The event loop of a worker for coroutines: what an attempt starts by it carries the name of the attempt.
+
+Many attempts share such a worker, so whose a process is cannot be told from its parents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from aiosched import leftovers
+from aiosched.core.values.messages import AttemptKey
+from aiosched.executors.attempt.logs import current_log
+
+
+def name_of(key: AttemptKey) -> str:
+    """The value of leftovers.COMMAND in the processes of an attempt in this worker."""
+    return f"{os.environ.get(leftovers.MARK, '')}/{'.'.join(map(str, key))}"
+
+
+class _Marking:
+    """Adds the name to the environment of a subprocess. What has one is a command of an operator, which sees to it."""
+
+    async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
+        return await super().subprocess_exec(*args, **_marked(kwargs))  # type: ignore[misc]
+
+    async def subprocess_shell(self, *args: Any, **kwargs: Any) -> Any:
+        return await super().subprocess_shell(*args, **_marked(kwargs))  # type: ignore[misc]
+
+
+def _marked(kwargs: dict[str, Any]) -> dict[str, Any]:
+    env = os.environ if kwargs.get("env") is None else kwargs["env"]
+    log = current_log.get()
+    if log is None or leftovers.COMMAND in env:
+        return kwargs
+    return {**kwargs, "env": {**env, leftovers.COMMAND: name_of(log.attempt.key)}}
+
+
+def new_marking_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's if there is one."""
+    try:
+        import uvloop
+
+        base: Any = uvloop.Loop
+    except ImportError:
+        base = asyncio.SelectorEventLoop
+    loop: asyncio.AbstractEventLoop = type("MarkingLoop", (_Marking, base), {})()
+    return loop

@@ -1,0 +1,242 @@
+"""What scheduler, forkserver and workers say to each other, and how it is framed.
+
+A frame is four bytes of length (big-endian) and one msgpack message. Many frames go into
+one write and come out of one read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from aiosched.authoring.settings import AuthoringDefaults
+from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComRef
+from aiosched.errors import AioschedError, ExecutorError, NotFound, Refused, TimedOut
+
+LARGEST_FRAME: Final = 256 * 1024 * 1024
+_LENGTH: Final = struct.Struct(">I")
+
+
+class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How workers work. Sizes in bytes, times in seconds; paths as text."""
+
+    dags_folder: str
+    logs_folder: str | None
+    max_xcom_bytes: int
+    max_log_bytes: int
+    log_level: str
+    import_timeout: float
+    defaults: AuthoringDefaults
+    max_attempts: int  # a worker is replaced after so many
+    max_growth_bytes: int  # ... or after its memory grew by so much
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of all messages."""
+
+
+# scheduler -> worker
+
+
+class Run(Message, frozen=True):
+    """Execute these attempts; plain ones one after the other, each with the ticket of its number (tickets.py)."""
+
+    attempts: list[Attempt]
+    first: int = 0  # the number of the first; the others follow
+
+
+class Cancel(Message, frozen=True):
+    """Cancel a running `async def` attempt. Plain ones are told by SIGTERM."""
+
+    key: AttemptKey
+
+
+class Watch(Message, frozen=True):
+    """Let the trigger of an attempt wait, under a number of its own."""
+
+    number: int
+    attempt: Attempt
+
+
+class Unwatch(Message, frozen=True):
+    """Stop a trigger. `kill`: because its task was ended, so that its `on_kill` is called."""
+
+    number: int
+    kill: bool
+
+
+class Answer(Message, frozen=True):
+    """The answer to the `Ask` of the same number; `error` instead of pairs when it failed."""
+
+    number: int
+    pairs: list[list[tuple[int, str]]]
+    error: str | None = None
+
+
+class Reply(Message, frozen=True):
+    """The answer to the `Call` of the same number: a JSON text, or an `error` of a `kind` (see `error_of`)."""
+
+    number: int
+    answer: str
+    error: str | None = None
+    kind: str = ""
+
+
+# worker -> scheduler
+
+
+class Ready(Message, frozen=True):
+    """The worker has started."""
+
+
+class Ended(Message, frozen=True):
+    """These attempts have ended. With `retire` the worker wants to be replaced, for the reason given."""
+
+    reports: list[Report]
+    retire: str | None = None
+    took: float = 0.0  # seconds of a worker for plain functions
+    imported: float = 0.0  # of those, what importing the DAG file took
+
+
+class Fired(Message, frozen=True):
+    """A trigger has fired or failed."""
+
+    number: int
+    report: Report
+
+
+class Ask(Message, frozen=True):
+    """A running task wants XComs; `previous`: of the newest earlier run that has them."""
+
+    number: int
+    run: int
+    refs: list[XComRef]
+    previous: bool = False
+
+
+class Call(Message, frozen=True):
+    """A running task calls a service of the scheduler by name; `args` is JSON."""
+
+    number: int
+    run: int
+    name: str
+    args: str
+
+
+class Withdraw(Message, frozen=True):
+    """Nobody waits any more for the answer to the question of this number: its attempt was ended."""
+
+    number: int
+
+
+# scheduler -> forkserver
+
+
+class Setup(Message, frozen=True):
+    """The first message: how all workers work, and where the scheduler finds modules (its sys.path)."""
+
+    config: WorkerConfig
+    path: list[str]
+
+
+class Fork(Message, frozen=True):
+    """Start a worker; its socket comes along with the message, and a second descriptor.
+
+    Plain ones draw tickets from that (tickets.py), of others it is the page of their loop's signs (loop_sign.py).
+    """
+
+    worker: int
+    is_async: bool
+
+
+class Signal(Message, frozen=True):
+    """Send a signal to a worker's whole process group, if the worker is still there."""
+
+    worker: int
+    signal: int
+    group: bool = True
+
+
+# forkserver -> scheduler
+
+
+class Forked(Message, frozen=True):
+    """The worker runs as process `pid`, the leader of its own session and process group."""
+
+    worker: int
+    pid: int
+
+
+class Exited(Message, frozen=True):
+    """The worker's process is gone, and all that it started. `code` as in subprocess: negative is a signal.
+
+    None when it could not be started, for the `reason` given. `left` says what it had left behind.
+    """
+
+    worker: int
+    code: int | None
+    reason: str | None = None
+    left: str | None = None
+
+
+ToWorker = Run | Cancel | Watch | Unwatch | Answer | Reply
+FromWorker = Ready | Ended | Fired | Ask | Call | Withdraw
+ToForkserver = Setup | Fork | Signal
+FromForkserver = Forked | Exited
+AnyMessage = ToWorker | FromWorker | ToForkserver | FromForkserver
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(AnyMessage)
+
+
+def frame(message: AnyMessage) -> bytes:
+    """The bytes of one message."""
+    buffer = bytearray(4)
+    _encoder.encode_into(message, buffer, 4)
+    size = len(buffer) - 4
+    if size > LARGEST_FRAME:
+        raise ExecutorError(f"A {type(message).__name__} message of {size:,} bytes is larger than a frame may be.")
+    _LENGTH.pack_into(buffer, 0, size)
+    return bytes(buffer)
+
+
+_KINDS: Final[dict[str, type[AioschedError]]] = {kind.__name__: kind for kind in (NotFound, Refused, TimedOut)}
+
+
+def kind_of(error: Exception) -> str:
+    """The name under which an error of a service travels; empty for one that the caller cannot know."""
+    return next((name for name, kind in _KINDS.items() if isinstance(error, kind)), "")
+
+
+def error_of(reply: Reply) -> AioschedError | None:
+    """The error to raise in the task that called; None for an answer."""
+    return None if reply.error is None else _KINDS.get(reply.kind, ExecutorError)(reply.error)
+
+
+class FrameReader:
+    """Turns what is read from a socket into messages, however the bytes are cut."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[AnyMessage]:
+        """The messages that `data` completes, in order. Raises msgspec.ValidationError for what is not ours."""
+        buffer = self._buffer
+        buffer += data
+        start, end = 0, len(buffer)
+        view = memoryview(buffer)
+        messages: list[AnyMessage] = []
+        try:
+            while end - start >= 4:
+                stop = start + 4 + _LENGTH.unpack_from(view, start)[0]
+                if stop > end:
+                    break
+                messages.append(_decoder.decode(view[start + 4 : stop]))
+                start = stop
+        finally:
+            view.release()
+        del buffer[:start]
+        return iter(messages)

@@ -1,0 +1,303 @@
+"""A worker process for plain functions: one attempt at a time, in its main thread.
+
+The main thread waits for work, runs it and answers; there is no other thread. So
+signals and alarms reach the task itself: SIGALRM ends it at its execution_timeout, and
+SIGTERM (which the scheduler sends to the worker's whole process group) raises
+AttemptStopped in it, so that its `finally` blocks and `on_kill` run.
+
+Between two attempts the worker puts back what a task has changed in its process (process_state.py), descriptors 1 and 2
+included. What the attempt started and left behind is ended, before anybody hears that the attempt has ended.
+A worker asks to be replaced when there was such a process, when something cannot be put back, when its memory has
+grown, and after `max_attempts`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import select
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from pathlib import Path
+from types import FrameType
+from typing import Final, NoReturn
+
+from aiosched import leftovers
+from aiosched.core.values.messages import Attempt, Report, XComRef
+from aiosched.errors import AttemptStopped, ExecutorError
+from aiosched.executors.attempt.attempts import execution_of
+from aiosched.executors.attempt.dag_cache import FileDags
+from aiosched.executors.attempt.interrupts import alarm, interrupts
+from aiosched.executors.attempt.logs import AttemptLog, capture_process
+from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.worker.claim_pipe import draw
+from aiosched.executors.worker.process_parts import parts_of_this_process
+from aiosched.executors.worker.process_state import ProcessState
+from aiosched.executors.worker.processes import has_children, peak_memory
+from aiosched.executors.worker.protocol import (
+    Answer,
+    Ask,
+    Call,
+    Ended,
+    FrameReader,
+    Ready,
+    Reply,
+    Run,
+    Withdraw,
+    WorkerConfig,
+    error_of,
+    frame,
+)
+
+_READ: Final = 262_144
+
+
+class SchedulerGone(BaseException):
+    """The other end of the socket is closed, or ours: in a child that a task forked."""
+
+
+class Channel:
+    """The socket to the scheduler, blocking. It is the worker's TaskServices, too."""
+
+    def __init__(self, sock: socket.socket, tickets: int) -> None:
+        sock.setblocking(True)
+        self._socket, self._tickets = sock, tickets
+        self._reader = FrameReader()
+        self._line: deque[tuple[int, Attempt]] = deque()  # what was sent, with its number; some was taken back
+        self._answers: deque[Answer | Reply] = deque()
+        self._asking = threading.Lock()  # a task may ask from threads of its own
+        self._asked = 0
+
+    def next_attempt(self) -> Attempt:
+        """The next attempt, which nobody can take back any more; waits for it. Raises SchedulerGone."""
+        while True:
+            try:
+                ticket = draw(self._tickets)
+            except OSError:
+                raise SchedulerGone from None
+            if ticket is not None:
+                break
+            self._line.clear()
+            self._read()
+        while True:
+            while not self._line:
+                self._read()
+            number, attempt = self._line.popleft()
+            if number == ticket:
+                return attempt
+
+    def await_end(self) -> NoReturn:
+        """Begin nothing more; raises SchedulerGone when the scheduler lets this worker go."""
+        while True:
+            self._read()
+
+    def _read(self) -> None:
+        """Wait for messages. Raises SchedulerGone."""
+        try:
+            data = self._socket.recv(_READ)
+        except OSError:
+            data = b""
+        if not data:
+            raise SchedulerGone
+        for message in self._reader.feed(data):
+            if isinstance(message, Run):
+                self._line.extend(enumerate(message.attempts, message.first))
+            elif isinstance(message, Answer | Reply):
+                self._answers.append(message)
+
+    def send(self, message: Ready | Ended | Ask | Call | Withdraw) -> None:
+        """Send; raises SchedulerGone."""
+        try:
+            self._socket.sendall(frame(message))
+        except OSError:
+            raise SchedulerGone from None
+
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        """See TaskServices. Blocks."""
+        return self._ask(run, refs, previous=False)
+
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        """See TaskServices. Blocks."""
+        return self._ask(run, [ref], previous=True)[0]
+
+    async def call(self, run: int, name: str, args: str) -> str:
+        """See TaskServices. Blocks."""
+        reply = self._put(lambda number: Call(number, run, name, args))
+        if not isinstance(reply, Reply):
+            raise ExecutorError(f"The scheduler answered {type(reply).__name__}: this is a bug in aiosched.")
+        if (error := error_of(reply)) is not None:
+            raise error
+        return reply.answer
+
+    def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[list[tuple[int, str]]]:
+        answer = self._put(lambda number: Ask(number, run, list(refs), previous))
+        if not isinstance(answer, Answer):
+            raise ExecutorError(f"The scheduler answered {type(answer).__name__}: this is a bug in aiosched.")
+        if answer.error is not None:
+            raise ExecutorError(answer.error)
+        return answer.pairs
+
+    def _put(self, question: Callable[[int], Ask | Call]) -> Answer | Reply:
+        """Send a question with the next number and wait for its answer, which a signal may cut short."""
+        with self._asking:
+            self._asked += 1
+            number = self._asked
+            try:
+                with interrupts.shield():
+                    self.send(question(number))
+                while True:
+                    while self._answers:
+                        if (answer := self._answers.popleft()).number == number:
+                            return answer
+                    self._await_message()
+                    with interrupts.shield():
+                        self._read()
+            except SchedulerGone:
+                raise
+            except BaseException:
+                with interrupts.shield():
+                    self.send(Withdraw(number))
+                raise
+
+    def _await_message(self) -> None:
+        """Wait until there is something to read. Raises SchedulerGone, and what strikes meanwhile."""
+        descriptor = self._socket.fileno()
+        if descriptor < 0:
+            raise SchedulerGone
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll()
+
+
+class Housekeeping:
+    """Keeps what attempts say to descriptors 1 and 2, and puts back what they change in the process."""
+
+    def __init__(self) -> None:
+        self._output, path = tempfile.mkstemp(prefix="aiosched-output-")
+        Path(path).unlink()
+        fcntl.fcntl(self._output, fcntl.F_SETFL, os.O_APPEND)  # so that emptying it starts over at 0
+        self._connect()
+        self.state = ProcessState(parts_of_this_process())
+
+    def after(self, log: AttemptLog) -> bool:
+        """Keep what went to the descriptors directly (child processes, C code), put back; False: not all could be."""
+        try:
+            unchanged = os.path.samestat(os.fstat(1), os.fstat(2)) and os.fstat(1).st_size == 0
+        except OSError:
+            unchanged = False
+        if not unchanged:
+            self._collect(log)
+        return self.state.tidy([log])
+
+    def _collect(self, log: AttemptLog) -> None:
+        size = os.fstat(self._output).st_size
+        position = 0
+        while position < size and (piece := os.pread(self._output, 1_048_576, position)):
+            piece = piece[: piece.rfind(b"\n") + 1] or piece  # whole lines, so that no secret is cut in two
+            log.raw(piece)
+            position += len(piece)
+        os.ftruncate(self._output, 0)
+        log.close()
+        self._connect()
+
+    def _connect(self) -> None:
+        os.dup2(self._output, 1)
+        os.dup2(self._output, 2)
+
+
+class Worker:
+    """Runs attempts until the scheduler closes the socket."""
+
+    def __init__(self, channel: Channel, config: WorkerConfig) -> None:
+        self._channel, self._config = channel, config
+        self._surroundings = Surroundings(
+            logs_folder=Path(config.logs_folder) if config.logs_folder else None,
+            max_xcom_bytes=config.max_xcom_bytes,
+            max_log_bytes=config.max_log_bytes,
+        )
+        self._dags = FileDags(
+            Path(config.dags_folder), import_timeout=config.import_timeout, time_limit=alarm, defaults=config.defaults
+        )
+        self._running: Execution | None = None
+        self._done = 0
+        self._left_children = self._is_changed = False
+        self._memory = peak_memory()
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        capture_process(config.log_level)
+        self._housekeeping = Housekeeping()
+        self._dags.after_import = self._housekeeping.state.accept_imports
+
+    def serve(self) -> None:
+        """Work; returns when the scheduler is gone or has no more work for this worker."""
+        self._channel.send(Ready())
+        while True:
+            attempt = self._channel.next_attempt()
+            began, imported = time.monotonic(), self._dags.seconds
+            report = self._execute(attempt)
+            self._done += 1
+            retire = self._why_retire()
+            self._channel.send(Ended([report], retire, time.monotonic() - began, self._dags.seconds - imported))
+            if retire is not None:
+                self._channel.await_end()
+
+    def _execute(self, attempt: Attempt) -> Report:
+        channel = self._channel
+        execution = execution_of(attempt, channel, self._surroundings, blocking=drive, time_limit=alarm)
+        self._running = execution
+        try:
+            return copy_context().run(drive, execution.run(self._dags))
+        finally:
+            self._running = None
+            where = self._surroundings
+            log = AttemptLog(where.logs_folder, attempt, where.max_log_bytes)
+            self._left_children = has_children()
+            if self._left_children and (left := leftovers.end_children()):
+                log.line("WARNING", "aiosched", left.text("the attempt"))
+            self._is_changed = not self._housekeeping.after(log)
+            log.close()
+
+    def _why_retire(self) -> str | None:
+        if self._left_children:
+            return "the attempt left child processes behind"
+        if self._is_changed:
+            return "the attempt changed its process for good"
+        if self._done >= self._config.max_attempts:
+            return f"it has run {self._done:,} attempts"
+        if peak_memory() - self._memory > self._config.max_growth_bytes:
+            return "its memory has grown"
+        return None
+
+    def _on_term(self, signum: int, frame: FrameType | None) -> None:
+        running = self._running
+        if running is None:
+            return  # the scheduler closes the socket of an idle worker; a stray TERM is not ours to obey
+        if running.interruptible:
+            running.interruptible = False  # once: what runs now is its own clean-up
+            running.stop_requested = True
+            interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
+
+
+def run_worker(sock: socket.socket, tickets: int, config: WorkerConfig) -> None:
+    """The life of a worker process."""
+
+    def let_go() -> None:  # a child of a task that goes on as if it were the worker ends
+        sock.close()
+        with contextlib.suppress(OSError):
+            os.close(tickets)
+
+    os.register_at_fork(after_in_child=let_go)
+    try:
+        Worker(Channel(sock, tickets), config).serve()
+    except SchedulerGone:
+        logging.shutdown()
+    finally:
+        sock.close()

@@ -1,0 +1,1 @@
+"""How attempts run and end in a `World`."""

@@ -1,0 +1,247 @@
+"""Operators that act in a world as they are, and sensors that wait as they would, for what a script says.
+
+Which ones: those that decide by what the scheduler knows (branches, short circuits, clocks, runs of other DAGs),
+and every sensor whose script says when it is done. The steps of an attempt are those of the real runner; clock,
+loop and services are the world's. Callbacks do not run: the world counts them. Source: the semantics
+reference, sections 7, 24 and 25.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from aiosched.authoring.operators.branching import BaseBranchOperator, LatestOnlyOperator
+from aiosched.authoring.operators.python import BranchPythonOperator, ShortCircuitOperator
+from aiosched.authoring.operators.sensor import BaseSensorOperator, PokeReturnValue
+from aiosched.authoring.operators.trigger_dagrun import TriggerDagRunOperator
+from aiosched.authoring.sensors.external import ExternalTaskSensor
+from aiosched.authoring.sensors.temporal import DayOfWeekSensor, MomentSensor
+from aiosched.authoring.triggers.temporal import DateTimeTrigger
+from aiosched.clock import Clock
+from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Outcome, Report, RunInfo, TaskServices
+from aiosched.errors import FailTask
+from aiosched.executors.attempt.attempts import TriggerExecution
+from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, Surroundings, drive
+from aiosched.testing.attempts.endings import Ending
+from aiosched.testing.attempts.virtual_loop import VirtualLoop
+
+if TYPE_CHECKING:
+    from aiosched.authoring.context import Context
+    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.triggers.base import BaseTrigger
+
+ACTING: Final = (
+    BaseBranchOperator, BranchPythonOperator, DayOfWeekSensor, ExternalTaskSensor, LatestOnlyOperator, MomentSensor,
+    ShortCircuitOperator, TriggerDagRunOperator,
+)  # fmt: skip
+_TRIGGERS: Final = ("aiosched.authoring.triggers.temporal.", "aiosched.authoring.triggers.external.")
+_SURROUNDINGS: Final = Surroundings(hostname="world", pid=0)
+
+
+class PokeFailed(Exception):
+    """What a sensor raises whose script lets it fail."""
+
+
+Poke = Callable[["Context"], Awaitable[Any]]
+
+
+class Authored:
+    """The DAGs as their authors wrote them, by the number of their version. A runner's DagSource."""
+
+    def __init__(self, version_of: Callable[[int], int]) -> None:
+        self._dags: dict[int, DAG] = {}
+        self._version_of = version_of  # the version of the run with this key
+
+    def put(self, version: int, dag: DAG) -> None:
+        """Know the DAG of a version."""
+        self._dags[version] = dag
+
+    def task_of(self, attempt: Attempt) -> BaseOperator | None:
+        """The task of an attempt; None where only the serialized DAG is known."""
+        if not self._dags:
+            return None
+        dag = self.cached(attempt.run)
+        return None if dag is None else dag.task_dict.get(attempt.task_id)
+
+    def cached(self, run: RunInfo) -> DAG | None:
+        """See DagSource."""
+        return self._dags.get(self._version_of(run.key))
+
+    async def load(self, run: RunInfo) -> DAG:
+        """See DagSource. There is nothing to load."""
+        raise DagUnavailable(f"The world knows the DAG {run.dag_id!r} only as a DagSpec: add the DAG itself.")
+
+    def forget(self, run: RunInfo) -> None:
+        """See DagSource."""
+
+
+class Stage:
+    """Where operators and triggers act, each as a coroutine on the world's loop."""
+
+    def __init__(self, clock: Clock, dags: Authored, services: TaskServices) -> None:
+        self._clock, self._dags, self._services = clock, dags, services
+        self._made: VirtualLoop | None = None
+        self._acting: dict[AttemptKey, tuple[Execution, asyncio.Task[None]]] = {}
+        self._reports: list[Report] = []
+
+    def begin(self, attempt: Attempt, ending: Ending) -> list[Report]:
+        """Let an attempt or a trigger act; returns the reports of all that have ended by now."""
+        poke = _poke(ending, self._clock) if _is_of_poke(ending) else None
+        if attempt.trigger is None:
+            kind: type[Execution] = _Acting
+            is_async = attempt.is_async or poke is not None
+            attempt = msgspec.structs.replace(attempt, is_async=is_async)
+        else:
+            kind = _ActingTrigger
+        execution = kind(attempt, self._services, _SURROUNDINGS, blocking=drive)
+        assert isinstance(execution, _Acting | _ActingTrigger)
+        execution.clock = self._clock
+        if isinstance(execution, _Acting):
+            execution.poke, execution.holds_at = poke, ending.holds_at
+
+        def start() -> None:
+            work = self._loop.create_task(self._play(execution))
+            self._acting[attempt.key] = (execution, work)
+
+        return self._turn(start)
+
+    @property
+    def earliest(self) -> datetime | None:
+        """When one of those that act does something again; now, when there are reports that nobody has taken."""
+        if self._reports:
+            return self._clock.now()
+        return None if self._made is None else self._made.earliest
+
+    def go_on(self) -> list[Report]:
+        """Let those whose time has come act; returns the reports of those that have ended."""
+        return self._turn()
+
+    def stop(self, keys: Collection[AttemptKey]) -> None:
+        """Break off what acts, without a report."""
+        found = [self._acting.pop(key) for key in keys if key in self._acting]
+        if not found:
+            return
+
+        def cancel() -> None:
+            for execution, work in found:
+                execution.stop_requested = True
+                work.cancel()
+
+        self._loop.turn(cancel)  # others may have ended in it: see `earliest`
+
+    def die(self) -> None:
+        """Break off everything."""
+        self.stop(list(self._acting))
+
+    def close(self) -> None:
+        """Nothing will act any more."""
+        self.die()
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+    @property
+    def _loop(self) -> VirtualLoop:
+        if self._made is None:
+            self._made = VirtualLoop(self._clock)
+        return self._made
+
+    def _turn(self, work: Callable[[], object] = lambda: None) -> list[Report]:
+        self._loop.turn(work)
+        reports, self._reports = self._reports, []
+        return reports
+
+    async def _play(self, execution: Execution) -> None:
+        report = await execution.run(self._dags)
+        if self._acting.pop(execution.attempt.key, None) is not None:
+            self._reports.append(report)
+
+
+def decides(task: BaseOperator | None) -> bool:
+    """Whether the operator acts where no script says how it ends."""
+    return task is not None and issubclass(task._class, ACTING)
+
+
+def is_sensor(task: BaseOperator | None) -> bool:
+    """Whether a script may tell what it finds when it looks."""
+    return task is not None and issubclass(task._class, BaseSensorOperator)
+
+
+def looks(attempt: Attempt, ending: Ending) -> bool:
+    """Whether a sensor acts, with what its script lets it find: until it is done, or to fail as a sensor fails."""
+    return _is_of_poke(ending) and (attempt.resume is None or attempt.resume.error is not None)
+
+
+def decides_as_trigger(deferral: Deferral) -> bool:
+    """Whether a trigger waits for nothing but what a world has."""
+    return deferral.classpath.startswith(_TRIGGERS)
+
+
+def _is_of_poke(ending: Ending) -> bool:
+    return ending.outcome is Outcome.FAILED or (ending.outcome is Outcome.SUCCESS and ending.holds_at is not None)
+
+
+def _poke(ending: Ending, clock: Clock) -> Poke:
+    """What a sensor finds when it looks, by its script."""
+
+    async def poke(context: Context) -> Any:
+        if ending.holds_at is not None and clock.now() < ending.holds_at:
+            return False
+        if ending.outcome is Outcome.FAILED:
+            kind = FailTask if ending.fail_now else PokeFailed
+            raise kind(ending.reason or "it failed as its script says")
+        for key, value in ending.pushes.items():
+            context["ti"].xcom_push(key, value)
+        for said in ending.events:
+            context["outlet_events"].note(said)
+        return PokeReturnValue(True, ending.returns)
+
+    return poke
+
+
+class _Acting(Execution):
+    """A try of an operator that acts."""
+
+    __slots__ = ("clock", "holds_at", "poke")
+    clock: Clock
+    poke: Poke | None
+    holds_at: datetime | None
+
+    async def _render(self, task: BaseOperator, context: Context) -> BaseOperator:
+        operator = copy.copy(await super()._render(task, context))
+        if hasattr(operator, "clock"):
+            operator.clock = self.clock
+        if self.poke is not None:
+            told = {"poke": self.poke, "is_async": True, "deferred_on": self._deferred_on}
+            operator.__dict__.update(told)  # its own methods and a cached property
+        return operator
+
+    async def _execute(self, call: Callable[[Context], Any], context: Context, is_async: bool) -> Any:
+        pokes = self.poke is not None and self.attempt.resume is None
+        return await super()._execute(call, context, is_async or pokes)
+
+    def _deferred_on(self, context: Context) -> BaseTrigger:
+        return DateTimeTrigger(self.holds_at or self.clock.now())
+
+    async def _call_all(self, callbacks: Sequence[Callable[..., Any]]) -> None:
+        """Callbacks do not run in a world."""
+
+
+class _ActingTrigger(TriggerExecution):
+    """A trigger that acts."""
+
+    __slots__ = ("clock",)
+    clock: Clock
+
+    async def _load(self, deferral: Deferral, dags: DagSource) -> BaseTrigger:
+        trigger = await super()._load(deferral, dags)
+        if isinstance(trigger, DateTimeTrigger):
+            trigger.clock = self.clock  # type: ignore[misc] # this trigger's own
+        return trigger

@@ -1,0 +1,1 @@
+"""The rows of a `World`, in place of tables."""

@@ -1,0 +1,157 @@
+"""Asset events of a `World`: what waits for which DAG, in place of the queue's tables (db/statements/assets.py)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aiosched.core.assets.conditions import (
+    AliasRequired,
+    AssetId,
+    QueuedAsset,
+    ReferenceRequired,
+    consumed_after,
+    is_met,
+    leaves,
+    triggering_instant,
+    why_not_triggered,
+)
+from aiosched.core.graph.spec import DagSpec, asset_references
+from aiosched.core.timetables.assets import condition_of
+from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.runs import DagRow, Version
+from aiosched.scheduler.assets import run_by_assets, status_of
+from aiosched.scheduler.holdings import OwnedDag
+from aiosched.scheduler.new_runs import Creation
+
+
+@dataclass(slots=True)
+class AssetQueues:
+    """The events, which assets have news that no run of a DAG has seen, and which events belong to which run."""
+
+    events: list[NewEvent] = field(default_factory=list)
+    waiting: dict[str, dict[str, QueuedAsset]] = field(default_factory=dict)  # by DAG id, then by the asset's name
+    aliases: dict[str, set[str]] = field(default_factory=dict)
+    consumed: dict[int, list[NewEvent]] = field(default_factory=dict)  # by the key of the run
+    _of_asset: dict[str, tuple[list[datetime], list[int]]] = field(default_factory=dict)  # instants and positions
+    _at_uri: dict[str, set[str]] = field(default_factory=dict)  # names of assets with events
+    _first: dict[tuple[str, str], datetime] = field(default_factory=dict)  # of (DAG id, asset) what waits
+    _scheduled_at: dict[str, tuple[datetime, int]] = field(default_factory=dict)  # and how many events there were
+    _last_run: dict[str, datetime] = field(default_factory=dict)
+    _seen: dict[str, set[int]] = field(default_factory=dict)  # by DAG id the positions of events
+
+    def record(self, events: Iterable[NewEvent], dags: Iterable[DagRow], versions: dict[int, Version]) -> None:
+        """Queue events for the DAGs that their assets may concern; what waits already becomes newer.
+
+        DAGs that are paused or stale get none (15.2); the events are still news for their next run.
+        """
+        awake = [row for row in dags if not (row.is_paused or row.is_stale)]
+        conditions = {row.dag_id: condition_of(versions[row.version_id].spec.timetable) for row in awake}
+        for event in events:
+            times, positions = self._of_asset.setdefault(event.name, ([], []))
+            times.append(event.timestamp)
+            positions.append(len(self.events))
+            self.events.append(event)
+            self._at_uri.setdefault(event.uri, set()).add(event.name)
+            asset = AssetId(event.name, event.uri)
+            if event.alias is not None:
+                self.aliases.setdefault(event.alias, set()).add(event.name)
+            for dag_id, condition in conditions.items():
+                if condition is None or not any(is_met(leaf, [asset], self.aliases) for leaf in leaves(condition)):
+                    continue
+                queued = QueuedAsset(len(self.events), asset, event.timestamp)
+                self.waiting.setdefault(dag_id, {})[asset.name] = queued
+                self._first.setdefault((dag_id, asset.name), event.timestamp)
+
+    def ready(self, dag: OwnedDag, number: int) -> Creation | None:
+        """The run that what waits for `dag` makes now, if it makes one. Its run id has the `number`, not chance."""
+        queue = list(self.waiting.get(dag.row.dag_id, {}).values())
+        if not queue or why_not_triggered(status_of(dag), queue, self.aliases) is not None:
+            return None
+        at: datetime = triggering_instant(queue)
+        creation = run_by_assets(dag, at)
+        if creation is None:
+            return None
+        run_id = f"{creation.planned.run_type}__{at.isoformat()}_{number:08x}"
+        return creation._replace(planned=creation.planned._replace(run_id=run_id))
+
+    def consume(self, dag: OwnedDag, run: int | None, until: datetime) -> None:
+        """A run (None: it could not be made) has seen what waits for the DAG, and the events of its window (15.4).
+
+        Of events at one instant, those count that came later.
+        """
+        dag_id = dag.row.dag_id
+        waiting = self.waiting.pop(dag_id, {})
+        first = {name: self._first.pop((dag_id, name)) for name in waiting}
+        if run is None:
+            return
+        last, catchup = self._last_run.get(dag_id), dag.version.spec.catchup
+        scheduled_at, events_before = self._scheduled_at.get(dag_id, (None, 0))
+        after = consumed_after(last, scheduled_at=scheduled_at, catchup=catchup)
+        seen, mine = self._seen.setdefault(dag_id, set()), set[int]()
+        for name in self._names(dag) | waiting.keys():
+            times, positions = self._of_asset.get(name, ([], []))
+            begin = 0 if after is None else bisect_left(times, after)
+            if last is None and after is not None:
+                begin = max(begin, bisect_left(positions, events_before))
+            if name in first:
+                begin = min(begin, bisect_left(times, first[name]))
+            mine.update(positions[begin : bisect_right(times, until)])
+        mine -= seen
+        seen |= mine
+        self.consumed[run] = [self.events[position] for position in sorted(mine)]
+        self._last_run[dag_id] = until
+
+    def _names(self, dag: OwnedDag) -> set[str]:
+        """The assets that the DAG is scheduled on, as far as they have had events."""
+        found: set[str] = set()
+        for leaf in leaves(dag.asset_condition) if dag.asset_condition is not None else ():
+            if isinstance(leaf, AliasRequired):
+                found |= self.aliases.get(leaf.name, set())
+            elif isinstance(leaf, ReferenceRequired) and leaf.uri:
+                found |= self._at_uri.get(leaf.uri, set())
+            else:
+                found.add(leaf.name)
+        return found
+
+    def schedule(self, dag_id: str, now: datetime) -> None:
+        """The DAG is scheduled on assets, from now on if it was not so before."""
+        self._scheduled_at.setdefault(dag_id, (now, len(self.events)))
+
+    def unschedule(self, dag_id: str) -> None:
+        """The DAG is not there any more: its assets have to be mentioned anew."""
+        self._scheduled_at.pop(dag_id, None)
+
+    def forget(self, dag_id: str) -> None:
+        """The DAG is not scheduled on assets (any more): what waited for it is dropped (15.3)."""
+        for name in self.waiting.pop(dag_id, {}):
+            self._first.pop((dag_id, name))
+        self.unschedule(dag_id)
+
+
+def is_mentioned(name: str, specs: Iterable[DagSpec]) -> tuple[str | None, list[str]]:
+    """The URI of an asset that a DAG mentions (None: nobody does), and the names of all that are mentioned."""
+    found: dict[str, str] = {}
+    for spec in specs:
+        for reference in asset_references(spec):
+            if reference.kind in ("asset", "name"):
+                found[reference.name] = reference.uri or found.get(reference.name, "")
+    return found.get(name), sorted(found)
+
+
+def mentioned_names(specs: Iterable[DagSpec], aliases: Mapping[str, Iterable[str]]) -> set[str]:
+    """The names of all assets that are mentioned, and of those that an alias which is mentioned led to."""
+    found: set[str] = set()
+    for reference in (ref for spec in specs for ref in asset_references(spec)):
+        if reference.kind in ("asset", "name"):
+            found.add(reference.name)
+        elif reference.kind == "alias":
+            found.update(aliases.get(reference.name, ()))
+    return found
+
+
+def names_by_uri(specs: Iterable[DagSpec]) -> dict[str, str]:
+    """The names of the assets that are mentioned with a URI, by that."""
+    return {ref.uri: ref.name for spec in specs for ref in asset_references(spec) if ref.kind == "asset" and ref.uri}

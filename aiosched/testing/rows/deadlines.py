@@ -1,0 +1,46 @@
+"""The deadlines of runs in a `World`: in place of their table (db/statements/deadlines.py).
+
+When a run has which deadlines is decided by scheduler/deadlines.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from aiosched.db.statements.deadlines import DeadlineRow
+
+_TICK: Final = timedelta(microseconds=1)
+
+
+@dataclass(slots=True)
+class Deadlines:
+    """Those that may still be missed, and those that were, by (run key, index)."""
+
+    pending: dict[tuple[int, int], DeadlineRow] = field(default_factory=dict)
+    missed: dict[tuple[int, int], DeadlineRow] = field(default_factory=dict)
+
+    def store(self, rows: Iterable[DeadlineRow]) -> None:
+        """Of new runs, or moved ones of cleared runs; one that was missed stays so."""
+        self.pending.update((row[:2], row) for row in rows if row[:2] not in self.missed)
+
+    def prune(self, succeeded: Iterable[tuple[int, datetime]]) -> None:
+        """Forget those that runs have kept."""
+        ends = dict(succeeded)
+        kept = [place for place, row in self.pending.items() if (end := ends.get(row.run_id)) and end <= row[3]]
+        for place in kept:
+            del self.pending[place]
+
+    def miss(self, now: datetime) -> list[DeadlineRow]:
+        """Mark what is missed now; returns it."""
+        found = sorted(row for row in self.pending.values() if row.deadline_time < now)
+        for row in found:
+            self.missed[row[:2]] = self.pending.pop(row[:2])
+        return found
+
+    @property
+    def earliest(self) -> datetime | None:
+        """When the next one will have been missed."""
+        return min(row.deadline_time for row in self.pending.values()) + _TICK if self.pending else None

@@ -1,0 +1,365 @@
+"""What a database would hold, as plain rows in memory, changed under the same guards.
+
+The counterpart of the statements in db/statements/journal.py and db/statements/runs.py: a batch is applied as a
+whole or not at all; a row that is not as expected makes it void (StaleRows). Nothing here
+shares an object with the scheduler's memory, so that `World.restart` really reads back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.core.creation.next_run import SchedulePosition
+from aiosched.core.graph.mapping import RETURN_VALUE, json_length
+from aiosched.core.graph.previous_run import Past, StoredRun, previous_types
+from aiosched.core.graph.spec import DEFAULT_POOL, DagSpec
+from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Board, FinishedTry, Instance, Run
+from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.states import HOLDING_SLOT, RUN_FINISHED, RunState, RunType, TaskState
+from aiosched.db.statements.journal import InstanceChange, PoolRow
+from aiosched.db.statements.outbox import NewCallback
+from aiosched.db.statements.runs import DagRow, NewRun, Version
+from aiosched.db.statements.triggers import DeferralRow
+from aiosched.errors import StaleRows
+from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.recollections import Recollection
+from aiosched.scheduler.stored_runs import Move
+from aiosched.testing.attempts.endings import FOR_EVER, WORLDS_TRIGGER
+from aiosched.testing.rows.assets import AssetQueues
+from aiosched.testing.rows.backfills import Backfills
+from aiosched.testing.rows.deadlines import Deadlines
+from aiosched.testing.rows.schedules import Schedules
+
+Place = tuple[int, int]  # task index and map index, within a run
+
+_NO_ROWS: Final[Mapping[Place, InstanceChange]] = MappingProxyType({})
+_OF_INSTANCE: Final = tuple(
+    f.name for f in dataclasses.fields(Instance) if f.name in InstanceChange._fields and f.name != "state"
+)
+_STORED: Final = frozenset(
+    {
+        "instances", "expanded", "created", "runs", "tries", "xcoms", "forget_xcoms", "pool_deltas", "deferrals",
+        "undeferred", "callbacks", "failing", "paused", "asset_events", "deadlines", "kept", "demands",
+    }
+)  # fmt: skip
+_NOT_STORED: Final = frozenset(
+    {
+        "claimed", "cancelled", "finished", "started", "reports", "answers", "consumers", "triggers", "outbox", "wake",
+    }
+)  # fmt: skip
+_FOREIGN: Final = tuple(name for name in Batch.__struct_fields__ if name not in _STORED | _NOT_STORED)
+
+
+@dataclass(slots=True)
+class Rows:
+    """See the module docstring. `keep_finished` False: task instances of finished runs are forgotten."""
+
+    keep_finished: bool = True
+    dags: dict[str, DagRow] = field(default_factory=dict)
+    versions: dict[int, Version] = field(default_factory=dict)
+    runs: dict[int, Run] = field(default_factory=dict)
+    instances: dict[int, dict[Place, InstanceChange]] = field(default_factory=dict)  # the newest of each, by run
+    pools: dict[str, PoolRow | None] = field(default_factory=lambda: {DEFAULT_POOL: PoolRow(128, 0)})
+    tries: dict[AttemptKey, FinishedTry] = field(default_factory=dict)
+    failures: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # failed tries of (run, task, map index)
+    xcoms: dict[tuple[int, int, int, str], str] = field(default_factory=dict)
+    deferrals: dict[tuple[int, int, int], DeferralRow] = field(default_factory=dict)
+    callbacks: list[NewCallback] = field(default_factory=list)
+    assets: AssetQueues = field(default_factory=AssetQueues)
+    backfills: Backfills = field(default_factory=Backfills)
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    keys: dict[tuple[str, str], int] = field(default_factory=dict)  # of runs, by DAG id and run id
+    of_dag: dict[str, list[int]] = field(default_factory=dict)  # the same by DAG id, in order
+    schedules: Schedules = field(default_factory=Schedules)
+    _unfinished: dict[int, None] = field(default_factory=dict)
+    _number: int = 0
+
+    # -- runs -------------------------------------------------------------------------------
+
+    def insert_run(self, new: NewRun, places: Iterable[tuple[int, int, int]]) -> int | None:
+        """Create a run with task instances at these `new_places`; None when its run id or logical date exists."""
+        name = (new.dag_id, new.run_id)
+        if name in self.keys or self.schedules.has_run_at(new.dag_id, new.logical_date):
+            return None
+        self._number += 1
+        key = self.keys[name] = self._number
+        self.of_dag.setdefault(new.dag_id, []).append(key)
+        self.schedules.add(new, key)
+        self.runs[key] = Run(
+            key=key,
+            dag_id=new.dag_id,
+            run_id=new.run_id,
+            version_id=new.version_id,
+            run_type=new.run_type,
+            state=RunState(new.state),
+            run_after=new.run_after,
+            logical_date=new.logical_date,
+            interval_start=new.interval_start,
+            interval_end=new.interval_end,
+            queued_at=new.queued_at,
+            start_date=new.start_date,
+            conf=msgspec.json.decode(new.conf),
+            backfill_id=new.backfill_id,
+            backfill_order=new.backfill_order,
+        )
+        self.instances[key] = {(task, index): _new_row(key, task, index, tries) for task, index, tries in places}
+        self._unfinished[key] = None
+        return key
+
+    def schedule_position(self, spec: DagSpec) -> SchedulePosition:
+        """Where the DAG's schedule stands, as db/statements/schedules.py reads it."""
+        return self.schedules.position(spec, self.runs)
+
+    def take_runs(self, backfill: int, runs: Iterable[tuple[int, int]], conf: dict[str, Any]) -> None:
+        """Make existing runs (key, order number) part of a backfill."""
+        for key, order in runs:
+            run = self.runs[key]
+            run.run_type, run.backfill_id, run.backfill_order = RunType.BACKFILL, backfill, order
+            run.conf = conf or run.conf
+
+    def fail_queued(self, keys: Iterable[int], now: datetime) -> list[int]:
+        """End those of the runs that are queued, as cancelled; their task instances stay as they are (29.1)."""
+        failed = [key for key in keys if self.runs[key].state is RunState.QUEUED]
+        for key in failed:
+            run = self.runs[key]
+            run.state, run.end_date, run.reason = RunState.FAILED, now, "cancelled"
+            self._unfinished.pop(key)
+        return failed
+
+    def skip_rest(self, run: int, now: datetime) -> None:
+        """Skip the task instances of a cancelled run that have no state, as db/statements/runs.py `fail_queued_run` does."""
+        rows = self.instances[run]
+        why = "the run was cancelled"
+        for place, row in rows.items():
+            if row.state is None:
+                rows[place] = row._replace(state=TaskState.SKIPPED.stored, start_date=now, end_date=now, reason=why)
+
+    def move_run(self, key: int, version: int, move: Move, added: Iterable[Instance]) -> None:
+        """Pin a run to another version: rows, tries and values follow their tasks, those of tasks that are gone go."""
+        gone, to = set(move.gone), move.moved
+        self.instances[key] = {
+            (to.get(task, task), index): row._replace(task_index=to.get(task, task))
+            for (task, index), row in self.instances[key].items()
+            if task not in gone
+        } | {(new.task, new.map_index): _new_row(key, new.task, new.map_index, new.max_tries) for new in added}
+        self.xcoms = {place: value for old, value in self.xcoms.items() if (place := _moved(old, key, move))}
+        self.tries = {AttemptKey(*place): t for old, t in self.tries.items() if (place := _moved(old, key, move))}
+        self.failures = Counter({place: n for old, n in self.failures.items() if (place := _moved(old, key, move))})
+        self.runs[key].version_id = version
+
+    def average_runtime(self, dag_id: str, *, max_runs: int, min_runs: int) -> timedelta | None:
+        """The mean duration of the DAG's latest ended runs, as db/statements/deadlines.py; None when there are too few."""
+        runs = [self.runs[key] for key in self.of_dag.get(dag_id, ())]
+        ended = [
+            (run.logical_date, run.end_date - run.start_date)
+            for run in runs
+            if run.state in RUN_FINISHED and run.logical_date and run.start_date and run.end_date
+        ]
+        latest = [taken for _, taken in sorted(ended, reverse=True)[:max_runs]]
+        return sum(latest, timedelta()) / len(latest) if len(latest) >= max(min_runs, 1) else None
+
+    def unfinished_runs(self) -> list[Run]:
+        """Copies of the queued and running runs, oldest first."""
+        return [
+            dataclasses.replace(run, stored_state=run.state) for run in map(self.runs.__getitem__, self._unfinished)
+        ]
+
+    def load_instances(self, run: int) -> list[Instance]:
+        """The task instances of a run, as a reader of the rows sees them."""
+        return [_instance(row) for _, row in sorted(self.instances[run].items())]
+
+    def recollection(self, run: Run) -> Recollection:
+        """What is known of a run besides its rows, as scheduler/recollections.py reads it."""
+        mine = {place: value for place, value in self.xcoms.items() if place[0] == run.key}
+        return Recollection(
+            {place[1:3]: json_length(value) for place, value in mine.items() if place[3] == RETURN_VALUE},
+            {place[1:3]: msgspec.json.decode(value) for place, value in mine.items() if place[3] == SKIPPED_DOWNSTREAM},
+            {},
+        )
+
+    def living_specs(self) -> list[DagSpec]:
+        """The newest versions of the DAGs that a file still has."""
+        return [self.versions[row.version_id].spec for row in self.dags.values() if not row.is_stale]
+
+    def past(self, run: Run, held: Mapping[int, Board], *, catchup: bool) -> tuple[Past, int | None]:
+        """What a run knows of the runs before it, and the key of the one before, as scheduler/past.py finds it."""
+        opens = run.backfill_id is not None and run.backfill_order == 1
+        key = self.run_before(run, catchup=catchup)
+        if key is None:
+            return Past(opens=opens), None
+        seen = frozenset(task_id for other in self._earlier(run) for task_id, _ in self._states(other))
+        return Past(held.get(key) or StoredRun(self._states(key)), self.runs[key].logical_date, seen, opens), key
+
+    def run_before(self, run: Run, *, catchup: bool) -> int | None:
+        """The key of the run before, None for none, as db/statements/rehydration.py finds it."""
+        types = previous_types(catchup)
+        return next((key for key in self._earlier(run) if RunType(self.runs[key].run_type) in types), None)
+
+    def _earlier(self, run: Run) -> list[int]:
+        """The runs of its DAG with an earlier logical date, the latest first."""
+        date = run.logical_date
+        rows = (self.runs[key] for key in self.of_dag[run.dag_id])
+        dated = [(r.logical_date, r.key) for r in rows if r.logical_date and date is not None and r.logical_date < date]
+        return [key for _, key in sorted(dated, reverse=True)]
+
+    def _states(self, key: int) -> list[tuple[str, TaskState]]:
+        """The (task id, state) of a run's instances; where they are forgotten, its result stands for them."""
+        run = self.runs[key]
+        tasks = self.versions[run.version_id].spec.tasks
+        if key not in self.instances:
+            state = TaskState.SUCCESS if run.state is RunState.SUCCESS else TaskState.FAILED
+            return [(task.task_id, state) for task in tasks]
+        return [(tasks[task].task_id, TaskState.of(row.state)) for (task, _), row in self.instances[key].items()]
+
+    # -- a batch ----------------------------------------------------------------------------
+
+    def commit(self, batch: Batch, *, incarnation: int = 0) -> None:
+        """Apply all of `batch` of that scheduler, or raise StaleRows and apply nothing."""
+        self._check(batch)
+        self._grow(batch)
+        for change in batch.instances:
+            self.instances[change.run_id][change.task_index, change.map_index] = change
+        for run in batch.runs:
+            row = self.runs[run.id]
+            row.state = RunState(run.state)
+            row.queued_at, row.start_date, row.end_date, row.reason, row.clear_number = run[3:]
+            if row.state in RUN_FINISHED:
+                self._unfinished.pop(run.id, None)
+                if not (self.keep_finished or self._is_looked_back_at(row)):
+                    self._forget(run.id)
+            else:
+                self._unfinished[run.id] = None
+        for name, delta in batch.pool_deltas.items():
+            pool = self.pools[name]
+            if pool is not None:
+                self.pools[name] = pool._replace(used=pool.used + delta)
+        for name, demand in batch.demands.items():
+            self._demand(name, incarnation, demand)
+        for done in batch.tries:
+            if done.key not in self.tries:
+                if self.keep_finished:
+                    self.tries[done.key] = done
+                self.failures[done.key[:3]] += done.state == "failed"
+        if batch.forget_xcoms:
+            gone = set(batch.forget_xcoms)
+            for xcom in [xcom for xcom in self.xcoms if xcom[:3] in gone]:
+                del self.xcoms[xcom]
+        for value in batch.xcoms:
+            self.xcoms[value[:4]] = value.value
+        for place in batch.undeferred:
+            self.deferrals.pop(place, None)
+        for deferral in batch.deferrals:
+            self.deferrals[deferral[:3]] = deferral
+        self.callbacks += batch.callbacks
+        if batch.deadlines:
+            self.deadlines.store(batch.deadlines)
+        if batch.kept:
+            self.deadlines.prune(batch.kept)
+        if batch.asset_events:
+            self.assets.record(batch.asset_events, self.dags.values(), self.versions)
+        for dag_id, limit in batch.failing.items():
+            self._pause_failing(dag_id, limit, batch)
+
+    def _demand(self, name: str, incarnation: int, demand: str | None) -> None:
+        if (pool := self.pools.get(name)) is not None:
+            told = msgspec.json.decode(pool.demands) | {str(incarnation): demand and msgspec.json.decode(demand)}
+            demands = {key: value for key, value in told.items() if value is not None}
+            self.pools[name] = pool._replace(demands=msgspec.json.encode(demands).decode())
+
+    def withdraw_demands(self, incarnation: int) -> None:
+        """The scheduler waits for nothing any more, as far as the others know (db/statements/pool_demands.py)."""
+        for name, pool in list(self.pools.items()):
+            if pool is not None and pool.demands != "{}":
+                self._demand(name, incarnation, None)
+
+    def _grow(self, batch: Batch) -> None:
+        """New rows of mapped tasks; the first one's row is there already, with map index -1."""
+        for run, task in batch.expanded:
+            unmapped = self.instances[run].pop((task, -1))
+            self.instances[run][task, 0] = unmapped._replace(map_index=0)
+        for run, task, map_index, max_tries in batch.created:
+            self.instances[run][task, map_index] = _new_row(run, task, map_index, max_tries)
+
+    def _pause_failing(self, dag_id: str, limit: int, batch: Batch) -> None:
+        """As db/statements/deadlines.py: pause a DAG whose newest runs, as many as its limit, have all failed."""
+        runs = sorted((self.runs[key].run_after, key) for key in self.of_dag.get(dag_id, ()))[-limit:]
+        failed = sum(self.runs[key].state is RunState.FAILED for _, key in runs)
+        if failed == limit and not self.dags[dag_id].is_paused:
+            self.dags[dag_id] = dataclasses.replace(self.dags[dag_id], is_paused=True)
+            batch.paused.append(dag_id)
+
+    def _check(self, batch: Batch) -> None:
+        if foreign := [name for name in _FOREIGN if getattr(batch, name)]:
+            raise NotImplementedError(f"World does not store {foreign[0]} yet: {getattr(batch, foreign[0])!r}")
+        expanded, created = set(batch.expanded), {new[:3] for new in batch.created}
+        for key, task in expanded:
+            if (task, -1) not in self.instances[key]:
+                raise StaleRows(f"Task {task} of run {key} is expanded already")
+        for change in batch.instances:
+            if created and change[:3] in created:
+                continue
+            index = -1 if change.map_index == 0 and change[:2] in expanded else change.map_index
+            row = self.instances.get(change.run_id, _NO_ROWS).get((change.task_index, index))
+            if row is None or row.state != change.old_state or row.try_number != change.old_try:
+                raise StaleRows(f"A task instance is not as expected: {change} meets {row}")
+        for run in batch.runs:
+            if self.runs[run.id].state != run.old_state:
+                raise StaleRows(f"A run is not as expected: {run} meets {self.runs[run.id]}")
+        for name, delta in batch.pool_deltas.items():
+            pool = self.pools.get(name)
+            if delta and (pool is None or (0 <= pool.slots < pool.used + delta and delta > 0)):
+                raise StaleRows(f"The pool {name!r} has no room for {delta} slots: {pool}")
+
+    def _is_looked_back_at(self, run: Run) -> bool:
+        tasks = self.versions[run.version_id].spec.tasks
+        return any(task.depends_on_past or task.wait_for_downstream for task in tasks)
+
+    def _forget(self, run: int) -> None:
+        for task, index in self.instances.pop(run):
+            self.failures.pop((run, task, index), None)
+
+    # -- rows as a test wants them ----------------------------------------------------------
+
+    def put(self, run: int, place: Place, state: TaskState, pool: str, slots: int, **fields: Any) -> InstanceChange:
+        """Put a task instance into any state; the use of its pool follows, and what it waits for."""
+        old, waited = self.instances[run][place], self.deferrals.pop((run, *place), None)
+        if state is TaskState.DEFERRED:
+            self.deferrals[run, *place] = _BY_HAND._replace(run_id=run, task_index=place[0], map_index=place[1])
+        held = TaskState.of(old.state) in HOLDING_SLOT or (waited is not None and waited.holds_pool)
+        holds = state in HOLDING_SLOT
+        if held != holds and (known := self.pools.get(pool)) is not None:
+            self.pools[pool] = known._replace(used=known.used + (slots if holds else -slots))
+        row = self.instances[run][place] = old._replace(state=state.stored, **fields)
+        return row
+
+
+_BY_HAND: Final = DeferralRow(
+    0, 0, -1, WORLDS_TRIGGER, FOR_EVER, "execute_complete", "{}", None, False, None, None, False
+)
+_NOTHING_YET: Final = (None,) * 7  # from `queued_by` to `reason`
+
+
+def _new_row(run: int, task: int, map_index: int, max_tries: int) -> InstanceChange:
+    return InstanceChange(run, task, map_index, None, 0, None, 0, max_tries, 0, *_NOTHING_YET)
+
+
+def _moved(place: tuple[Any, ...], run: int, move: Move) -> Any:
+    """The key of a row after the move of `run`; None when its task is gone."""
+    if place[0] != run:
+        return place
+    return None if place[1] in move.gone else (run, move.moved.get(place[1], place[1]), *place[2:])
+
+
+def _instance(row: InstanceChange) -> Instance:
+    state = TaskState.of(row.state)
+    values = {name: getattr(row, name) for name in _OF_INSTANCE}
+    values |= {"task": row.task_index, "state": state, "stored_state": state, "stored_try": row.try_number}
+    return Instance(**values)

@@ -1,0 +1,197 @@
+"""The memory of a `World`: what a session is to the real scheduler, without loops and database."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aiosched.clock import Clock, FakeClock
+from aiosched.core.creation.deadlines import least_runs
+from aiosched.core.graph.instances import new_places
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.db.statements.deadlines import DeadlineRow
+from aiosched.db.statements.triggers import deferral_of
+from aiosched.scheduler.awaited import questions
+from aiosched.scheduler.backfills import over_now
+from aiosched.scheduler.batch import Batch
+from aiosched.scheduler.deadlines import deadlines_of, missed_callback
+from aiosched.scheduler.desk import Desk
+from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, due_now, plan_again
+from aiosched.scheduler.holdings import Holdings, OwnedDag, make_board
+from aiosched.scheduler.loading import plan_next, resume
+from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.new_runs import Creation, hold, new_run
+from aiosched.scheduler.pulse import Pulse
+from aiosched.scheduler.selection import Change
+from aiosched.scheduler.session import Attempts
+from aiosched.scheduler.stored_runs import added_instances, moving, settle
+from aiosched.testing.rows.rows import Rows
+
+
+@dataclass(slots=True)
+class MemoryDesk:
+    """Implements `scheduler.desk.Desk` on `rows`. One lasts until the world forgets its memory."""
+
+    clock: Clock
+    rows: Rows
+    attempts: Attempts
+    incarnation: int
+    metrics: Metrics
+    holdings: Holdings = field(default_factory=Holdings)
+    creation: Pulse = field(default_factory=Pulse)
+    evaluation: Pulse = field(default_factory=Pulse)
+    enqueueing: Pulse = field(default_factory=Pulse)
+    unsent: list[tuple[Board, Instance]] = field(default_factory=list)
+    starting_late: dict[Board, None] = field(default_factory=dict)  # have starts that no commit took along yet
+    judged: dict[Board, None] = field(default_factory=dict)  # have begun, and checks.py has looked at that
+    partitions: frozenset[int] = frozenset()  # whose DAGs are this scheduler's
+
+    def absorb(self, board: Board) -> None:
+        """Take over a board's effects."""
+        self.holdings.absorb(board)
+        if board.effects.lazy:
+            self.starting_late[board] = None
+
+    def on_run_end(self, run: Run, /) -> None:
+        """Nobody waits for the end of a run here."""
+
+    def load(self) -> None:
+        """Read everything from the rows, as a scheduler does at its start (scheduler/loading.py)."""
+        holdings, rows = self.holdings, self.rows
+        for version in rows.versions.values():
+            holdings.graph_of(version)
+        for row in [row for row in rows.dags.values() if row.partition in self.partitions]:
+            dag = holdings.put_dag(row, rows.versions[row.version_id])
+            plan_next(self, dag, rows.schedule_position(dag.version.spec))
+        for backfill in [one for one in rows.backfills.unfinished() if one.dag_id in holdings.dags]:
+            holdings.add_backfill(backfill)
+        known = self.attempts.known()
+        deferrals = {place: deferral_of(row) for place, row in rows.deferrals.items()}
+        for run in [run for run in rows.unfinished_runs() if run.dag_id in holdings.dags]:
+            if run.state == "queued":
+                holdings.dags[run.dag_id].queued.append(run)
+                holdings.to_start[run.dag_id] = None
+            else:
+                resume(self, run, rows.load_instances(run.key), known, deferrals, rows.recollection(run))
+        self._look_back()
+
+    def create_runs(self) -> list[Run]:
+        """One pass of run creation; returns the new runs."""
+        now, holdings = self.clock.now(), self.holdings
+        due = holdings.due_runs.due(now)
+        before: dict[int, int | None] = {}
+        while asked := questions(holdings, due, before):
+            before |= {q.run.key: self.rows.run_before(q.run, catchup=q.without_manual) for q in asked}
+        for run in choose_starting(holdings, due, now, before):
+            begin(holdings, run, self.rows.load_instances(run.key), now, self.rows.recollection(run))
+        dags = due_now(holdings, due, now)
+        positions = {dag.row.dag_id: self.rows.schedule_position(dag.version.spec) for dag in dags}
+        created = self.create(choose_due(dags, positions, now))
+        plan_again(holdings, dags)
+        created += self._create_by_assets()
+        self._look_back()
+        self._complete_backfills()
+        return [run for run in created if run is not None]
+
+    def _create_by_assets(self) -> list[Run | None]:
+        holdings, assets = self.holdings, self.rows.assets
+        holdings.asset_news = set()
+        created: list[Run | None] = []
+        for dag_id in [dag_id for dag_id in assets.waiting if dag_id in holdings.dags]:
+            creation = assets.ready(holdings.dags[dag_id], len(self.rows.runs) + 1)
+            if creation is not None:
+                created += (made := self.create([creation]))
+                assets.consume(creation.dag, None if made[0] is None else made[0].key, creation.planned.run_after)
+        return created
+
+    def create(self, creations: Sequence[Creation]) -> list[Run | None]:
+        """Store runs and hold them; None in place of one that exists already."""
+        now = self.clock.now()
+        keys = []
+        for creation in creations:
+            places = new_places(creation.dag.graph, creation.tasks)
+            keys.append(key := self.rows.insert_run(new_run(self, creation, now), places))
+            if key is not None and creation.dag.version.spec.deadlines:
+                self._plan_deadlines(key, creation, now)
+        created = hold(self, creations, keys, now)
+        self._look_back()
+        return created
+
+    def _plan_deadlines(self, key: int, creation: Creation, now: datetime) -> None:
+        spec, partition = creation.dag.version.spec, creation.dag.row.partition
+        averages = {
+            (spec.dag_id, index): self.rows.average_runtime(
+                spec.dag_id, max_runs=deadline.max_runs, min_runs=least_runs(deadline)
+            )
+            for index, deadline in enumerate(spec.deadlines)
+        }
+        date = creation.planned.logical_date
+        self.rows.deadlines.store(deadlines_of(key, spec, partition, date, now, averages))
+
+    def miss_deadlines(self) -> list[DeadlineRow]:
+        """Mark what is missed now, and request its callbacks."""
+        missed = self.rows.deadlines.miss(self.clock.now())
+        for row in missed:
+            dag_id = self.rows.runs[row.run_id].dag_id
+            self.rows.callbacks.append(missed_callback(row.partition, dag_id, row.run_id, row.deadline_index))
+        return missed
+
+    def _complete_backfills(self) -> None:
+        for backfill in over_now(self.holdings, self.holdings.ended):
+            self.rows.backfills.completed[backfill.id] = self.clock.now()
+            del self.holdings.dags[backfill.dag_id].backfills[backfill.id]
+
+    # -- runs that are not held: what people do to them -------------------------------------
+
+    def change(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> Batch:
+        """Change runs of a DAG, those that run in memory, all others at once (scheduler/clearing.py)."""
+        now, batch, boards = self.clock.now(), Batch(), []
+        for key in keys:
+            if (held := dag.running.get(key)) is not None:
+                change(held, now)
+                self.absorb(held)
+                self.holdings.to_evaluate[held] = None
+                continue
+            run = next((run for run in dag.queued if run.key == key), None) or self._read(key)
+            if newest_version and run.version_id != dag.version.id:
+                move = moving(self.holdings.versions[run.version_id][1], dag.graph)
+                self.rows.move_run(key, dag.version.id, move, added_instances(dag, run, move))
+                run.version_id = dag.version.id
+            version, graph = self.holdings.versions[run.version_id]
+            boards.append(board := make_board(run, version, graph, self.rows.load_instances(key)))
+            change(board, now)
+            self.holdings.collect_board(board, batch)
+        self.rows.commit(batch)
+        settle(self, dag, boards)
+        return batch
+
+    def _read(self, key: int) -> Run:
+        run = self.rows.runs[key]
+        return dataclasses.replace(run, stored_state=run.state)
+
+    def _look_back(self) -> None:
+        """Let new boards know the run before theirs (scheduler/past.py)."""
+        holdings = self.holdings
+        dag_ids, holdings.to_look_back = holdings.to_look_back, {}
+        held = {board.run.key: board for board in (*holdings.ended, *holdings.boards.values())} if dag_ids else {}
+        for dag_id in dag_ids:
+            for board in holdings.dags[dag_id].running.values():
+                if board.graph.lookback is not None and board.past is None:
+                    past, before = self.rows.past(board.run, held, catchup=board.graph.spec.catchup)
+                    holdings.followers.add(board, past, before)
+                    holdings.to_evaluate[board] = None
+
+    def put_back(self, lost: Batch | None) -> None:
+        """Reports whose effects were not committed are applied again by the next memory."""
+        reports = [*(lost.reports if lost else ()), *self.holdings.applied]
+        self.attempts.reports.extendleft(reversed(reports))
+
+
+def _is_a_desk(desk: MemoryDesk) -> Desk:  # the type checker's word that it has all that the scheduler asks for
+    return desk
+
+
+class WorldClock(FakeClock):
+    """The world's time: it moves only forwards, and only by `World.run_until`."""

@@ -1,0 +1,1 @@
+"""What all resources share: models and pages."""

@@ -1,0 +1,1 @@
+"""Resources for operators: system, pools, metrics, probes, the stream of changes."""

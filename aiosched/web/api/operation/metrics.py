@@ -1,0 +1,68 @@
+"""What the schedulers' figures say, for people; the figures themselves are at `/metrics`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+
+from aiosched.db.queries.status import list_schedulers
+from aiosched.web.api.base.models import Resource
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.views.scheduler_rates import Tempos
+
+router = APIRouter(tags=["System"])
+
+
+class Spread(Resource):
+    """How many values there were, and what half and 99 % of them were below, in seconds (null without any)."""
+
+    count: int
+    p50: float | None
+    p99: float | None
+
+
+class SchedulerTempo(Resource):
+    """How fast a scheduler was in the last `seconds`: since this server looked first, at most some minutes ago.
+
+    `task_lag`: from a task's last dependency to its start. `schedule_delay`: from the instant at which a run may start
+    to its start. `commit`: time of a commit. `loop_lag`: how late its event loop came.
+    """
+
+    incarnation: int
+    name: str
+    alive: bool
+    seconds: float
+    commits_per_second: float
+    tasks_per_second: float
+    tasks_per_commit: float | None
+    task_lag: Spread
+    commit: Spread
+    schedule_delay: Spread
+    loop_lag: Spread
+
+
+class MetricsSummary(BaseModel):
+    """Every scheduler that has told figures."""
+
+    schedulers: list[SchedulerTempo]
+
+
+@router.get("/metrics/summary")
+@allow(Role.VIEWER)
+async def metrics_summary(request: Request, gateway: TheGateway) -> MetricsSummary:
+    """How fast and how late each scheduler is."""
+    rows = await list_schedulers(gateway.db)
+    tempos = cast("Tempos", request.app.state.tempos).look(rows, gateway.clock.now())
+    found = [
+        SchedulerTempo.model_validate(
+            {"incarnation": row.incarnation, "name": row.name, "alive": row.alive}
+            | {name: getattr(tempos[row.incarnation], name) for name in tempos[row.incarnation].__dataclass_fields__},
+            from_attributes=True,
+        )
+        for row in rows
+        if row.incarnation in tempos
+    ]
+    return MetricsSummary(schedulers=found)

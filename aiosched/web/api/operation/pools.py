@@ -1,0 +1,135 @@
+"""Pools: their slots, who holds them and who waits."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from aiosched.db.people import pools
+from aiosched.db.queries import pool_queries
+from aiosched.db.queries.pool_queries import PoolUser
+from aiosched.web.api.base.models import Instant, Resource
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
+from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.requests.request_client import TheGateway
+
+router = APIRouter(tags=["Pools"])
+
+_MOST_HOLDERS: Final = 200
+
+PoolName = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00]+$")]
+
+
+class Pool(Resource):
+    """A pool. `slots` -1 is without limit (then `open` is null), 0 lets nothing run."""
+
+    name: str
+    slots: int
+    used: int
+    open: int | None
+    include_deferred: bool
+    description: str | None
+
+
+class PoolWish(BaseModel):
+    """A pool as it should be; what is null stays as it is."""
+
+    slots: Annotated[int, Field(ge=-1, lt=2**31)]
+    include_deferred: bool | None = None
+    description: Annotated[str | None, Field(max_length=1000, pattern=r"^[^\x00]*$")] = None
+    reason: Annotated[str | None, Field(max_length=500, pattern=r"^[^\x00]*$")] = None
+
+
+@router.get("/pools")
+@allow(Role.VIEWER)
+async def list_pools(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Pool]:
+    """Pools by name."""
+    after = decode_cursor(cursor, str)
+    rows = await pools.list_pools(gateway.db, after=after or "", limit=limit + 1)
+    return page_of(Pool, rows, limit, lambda row: row.name)
+
+
+@router.get("/pools/{name}")
+@allow(Role.VIEWER)
+async def get_pool(gateway: TheGateway, name: PoolName) -> Pool:
+    """One pool."""
+    return Pool.model_validate(await pools.get_pool(gateway.db, name))
+
+
+class SlotUser(Resource):
+    """A task instance that holds slots of a pool, or waits for them: since when, and for how many seconds."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    state: str
+    slots: int
+    weight: int
+    since: Instant | None
+    seconds: float | None
+
+
+class Queue(BaseModel):
+    """Who holds slots (longest first, at most 200) and who waits, in the order in which they are served.
+
+    The order is that of each scheduler; limits of a DAG may let somebody pass. Holders stand on the first page only.
+    """
+
+    holders: list[SlotUser]
+    items: list[SlotUser]
+    next_cursor: str | None
+
+
+@router.get("/pools/{name}/queue")
+@allow(Role.VIEWER)
+async def pool_queue(gateway: TheGateway, name: PoolName, limit: Limit = 100, cursor: Cursor = None) -> Queue:
+    """Who holds the slots of a pool, and who waits for them."""
+    after = decode_cursor(cursor, tuple[int, datetime, int, int, int])
+    pool = await pools.get_pool(gateway.db, name)
+    members = await pool_queries.pool_members(gateway.db, name)
+    holders: list[PoolUser] = []
+    if after is None:
+        holders = await pool_queries.pool_holders(
+            gateway.db, members, include_deferred=pool.include_deferred, limit=_MOST_HOLDERS
+        )
+    waiting = await pool_queries.pool_waiting(gateway.db, members, after=after, limit=limit + 1)
+    now = gateway.clock.now()
+    return Queue(
+        holders=[_shown(user, now) for user in holders],
+        items=[_shown(user, now) for user in waiting[:limit]],
+        next_cursor=encode_cursor(waiting[limit - 1].place) if len(waiting) > limit else None,
+    )
+
+
+def _shown(user: PoolUser, now: datetime) -> SlotUser:
+    seconds = None if user.since is None else max((now - user.since).total_seconds(), 0.0)
+    return SlotUser.model_validate({**{n: getattr(user, n) for n in user.__dataclass_fields__}, "seconds": seconds})
+
+
+@router.put("/pools/{name}")
+@allow(Role.ADMIN)
+async def set_pool(gateway: TheGateway, person: Person, name: PoolName, wish: PoolWish) -> Pool:
+    """Make a pool or change it; doing it twice is doing it once."""
+    change = await pools.set_pool(
+        gateway.db,
+        name,
+        wish.slots,
+        include_deferred=wish.include_deferred,
+        description=wish.description,
+        requested_by=person.requested_by,
+        reason=wish.reason,
+    )
+    return Pool.model_validate(change.after)
+
+
+@router.delete("/pools/{name}", status_code=204)
+@allow(Role.ADMIN)
+async def delete_pool(gateway: TheGateway, person: Person, name: PoolName) -> Response:
+    """Remove a pool that nobody uses."""
+    await pools.delete_pool(gateway.db, name, requested_by=person.requested_by)
+    return Response(status_code=204)

@@ -1,0 +1,42 @@
+"""The stream of news: one for each open browser page, as server-sent events."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import StreamingResponse
+
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.server.problems import Problem
+from aiosched.web.views.live import Hub
+
+router = APIRouter(tags=["Live"])
+
+
+@router.get(
+    "/stream",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+@allow(Role.VIEWER)
+async def stream(
+    request: Request,
+    topic: Annotated[
+        list[str] | None, Query(max_length=20, description="`run:<key>`: the task instances of that run, too")
+    ] = None,
+    last_event_id: Annotated[str | None, Header(max_length=100)] = None,
+    after: Annotated[str | None, Query(max_length=100, description="like Last-Event-ID, which wins")] = None,
+) -> StreamingResponse:
+    """Patches as they happen; goes on behind `Last-Event-ID`, or begins with the event `reset` when that is too old."""
+    hub = cast("Hub", request.app.state.hub)
+    messages = hub.stream(frozenset(map(_run, topic or ())), last_event_id or after)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(messages, media_type="text/event-stream", headers=headers)
+
+
+def _run(topic: str) -> int:
+    kind, _, key = topic.partition(":")
+    if kind != "run" or not (key.isascii() and key.isdecimal()) or len(key) > 18:
+        raise Problem(422, "unusable-request", "A topic looks like run:123, with the key of a run.")
+    return int(key)

@@ -1,0 +1,169 @@
+"""How the system stands: import errors, files, schedulers, requests (the audit log), settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel
+
+from aiosched.config import setting_fields, shown
+from aiosched.db.queries import command_queries, status
+from aiosched.web.api.base.models import Instant, Resource
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.server.etags import RARELY
+
+router = APIRouter(tags=["System"])
+
+
+class ImportProblem(Resource):
+    """Why a DAG file cannot be read: one line, the code around it, the traceback."""
+
+    file: str
+    error: str
+    line: int | None
+    code_frame: str | None
+    traceback: str | None
+    dag_ids: list[str]
+    parsed_at: Instant | None
+
+
+class DagFile(Resource):
+    """A DAG file as of its last parse: how long that took in seconds, and whether it failed (see `/import-errors`)."""
+
+    file: str
+    dag_ids: list[str]
+    parsed_at: Instant | None
+    seconds: float | None
+    has_error: bool
+    warnings: list[str]
+
+
+class Scheduler(Resource):
+    """One scheduler of the fleet. `lease_age` in seconds; `figures` are its own, as of the last renewal.
+
+    `owned` are the numbers of its partitions, `partitions` how many.
+    """
+
+    incarnation: int
+    name: str
+    hostname: str
+    pid: int
+    version: str
+    executor: str
+    slots: int
+    status: Literal["alive", "draining", "dead"]
+    lease_age: float
+    partitions: int
+    owned: list[int]
+    started_at: Instant
+    figures: dict[str, Any] | None
+
+
+class Schedulers(BaseModel):
+    """All schedulers that are known."""
+
+    items: list[Scheduler]
+
+
+class Command(Resource):
+    """A request of somebody, and what became of it."""
+
+    id: int
+    dag_id: str | None
+    verb: str
+    args: dict[str, Any]
+    requested_by: str
+    reason: str | None
+    state: Literal["waiting", "applied", "refused"]
+    result: dict[str, Any] | None
+    applied_at: Instant | None
+    created_at: Instant
+
+
+class Setting(BaseModel):
+    """A setting of the web server's process; secrets are hidden."""
+
+    key: str
+    value: Any
+    default: Any
+    description: str | None
+
+
+class SettingsList(BaseModel):
+    """All settings, in the order of their sections."""
+
+    items: list[Setting]
+
+
+@router.get("/import-errors")
+@allow(Role.VIEWER)
+async def list_import_errors(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[ImportProblem]:
+    """Files whose last parse failed, by name."""
+    after = decode_cursor(cursor, str)
+    rows = await status.list_import_errors(gateway.db, after=after, limit=limit + 1)
+    return page_of(ImportProblem, rows, limit, lambda row: row.file)
+
+
+@router.get("/files")
+@allow(Role.VIEWER)
+async def list_files(
+    gateway: TheGateway,
+    failed: Annotated[bool | None, Query(description="only those whose last parse failed, or did not")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Page[DagFile]:
+    """DAG files by name, with the DAGs that they define."""
+    after = decode_cursor(cursor, str)
+    rows = await status.list_files(gateway.db, failed=failed, after=after, limit=limit + 1)
+    return page_of(DagFile, rows, limit, lambda row: row.file)
+
+
+@router.get("/schedulers")
+@allow(Role.VIEWER)
+async def list_schedulers(gateway: TheGateway) -> Schedulers:
+    """Who is alive, with which partitions."""
+    return Schedulers(items=[Scheduler.model_validate(row) for row in await status.list_schedulers(gateway.db)])
+
+
+@router.get("/commands")
+@allow(Role.VIEWER)
+async def list_commands(
+    gateway: TheGateway,
+    dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
+    verb: Annotated[str | None, Query(max_length=100, pattern=r"^[^\x00]*$")] = None,
+    state: Literal["waiting", "applied", "refused"] | None = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Page[Command]:
+    """Requests, newest first: the audit log."""
+    before = decode_cursor(cursor, int)
+    rows = await command_queries.list_commands(
+        gateway.db, dag_id=dag_id, verb=verb, state=state, before=before, limit=limit + 1
+    )
+    return page_of(Command, rows, limit, lambda row: row.id)
+
+
+@router.get("/commands/{number}")
+@allow(Role.VIEWER)
+async def get_command(gateway: TheGateway, number: Annotated[int, Path(ge=1, lt=2**63)]) -> Command:
+    """One request: where a 202 leads to."""
+    return Command.model_validate(await command_queries.get_command(gateway.db, number))
+
+
+@router.get("/settings", dependencies=[RARELY])
+@allow(Role.ADMIN)
+async def list_settings(gateway: TheGateway) -> SettingsList:
+    """The settings of this process."""
+    found = [
+        Setting(
+            key=field.key,
+            value=shown(field.key, getattr(getattr(gateway.settings, field.section), field.name)),
+            default=shown(field.key, field.info.get_default(call_default_factory=True)),
+            description=field.info.description,
+        )
+        for field in setting_fields()
+    ]
+    return SettingsList(items=found)

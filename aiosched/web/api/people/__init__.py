@@ -1,0 +1,1 @@
+"""Resources for people: logins, accounts, secrets."""

@@ -1,0 +1,162 @@
+"""Who one is, logging in and out."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
+
+from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.accounts import Accounts
+from aiosched.web.auth.oidc import Flow, Provider
+from aiosched.web.server.problems import Problem
+
+logger = logging.getLogger(__name__)
+
+router = APIRouter(tags=["Login"])
+
+
+class Me(BaseModel):
+    """Who sends the requests. `csrf` goes into `X-CSRF-Token` of requests that change something."""
+
+    name: str
+    role: Literal["viewer", "operator", "admin"]
+    login: Literal["none", "password", "oidc"]
+    csrf: str | None = None
+
+
+class Credentials(BaseModel):
+    """A name and its password."""
+
+    name: Annotated[str, Field(max_length=200)]
+    password: Annotated[str, Field(max_length=1000)]
+
+
+@router.get("/me")
+@allow(Role.VIEWER)
+async def me(request: Request, person: Person) -> Me:
+    """Who one is, and may do."""
+    accounts = request.app.state.authenticator
+    csrf = None
+    if isinstance(accounts, Accounts) and (session := await accounts.session(request)) is not None:
+        csrf = await accounts.csrf(session)
+    login = _method(request)
+    return Me.model_validate({"name": person.name, "role": person.role.name.lower(), "login": login, "csrf": csrf})
+
+
+class LoginMethod(BaseModel):
+    """How one logs in; with `oidc` by going to /api/v1/login/oidc, where users with a password may use that, too."""
+
+    login: Literal["none", "password", "oidc"]
+
+
+@router.get("/login")
+@allow(Role.PUBLIC)
+async def login_method(request: Request) -> LoginMethod:
+    """How one logs in here: not at all, by password, or with a provider."""
+    return LoginMethod.model_validate({"login": _method(request)})
+
+
+@router.get("/login/oidc", status_code=303, response_class=Response)
+@allow(Role.PUBLIC)
+async def begin_oidc(
+    request: Request, back: Annotated[str, Query(max_length=500, description="the page to return to")] = ""
+) -> Response:
+    """Go to the provider of logins."""
+    accounts, provider = _accounts(request), _provider(request)
+    flow = Flow.begin(back)
+    try:
+        response = Response(status_code=303, headers={"Location": await provider.address(flow, _callback(request))})
+    except Problem as problem:
+        return _refused(request, problem)
+    await accounts.give_flow(request, response, flow)
+    return response
+
+
+@router.get("/login/callback", status_code=303, response_class=Response)
+@allow(Role.PUBLIC)
+async def end_oidc(
+    request: Request,
+    state: Annotated[str, Query(max_length=500)] = "",
+    code: Annotated[str, Query(max_length=4000)] = "",
+    error: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    """Come back from the provider of logins: a session begins."""
+    accounts, provider = _accounts(request), _provider(request)
+    flow = await accounts.flow(request)
+    try:
+        if flow is None:
+            raise Problem(
+                400, "login-expired", "This login has taken too long, or was begun in another browser: begin again."
+            )
+        if error:
+            raise Problem(403, "not-invited", f"The provider of logins says {error!r}.")
+        session = await accounts.admit(await provider.identify(flow, state, code, _callback(request)))
+    except Problem as problem:
+        return _refused(request, problem)
+    response = Response(status_code=303, headers={"Location": f"{_base(request)}/{flow.back}"})
+    accounts.take_flow(request, response)
+    await accounts.give_cookie(request, response, session)
+    return response
+
+
+def _refused(request: Request, problem: Problem) -> Response:
+    """A browser goes to the page that says so in words of its own; the code alone stands in the address."""
+    logger.warning("a login with the provider failed: %s", problem.detail)
+    if "text/html" not in request.headers.get("accept", ""):
+        raise problem
+    return Response(status_code=303, headers={"Location": f"{_base(request)}/?refused={problem.code}"})
+
+
+def _base(request: Request) -> str:
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+def _callback(request: Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc}{_base(request)}/api/v1/login/callback"
+
+
+def _method(request: Request) -> str:
+    if request.app.state.provider is not None:
+        return "oidc"
+    return "password" if isinstance(request.app.state.authenticator, Accounts) else "none"
+
+
+def _provider(request: Request) -> Provider:
+    provider: Provider | None = request.app.state.provider
+    if provider is None:
+        raise Problem(409, "no-login", "This server has no provider of logins (web.auth).")
+    return provider
+
+
+@router.post("/login", response_model=Me)
+@allow(Role.PUBLIC)
+async def log_in(request: Request, credentials: Credentials) -> Response:
+    """Begin a session: the answer sets its cookie."""
+    accounts = _accounts(request)
+    person, session = await accounts.log_in(request, credentials.name, credentials.password)
+    csrf = await accounts.csrf(session)
+    role = person.role.name.lower()
+    response = JSONResponse({"name": person.name, "role": role, "login": _method(request), "csrf": csrf})
+    await accounts.give_cookie(request, response, session)
+    return response
+
+
+@router.post("/logout", status_code=204)
+@allow(Role.PUBLIC)
+async def log_out(request: Request) -> Response:
+    """End the session in this browser."""
+    response = Response(status_code=204)
+    if isinstance(accounts := request.app.state.authenticator, Accounts):
+        accounts.take_cookie(request, response)
+    return response
+
+
+def _accounts(request: Request) -> Accounts:
+    accounts = request.app.state.authenticator
+    if not isinstance(accounts, Accounts):
+        raise Problem(409, "no-login", "This server needs no login (web.auth).")
+    return accounts

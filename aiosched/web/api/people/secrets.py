@@ -1,0 +1,125 @@
+"""Variables and connections. Their secrets go in and never come out: what is listed are names, types, descriptions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from aiosched.core.values.connections import ConnectionValue
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.web.api.base.models import Instant, JsonObject, Resource
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.requests.request_client import TheGateway
+
+router = APIRouter(tags=["Secrets"])
+
+_PRINTABLE = r"^[^\x00-\x1f]*$"
+Key = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00-\x1f]+$")]
+Line = Annotated[str | None, Field(max_length=1000, pattern=_PRINTABLE)]
+
+
+class Variable(Resource):
+    """A variable without its value."""
+
+    key: str
+    description: str | None
+    created_at: Instant
+
+
+class VariableWish(BaseModel):
+    """A value to store; a description of null keeps the one that is there."""
+
+    value: Annotated[str, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")]
+    description: Line = None
+
+
+class Connection(Resource):
+    """A connection as far as it is no secret."""
+
+    conn_id: str
+    conn_type: str
+    description: str | None
+    created_at: Instant
+
+
+class ConnectionWish(BaseModel):
+    """A connection to store, whole."""
+
+    conn_type: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]
+    host: Line = None
+    login: Line = None
+    password: Annotated[str | None, Field(max_length=10_000, pattern=r"^[^\x00]*$")] = None
+    port: Annotated[int | None, Field(ge=1, le=65535)] = None
+    schema_: Annotated[Line, Field(alias="schema")] = None
+    extra: JsonObject = {}
+    description: Line = None
+
+
+class Stored(BaseModel):
+    """What storing did."""
+
+    name: str
+    change: Literal["created", "changed", "unchanged", "skipped"]
+
+
+def _store(gateway: TheGateway) -> SecretStore:
+    return SecretStore(gateway.db, Keyring.of(gateway.settings))
+
+
+@router.get("/variables")
+@allow(Role.VIEWER)
+async def list_variables(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Variable]:
+    """Variables by key, without values."""
+    after = decode_cursor(cursor, str)
+    rows = await _store(gateway).list_variables(after=after or "", limit=limit + 1)
+    return page_of(Variable, rows, limit, lambda row: row.key)
+
+
+@router.put("/variables/{key}")
+@allow(Role.ADMIN)
+async def set_variable(gateway: TheGateway, person: Person, key: Key, wish: VariableWish) -> Stored:
+    """Store a variable."""
+    values = {key: VariableValue(wish.value, wish.description)}
+    changes = await _store(gateway).set_variables(values, requested_by=person.requested_by)
+    return Stored.model_validate({"name": key, "change": changes[key].value})
+
+
+@router.delete("/variables/{key}", status_code=204)
+@allow(Role.ADMIN)
+async def delete_variable(gateway: TheGateway, person: Person, key: Key) -> Response:
+    """Remove a variable."""
+    await _store(gateway).delete_variable(key, requested_by=person.requested_by)
+    return Response(status_code=204)
+
+
+@router.get("/connections")
+@allow(Role.VIEWER)
+async def list_connections(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Connection]:
+    """Connections by id, without their secrets."""
+    after = decode_cursor(cursor, str)
+    rows = await _store(gateway).list_connections(after=after or "", limit=limit + 1)
+    return page_of(Connection, rows, limit, lambda row: row.conn_id)
+
+
+@router.put("/connections/{conn_id}")
+@allow(Role.ADMIN)
+async def set_connection(gateway: TheGateway, person: Person, conn_id: Key, wish: ConnectionWish) -> Stored:
+    """Store a connection; what it held before is gone."""
+    given: dict[str, Any] = wish.model_dump(by_alias=True, exclude_none=True)
+    given["extra"] = given["extra"] or None
+    value = ConnectionValue.from_fields(conn_id, given)
+    changes = await _store(gateway).set_connections([value], requested_by=person.requested_by)
+    return Stored.model_validate({"name": conn_id, "change": changes[conn_id].value})
+
+
+@router.delete("/connections/{conn_id}", status_code=204)
+@allow(Role.ADMIN)
+async def delete_connection(gateway: TheGateway, person: Person, conn_id: Key) -> Response:
+    """Remove a connection."""
+    await _store(gateway).delete_connection(conn_id, requested_by=person.requested_by)
+    return Response(status_code=204)

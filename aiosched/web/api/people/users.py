@@ -1,0 +1,152 @@
+"""People who may log in, and tokens of programs. A token is shown once, when it is made."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from aiosched.db.people import accounts
+from aiosched.errors import Refused
+from aiosched.web.api.base.models import Instant, Resource
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.passwords import check_password, hash_password, hash_token, new_token
+from aiosched.web.requests.request_client import TheGateway
+
+router = APIRouter(tags=["Users"])
+
+RoleName = Literal["viewer", "operator", "admin"]
+Name = Annotated[str, Path(pattern=accounts.NAME_PATTERN)]
+
+
+class User(Resource):
+    """A person who may log in."""
+
+    name: str
+    role: RoleName
+    is_disabled: bool
+    has_password: bool
+    created_at: Instant
+
+
+class NewUser(BaseModel):
+    """A person to add."""
+
+    name: Annotated[str, Field(pattern=accounts.NAME_PATTERN)]
+    role: RoleName
+    password: Annotated[str, Field(min_length=8, max_length=1000)]
+
+
+class UserChange(BaseModel):
+    """What to change; what is null stays. Any change ends the person's sessions."""
+
+    role: RoleName | None = None
+    is_disabled: bool | None = None
+    password: Annotated[str | None, Field(min_length=8, max_length=1000)] = None
+
+
+class Token(Resource):
+    """A token, without the token itself."""
+
+    id: int
+    owner: str
+    label: str
+    role: RoleName
+    created_at: Instant
+    expires_at: Instant | None
+    last_used_at: Instant | None
+
+
+class NewToken(BaseModel):
+    """A token to make, for oneself. `days` until it expires; null: never."""
+
+    label: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+    role: RoleName = "viewer"
+    days: Annotated[float | None, Field(gt=0, le=3650)] = 90.0
+
+
+class MadeToken(BaseModel):
+    """A new token: `token` is shown this once."""
+
+    token: str
+    facts: Token
+
+
+@router.get("/users")
+@allow(Role.ADMIN)
+async def list_users(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
+    """People by name."""
+    after = decode_cursor(cursor, str)
+    rows = await accounts.list_users(gateway.db, after=after or "", limit=limit + 1)
+    return page_of(User, rows, limit, lambda row: row.name)
+
+
+@router.post("/users", status_code=201)
+@allow(Role.ADMIN)
+async def create_user(gateway: TheGateway, wish: NewUser) -> User:
+    """Add a person."""
+    check_password(wish.password)
+    made = await accounts.create_user(gateway.db, wish.name, wish.role, await hash_password(wish.password))
+    return User.model_validate(made)
+
+
+@router.patch("/users/{name}")
+@allow(Role.ADMIN)
+async def change_user(gateway: TheGateway, name: Name, change: UserChange) -> User:
+    """Change role or password, disable or enable."""
+    digest = None
+    if change.password is not None:
+        check_password(change.password)
+        digest = await hash_password(change.password)
+    changed = await accounts.change_user(
+        gateway.db, name, role=change.role, is_disabled=change.is_disabled, password=digest
+    )
+    return User.model_validate(changed)
+
+
+@router.delete("/users/{name}", status_code=204)
+@allow(Role.ADMIN)
+async def delete_user(gateway: TheGateway, name: Name) -> Response:
+    """Remove a person and their tokens."""
+    await accounts.delete_user(gateway.db, name)
+    return Response(status_code=204)
+
+
+@router.get("/tokens")
+@allow(Role.VIEWER)
+async def list_tokens(
+    gateway: TheGateway,
+    person: Person,
+    everybody: Annotated[bool, Query(description="tokens of all people; for administrators")] = False,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Page[Token]:
+    """One's own tokens, oldest first."""
+    owner = None if everybody and person.role >= Role.ADMIN else person.name
+    after = decode_cursor(cursor, int)
+    rows = await accounts.list_tokens(gateway.db, owner, after=after or 0, limit=limit + 1)
+    return page_of(Token, rows, limit, lambda row: row.id)
+
+
+@router.post("/tokens", status_code=201)
+@allow(Role.VIEWER)
+async def create_token(gateway: TheGateway, person: Person, wish: NewToken) -> MadeToken:
+    """Make a token for oneself, with a role that one has."""
+    if Role.of(wish.role) > person.role:
+        raise Refused(f"{person.name} is {person.role.name.lower()}: a token cannot be more.")
+    expires_at = None if wish.days is None else datetime.now(UTC) + timedelta(days=wish.days)
+    token = new_token()
+    made = await accounts.create_token(gateway.db, person.name, wish.label, hash_token(token), wish.role, expires_at)
+    return MadeToken(token=token, facts=Token.model_validate(made))
+
+
+@router.delete("/tokens/{token}", status_code=204)
+@allow(Role.VIEWER)
+async def delete_token(gateway: TheGateway, person: Person, token: Annotated[int, Path(ge=1, lt=2**63)]) -> Response:
+    """Revoke a token: one's own, or as an administrator anybody's."""
+    await accounts.delete_token(gateway.db, token, None if person.role >= Role.ADMIN else person.name)
+    return Response(status_code=204)

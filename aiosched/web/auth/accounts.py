@@ -1,0 +1,222 @@
+"""Logging in: by password and session cookie for people, by token for programs.
+
+Lives here: who is behind a request, the login itself and its rate limit. Does not live here: hashes
+(passwords.py), cookies (sessions.py), rows (db/people/accounts.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from aiosched.config import WebSettings
+from aiosched.db.people import accounts
+from aiosched.db.server.engine import Database
+from aiosched.errors import Refused
+from aiosched.web.auth.access import Principal, Role
+from aiosched.web.auth.oidc import COOKIE as FLOW_COOKIE
+from aiosched.web.auth.oidc import FLOW_SECONDS, Flow, Identity
+from aiosched.web.auth.passwords import check_password, hash_password, hash_token, verify_password
+from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, Session, Signer
+from aiosched.web.server.problems import Problem
+
+logger = logging.getLogger(__name__)
+
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_REMEMBERED_SECONDS: Final = 5.0  # how long a person's row is believed
+
+
+class Accounts:
+    """The `Authenticator` for `web.auth = "password"` and `"oidc"`."""
+
+    def __init__(self, db: Database, settings: WebSettings) -> None:
+        self._db = db
+        self._settings = settings
+        self._signer: Signer | None = None
+        self._known: dict[str, tuple[float, accounts.Login | None]] = {}
+        self._attempts = Attempts()
+
+    async def start(self) -> None:
+        """Make the first user, `admin`: with the password of the settings, or one that the log tells once."""
+        password = self._settings.admin_password
+        if not password and self._settings.auth != "password":
+            return
+        if await accounts.count_users(self._db):
+            return
+        chosen = password or secrets.token_urlsafe(12)
+        check_password(chosen)
+        try:
+            await accounts.create_user(self._db, "admin", "admin", await hash_password(chosen))
+        except Refused:  # another web server of this database was quicker
+            return
+        if not password:
+            logger.warning(
+                "the first user is admin, with the password %s; aiosched users password admin sets yours", chosen
+            )
+
+    async def __call__(self, request: Request) -> Principal | None:
+        authorization = request.headers.get("authorization", "")
+        if authorization:
+            return await self._by_token(authorization)
+        session = await self.session(request)
+        if session is None:
+            return None
+        login = await self._login(session.name)
+        if login is None or login.is_disabled or login.sessions_void != session.void:
+            return None
+        if request.method not in _SAFE:
+            signer = await self._sign()
+            if not signer.is_csrf(session, request.headers.get(CSRF_HEADER, "")):
+                raise Problem(403, "csrf", f"Send the token that GET /api/v1/me tells as {CSRF_HEADER}.")
+        return Principal(login.name, Role.of(login.role))
+
+    async def log_in(self, request: Request, name: str, password: str) -> tuple[Principal, Session]:
+        """Check a password and begin a session. Raises Problem 401, or 429 after too many failures."""
+        where = request.client.host if request.client else "?"
+        wait = self._attempts.wait(name, where)
+        if wait:
+            raise Problem(
+                429, "too-many-logins", f"Too many failures: wait {wait} s.", headers={"Retry-After": str(wait)}
+            )
+        self._attempts.count(name, where)  # before the slow check, so that many at once do not slip through
+        login = await accounts.read_login(self._db, name) if "\0" not in name else None
+        is_right = await verify_password(password, None if login is None else login.password)
+        if login is None or login.is_disabled or not is_right:
+            raise Problem(401, "wrong-login", "This name and password do not belong together.")
+        self._attempts.forgive(name, where)
+        return self._begin(login)
+
+    async def admit(self, identity: Identity) -> Session:
+        """Begin a session for whom the provider vouches for. Raises Refused; Problem 403 for a disabled person."""
+        login = await accounts.admit(self._db, identity.name, identity.role)
+        if login.is_disabled:
+            raise Problem(403, "not-invited", f"{identity.name} may not log in here any more.")
+        return self._begin(login)[1]
+
+    def _begin(self, login: accounts.Login) -> tuple[Principal, Session]:
+        self._known.pop(login.name, None)
+        expires = int(time.time() + self._settings.session_hours * 3600)
+        session = Session(login.name, expires, login.sessions_void, secrets.token_hex(8))
+        return Principal(login.name, Role.of(login.role)), session
+
+    async def give_flow(self, request: Request, response: Response, flow: Flow) -> None:
+        """Let the browser remember the login that it has begun with the provider."""
+        response.set_cookie(
+            FLOW_COOKIE,
+            (await self._sign()).seal_flow(flow),
+            max_age=FLOW_SECONDS,
+            path=_path(request),
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+
+    async def flow(self, request: Request) -> Flow | None:
+        """The login that the browser has begun; None for none, one that is over, or a forged one."""
+        cookie = request.cookies.get(FLOW_COOKIE)
+        return None if cookie is None else (await self._sign()).open_flow(cookie, time.time())
+
+    def take_flow(self, request: Request, response: Response) -> None:
+        """Let the browser forget it."""
+        response.delete_cookie(FLOW_COOKIE, path=_path(request), httponly=True, samesite="lax")
+
+    async def give_cookie(self, request: Request, response: Response, session: Session) -> None:
+        """Let the browser keep the session."""
+        response.set_cookie(
+            COOKIE,
+            (await self._sign()).seal(session),
+            max_age=int(self._settings.session_hours * 3600),
+            path=_path(request),
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+
+    def take_cookie(self, request: Request, response: Response) -> None:
+        """Let the browser forget the session."""
+        response.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="lax")
+
+    async def session(self, request: Request) -> Session | None:
+        """The session that a request brings; None for none or one that is over."""
+        cookie = request.cookies.get(COOKIE)
+        return None if cookie is None else (await self._sign()).open(cookie, time.time())
+
+    async def csrf(self, session: Session) -> str:
+        """What requests that change something must bring."""
+        return (await self._sign()).csrf(session)
+
+    async def _by_token(self, authorization: str) -> Principal:
+        kind, _, token = authorization.partition(" ")
+        found = await accounts.use_token(self._db, hash_token(token.strip())) if kind.lower() == "bearer" else None
+        if found is None:
+            raise Problem(401, "wrong-token", "This token is unknown, expired, or its owner is disabled.")
+        return Principal(found.owner, min(Role.of(found.role), Role.of(found.owner_role)))
+
+    async def _login(self, name: str) -> accounts.Login | None:
+        now = time.monotonic()
+        known = self._known.get(name)
+        if known is None or known[0] < now:
+            login = await accounts.read_login(self._db, name)
+            self._known[name] = known = now + _REMEMBERED_SECONDS, login
+        return known[1]
+
+    async def _sign(self) -> Signer:
+        if self._signer is None:
+            self._signer = Signer(await accounts.signing_key(self._db))
+        return self._signer
+
+
+@dataclass(slots=True)
+class _Failures:
+    count: int = 0
+    until: float = 0.0
+
+
+class Attempts:
+    """Failed logins by name and by address: the first few are free, then each doubles the wait."""
+
+    FREE: Final = 5
+    LONGEST: Final = 900.0
+    REMEMBERED: Final = 10_000  # names and addresses; the oldest are forgotten first
+
+    def __init__(self) -> None:
+        self._failures: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
+
+    def wait(self, name: str, where: str) -> int:
+        """Whole seconds until the next attempt is looked at; 0: now."""
+        now = time.monotonic()
+        waits = [f.until - now for key in _keys(name, where) if (f := self._failures.get(key)) is not None]
+        return max(0, int(max(waits, default=0.0) + 0.999))
+
+    def count(self, name: str, where: str) -> None:
+        """An attempt begins; it counts as failed until `forgive`."""
+        now = time.monotonic()
+        for key in _keys(name, where):
+            failures = self._failures.setdefault(key, _Failures())
+            self._failures.move_to_end(key)
+            failures.count += 1
+            over = failures.count - self.FREE * (1 if key[0] == "name" else 4)  # many people share an address
+            if over >= 0:
+                failures.until = now + min(2.0**over, self.LONGEST)
+        while len(self._failures) > self.REMEMBERED:
+            self._failures.popitem(last=False)
+
+    def forgive(self, name: str, where: str) -> None:
+        """The attempt was right."""
+        for key in _keys(name, where):
+            self._failures.pop(key, None)
+
+
+def _keys(name: str, where: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    return ("name", name[:200]), ("where", where)
+
+
+def _path(request: Request) -> str:
+    return str(request.scope.get("root_path", "")).rstrip("/") + "/"

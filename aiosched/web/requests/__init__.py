@@ -1,0 +1,1 @@
+"""Requests to the owner of a DAG, and their answers."""

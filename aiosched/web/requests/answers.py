@@ -1,0 +1,34 @@
+"""What an action answers: its result, or 202 with the number of the request while no scheduler has applied it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
+
+from aiosched.web.requests.request_client import Answer
+
+
+class Waiting(BaseModel):
+    """A request that is stored and waits for a scheduler: look at it under `/commands/{command}`."""
+
+    command: int
+
+
+ACCEPTED: dict[int | str, dict[str, Any]] = {
+    202: {"model": Waiting, "description": "Stored; no scheduler has applied it yet"}
+}
+
+
+def answered(
+    request: Request, answer: Answer, make: Callable[[dict[str, Any]], BaseModel], *, status: int = 200
+) -> Response:
+    """The response to an action: `make` turns the owner's answer into the model of the resource."""
+    if answer.result is None:
+        base = request.scope.get("root_path", "").rstrip("/")
+        headers = {"Location": f"{base}/api/v1/commands/{answer.command}"}
+        return JSONResponse(Waiting(command=answer.command).model_dump(), 202, headers=headers)
+    return JSONResponse(make(answer.result).model_dump(mode="json"), status)

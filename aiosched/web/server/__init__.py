@@ -1,0 +1,1 @@
+"""HTTP: the socket, checks of every request, errors, ETags, the exposition of metrics."""

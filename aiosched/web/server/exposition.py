@@ -1,0 +1,142 @@
+"""The metrics as Prometheus reads them: those of every scheduler of the fleet, and those of the database.
+
+A scheduler's own figures come with each renewal of its lease (a third of `scheduler.lease`), so whichever web
+server is asked, it answers for the whole fleet; the label `scheduler` tells them apart. Base units, prefix
+`aiosched_`. Source: docs/operations.md, "Metrics".
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from aiosched.db.people.pools import Pool, list_pools
+from aiosched.db.queries.status import ParsingSummary, SchedulerRow, list_schedulers, parsing_summary
+from aiosched.db.server.engine import Database
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+_HISTOGRAMS: Final = {
+    "journal_commit": ("journal_commit_seconds", "time of a commit of the journal"),
+    "journal_batch": ("journal_batch_size", "task instances in one commit"),
+    "critical_section": ("critical_section_seconds", "time of one pass of the critical section"),
+    "task_lag": ("task_lag_seconds", "from a task's last dependency to its start"),
+    "schedule_delay": ("dagrun_schedule_delay_seconds", "from the instant a run may start to its start"),
+    "loop_lag": ("loop_lag_seconds", "how late the event loop comes to a call"),
+}
+
+
+async def exposition(db: Database) -> bytes:
+    """The text of `/metrics`; raises DatabaseError and its kinds when there is nothing to read."""
+    schedulers = await list_schedulers(db)
+    pools = await list_pools(db)
+    parsing = await parsing_summary(db)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Found([*_of_schedulers(schedulers), *_of_pools(pools, schedulers), *_of_parsing(parsing)]))
+    return generate_latest(registry)
+
+
+class _Found(Collector):
+    """Metrics that are made already."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def _gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"aiosched_{name}", words, labels=labels)
+
+
+def _of_schedulers(rows: Sequence[SchedulerRow]) -> Iterator[Metric]:
+    heartbeat = _gauge("scheduler_heartbeat_timestamp_seconds", "when its lease was renewed last", "scheduler")
+    alive = _gauge("scheduler_alive", "1 while it holds its lease", "scheduler")
+    partitions = _gauge("scheduler_partitions", "partitions that it owns", "scheduler")
+    slots = _gauge("executor_open_slots", "attempts that its executors would take", "scheduler", "executor", "kind")
+    blocked = _gauge("executor_blocked_workers", "workers whose event loop a task blocks", "scheduler", "executor")
+    words = "times that a task blocked the event loop of a worker"
+    times = CounterMetricFamily("aiosched_executor_blocked", words, labels=("scheduler", "executor"))
+    tasks = _gauge("tasks", "task instances by state", "scheduler", "state")
+    runs = _gauge("dagruns_running", "runs that it holds in memory", "scheduler")
+    ended = CounterMetricFamily("aiosched_task_finished", "attempts by outcome", labels=("scheduler", "state"))
+    counters: dict[str, CounterMetricFamily] = {}
+    histograms: dict[str, HistogramMetricFamily] = {}
+    now = time.time()
+    for row in rows:
+        heartbeat.add_metric([row.name], now - row.lease_age)
+        alive.add_metric([row.name], int(row.alive))
+        partitions.add_metric([row.name], row.partitions)
+        figures = row.figures or {}
+        runs.add_metric([row.name], figures.get("runs", 0))
+        for state, count in figures.get("tasks", {}).items():
+            tasks.add_metric([row.name, state], count)
+        for state, count in figures.get("finished", {}).items():
+            ended.add_metric([row.name, state], count)
+        for executor, room in figures.get("executor", {}).items():
+            slots.add_metric([row.name, executor, "plain"], room["open"])
+            slots.add_metric([row.name, executor, "async"], room["open_async"])
+            if "times_blocked" in room:
+                blocked.add_metric([row.name, executor], len(room["blocked"]))
+                times.add_metric([row.name, executor], room["times_blocked"])
+        for name, count in figures.get("counters", {}).items():
+            family = counters.get(name)
+            if family is None:
+                words = name.replace("_", " ")
+                family = counters[name] = CounterMetricFamily(f"aiosched_{name}", words, labels=("scheduler",))
+            family.add_metric([row.name], count)
+        _add_histograms(histograms, row.name, figures.get("histograms", {}))
+    yield from (heartbeat, alive, partitions, slots, blocked, times, tasks, runs, ended)
+    yield from counters.values()
+    yield from histograms.values()
+
+
+def _add_histograms(
+    families: dict[str, HistogramMetricFamily], scheduler: str, found: Mapping[str, Mapping[str, Any]]
+) -> None:
+    for key, value in found.items():
+        name, words = _HISTOGRAMS.get(key, (key, key.replace("_", " ")))
+        family = families.get(key)
+        if family is None:
+            family = families[key] = HistogramMetricFamily(f"aiosched_{name}", words, labels=("scheduler",))
+        total, buckets = 0, []
+        for bound, count in zip((*value["bounds"], math.inf), value["buckets"], strict=True):
+            total += count
+            buckets.append(("+Inf" if bound == math.inf else f"{bound:g}", total))
+        family.add_metric([scheduler], buckets, value["sum"])
+
+
+def _of_pools(pools: Sequence[Pool], rows: Sequence[SchedulerRow]) -> Iterator[Metric]:
+    slots = _gauge("pool_slots", "slots of a pool by kind; -1 is without limit", "pool", "kind")
+    waiting = _gauge("tasks_waiting", "task instances that wait for a slot of the pool", "pool")
+    starving = _gauge("tasks_starving", "the same while the pool has no open slot", "pool")
+    for pool in pools:
+        count = sum((row.figures or {}).get("waiting", {}).get(pool.name, 0) for row in rows if row.alive)
+        unlimited = pool.slots < 0
+        full = not unlimited and pool.used >= pool.slots
+        slots.add_metric([pool.name, "total"], pool.slots)
+        slots.add_metric([pool.name, "used"], pool.used)
+        slots.add_metric([pool.name, "open"], -1 if unlimited else pool.slots - pool.used)
+        waiting.add_metric([pool.name], count)
+        starving.add_metric([pool.name], count if full else 0)
+    yield from (slots, waiting, starving)
+
+
+def _of_parsing(summary: ParsingSummary) -> Iterator[Metric]:
+    for name, words, value in (
+        ("import_errors", "DAG files that cannot be read", summary.errors),
+        ("dag_files", "DAG files", summary.files),
+        ("dags", "DAGs that are in a file", summary.dags),
+        ("parse_seconds", "time of the last parse of all files together", summary.seconds),
+    ):
+        family = _gauge(name, words)
+        family.add_metric([], value)
+        yield family

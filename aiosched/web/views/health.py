@@ -1,0 +1,102 @@
+"""How the parts stand, honestly: what is read decides, and a part that cannot be read is not healthy.
+
+Source: docs/operations.md, "Health".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import asyncpg
+from sqlalchemy.exc import DBAPIError
+
+from aiosched.db.queries.status import ParsingSummary, SchedulerRow, list_schedulers, parsing_summary
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import check_schema
+from aiosched.errors import DatabaseError
+
+
+class Status(StrEnum):
+    """Of one part, and of all of them: the worst."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"  # it works, and something is to be looked at
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "unknown"  # what it stands on is unhealthy
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part: its status, what is the case, and what to do where it is not healthy."""
+
+    status: Status
+    detail: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """All parts by name, and the schedulers that are known (empty when the database cannot be read)."""
+
+    parts: dict[str, Part]
+    schedulers: Sequence[SchedulerRow] = ()
+
+    @property
+    def status(self) -> Status:
+        found = {part.status for part in self.parts.values()}
+        return next((s for s in (Status.UNHEALTHY, Status.DEGRADED) if s in found), Status.HEALTHY)
+
+
+async def examine(db: Database) -> Health:
+    """Look at the database, the schema, the schedulers, their executors and parsing."""
+    began = time.perf_counter()
+    try:
+        await check_schema(db)
+        seconds = time.perf_counter() - began
+        schedulers = await list_schedulers(db)
+        parsing = await parsing_summary(db)
+    except (DatabaseError, asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError, OSError, TimeoutError) as error:
+        broken = Part(Status.UNHEALTHY, str(error), "see that PostgreSQL runs, and aiosched db check")
+        unknown = Part(Status.UNKNOWN, "the database has to answer first")
+        return Health({"database": broken, "schedulers": unknown, "executors": unknown, "parser": unknown})
+    return Health(
+        {
+            "database": Part(Status.HEALTHY, f"answers in {seconds * 1000:.1f} ms, its schema is current"),
+            "schedulers": _schedulers(schedulers),
+            "executors": _executors(schedulers),
+            "parser": _parser(parsing),
+        },
+        schedulers,
+    )
+
+
+def _schedulers(rows: Sequence[SchedulerRow]) -> Part:
+    alive = [row for row in rows if row.alive]
+    if not alive:
+        return Part(Status.UNHEALTHY, "none is alive: nothing runs", "aiosched serve")
+    if dead := sorted(row.name for row in rows if not row.alive):
+        return Part(Status.DEGRADED, f"no life sign of {', '.join(dead)}", "the others take over; look at that machine")
+    oldest = max(row.lease_age for row in alive)
+    return Part(Status.HEALTHY, f"{len(alive)} alive, the oldest lease is {oldest:.1f} s old")
+
+
+def _executors(rows: Sequence[SchedulerRow]) -> Part:
+    alive = [row for row in rows if row.alive]
+    if not alive:
+        return Part(Status.UNKNOWN, "a scheduler has to run first")
+    kinds = ", ".join(sorted({row.executor for row in alive}))
+    return Part(Status.HEALTHY, f"{kinds}: {sum(row.slots for row in alive)} slots")
+
+
+def _parser(summary: ParsingSummary) -> Part:
+    what = f"{_counted(summary.dags, 'DAG')} in {_counted(summary.files, 'file')}"
+    if summary.errors:
+        return Part(Status.DEGRADED, f"{summary.errors} of {summary.files} files have errors", "aiosched dags errors")
+    return Part(Status.HEALTHY, what)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

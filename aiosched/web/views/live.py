@@ -1,0 +1,270 @@
+"""News for open pages: one hub a process listens to the database, and tells every browser by small patches.
+
+A patch is a JSON object with `kind` and a number. Kinds: `run` (its columns that change), `task`
+(instances of a run that somebody watches), `dag`, `pool`, `asset`, `command`, `scheduler`: something about one of
+these has changed, read it again where it is shown. The last patches are kept, so that a browser that was away
+for a moment goes on with the number it has; when that is too long ago it is told `reset`.
+
+Schedulers tell of their runs only while somebody looks (db/statements/run_changes.py). Who has died cannot tell of it: the hub looks
+at the fleet every now and then, and tells when somebody came, left, drains or is dead, and when partitions moved.
+Patches are made from rows, so a message that is lost or doubled makes no wrong picture.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import secrets
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.core.values.states import TaskState
+from aiosched.db.queries import live_queries
+from aiosched.db.server import request_answers as answers
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.failures import is_retryable
+from aiosched.db.statements import inbox, ownership
+from aiosched.db.statements import run_changes as changes
+
+logger = logging.getLogger(__name__)
+
+_KEPT: Final = 2_000  # patches that are kept for those who come back
+_QUEUED: Final = 500  # patches that a slow browser may be behind
+_FLOCK_SECONDS: Final = 0.4
+_WATCH_AGAIN: Final = 20.0
+_LOOK_AGAIN: Final = 2.0  # seconds between looks at the fleet
+_HEARTBEAT: Final = 15.0
+_AGAIN_SECONDS: Final = 2.0
+_MOST_TASKS: Final = 20_000  # instances of a watched run that are compared
+_MOST_PATCHED: Final = 500  # changed instances in one patch; more: read the run again
+_KINDS: Final = {"dags": "dag", "pools": "pool", "assets": "asset"}  # of NOTIFYs to schedulers
+
+
+@dataclass(slots=True)
+class News:
+    """What was heard and not yet told."""
+
+    runs: set[int] = field(default_factory=set)
+    any_run: bool = False
+    requests: set[int] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+
+
+class Subscriber:
+    """One open page: its queue of messages, None for "begin again", and the runs that it watches."""
+
+    def __init__(self, runs: frozenset[int]) -> None:
+        self.runs = runs
+        self.messages: asyncio.Queue[bytes | None] = asyncio.Queue(_QUEUED)
+
+    def put(self, message: bytes) -> None:
+        try:
+            self.messages.put_nowait(message)
+        except asyncio.QueueFull:  # too slow: it reads everything again
+            while not self.messages.empty():
+                self.messages.get_nowait()
+            self.messages.put_nowait(None)
+
+
+class Hub:
+    """See the module docstring. It listens from the first subscriber to the last."""
+
+    def __init__(self, db: Database, *, longest: float = math.inf) -> None:
+        self._db = db
+        self._longest = longest  # seconds that one stream may last; the browser comes back with its number
+        self._epoch = secrets.token_hex(4)  # numbers of another process mean nothing here
+        self._number = 0
+        self._kept: deque[tuple[int, int | None, bytes]] = deque(maxlen=_KEPT)  # number, watched run, message
+        self._subscribers: set[Subscriber] = set()
+        self._news = News()
+        self._heard = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+        self._states: dict[int, dict[tuple[int, int], live_queries.ChangedTask]] = {}
+        self._fleet: tuple[object, ...] | None = None  # as it was told last
+        self._closed = asyncio.Event()
+        self.listening = asyncio.Event()  # while news of the database are heard
+
+    def close(self) -> None:
+        """End every stream; the server can stop then."""
+        self._closed.set()
+        if self._work is not None:
+            self._work.cancel()
+
+    async def stream(self, runs: frozenset[int], last: str | None) -> AsyncIterator[bytes]:
+        """The messages for one browser, as server-sent events, until it goes or the hub is closed."""
+        subscriber = Subscriber(runs)
+        self._subscribers.add(subscriber)
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._listen(), name="live news")
+        try:
+            yield b"retry: 2000\n\n"
+            for message in self._missed(last, runs):
+                yield message
+            end = asyncio.get_running_loop().time() + self._longest
+            while not self._closed.is_set() and asyncio.get_running_loop().time() < end:
+                if (heard := await self._next(subscriber)) is not None:
+                    yield heard
+        finally:
+            self._subscribers.discard(subscriber)
+
+    async def _next(self, subscriber: Subscriber) -> bytes | None:
+        """The next message, a heartbeat when there is none for long, None at the end."""
+        waiting = asyncio.ensure_future(subscriber.messages.get())
+        closed = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait(
+                (waiting, closed), timeout=min(_HEARTBEAT, self._longest), return_when=asyncio.FIRST_COMPLETED
+            )
+            if waiting.done():
+                return waiting.result() or self._reset()
+            return None if closed.done() else b": still here\n\n"
+        finally:
+            waiting.cancel()
+            closed.cancel()
+
+    def _missed(self, last: str | None, runs: frozenset[int]) -> list[bytes]:
+        """What a browser that saw `last` has missed."""
+        if last is None:
+            return []
+        epoch, _, number = last.partition("-")
+        if epoch != self._epoch or not number.isdecimal():
+            return [self._reset()]
+        seen = int(number)
+        if seen < self._number and (not self._kept or self._kept[0][0] > seen + 1):
+            return [self._reset()]
+        return [message for at, run, message in self._kept if at > seen and (run is None or run in runs)]
+
+    def _reset(self) -> bytes:
+        return f"id: {self._epoch}-{self._number}\nevent: reset\ndata: {{}}\n\n".encode()
+
+    # -- hearing ----------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        """Hear the database and tell the browsers, as long as there are any."""
+        while self._subscribers:
+            try:
+                await self._listen_once()
+            except Exception as error:
+                if not is_retryable(error):
+                    raise
+                logger.warning("live news: %s", error)
+                await asyncio.sleep(_AGAIN_SECONDS)
+                self._tell({"kind": "reset"})
+        self._states.clear()
+        self._fleet = None
+
+    async def _listen_once(self) -> None:
+        conn = await self._db.connect(application_name="aiosched live news")
+        try:
+            await conn.add_listener(changes.RUNS_CHANNEL, self._hear_runs)
+            await conn.add_listener(inbox.NEWS_CHANNEL, self._hear_news)
+            await conn.add_listener(answers.APPLIED_CHANNEL, self._hear_answers)
+            conn.add_termination_listener(lambda *_: self._heard.set())
+            loop = asyncio.get_running_loop()
+            watch_at = look_at = loop.time()
+            while self._subscribers:
+                if conn.is_closed():
+                    raise ConnectionResetError("the connection that listens was closed")
+                if loop.time() >= watch_at:
+                    await changes.watch(conn)
+                    watch_at = loop.time() + _WATCH_AGAIN
+                    self.listening.set()
+                if loop.time() >= look_at:
+                    await self._tell_fleet(conn)
+                    look_at = loop.time() + _LOOK_AGAIN
+                self._heard.clear()
+                await self._tell_news()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_AGAIN):
+                        await self._heard.wait()
+                await asyncio.sleep(_FLOCK_SECONDS)
+        finally:
+            self.listening.clear()
+            with contextlib.suppress(OSError):
+                await conn.close(timeout=1.0)
+
+    def _hear_runs(self, _: Connection, __: int, ___: str, payload: str) -> None:
+        keys = changes.read_runs(payload)
+        if keys is None:
+            self._news.any_run = True
+        else:
+            self._news.runs.update(keys)
+        self._heard.set()
+
+    def _hear_news(self, _: Connection, __: int, ___: str, payload: str) -> None:
+        if (kind := _KINDS.get(inbox.read_news(payload)[0])) is not None:
+            self._news.kinds.add(kind)
+            self._heard.set()
+
+    def _hear_answers(self, _: Connection, __: int, ___: str, payload: str) -> None:
+        self._news.requests.update(map(int, payload.split(",")))
+        self._heard.set()
+
+    # -- telling ----------------------------------------------------------------------------
+
+    async def _tell_news(self) -> None:
+        news, self._news = self._news, News()
+        for kind in sorted(news.kinds):
+            self._tell({"kind": kind})
+        if news.requests:
+            for request in await live_queries.read_requests(self._db, news.requests):
+                self._tell({"kind": "command", **msgspec.to_builtins(request)})
+        if news.any_run:
+            self._tell({"kind": "reset"})
+            self._states.clear()
+        elif news.runs:
+            for run in await live_queries.read_changed_runs(self._db, news.runs):
+                self._tell({"kind": "run", **msgspec.to_builtins(run)})
+        watched = {run for subscriber in self._subscribers for run in subscriber.runs}
+        for gone in self._states.keys() - watched:
+            del self._states[gone]
+        for run_key in watched & news.runs:
+            await self._tell_tasks(run_key)
+
+    async def _tell_fleet(self, conn: Connection) -> None:
+        """Tell when the fleet is not as it was at the last look."""
+        view = await ownership.look(conn)
+        before, self._fleet = self._fleet, (view.peers, view.leases)
+        if before is not None and before != self._fleet:
+            self._tell({"kind": "scheduler"})
+
+    async def _tell_tasks(self, run: int) -> None:
+        """Tell those who watch a run which of its instances have changed since they were told last.
+
+        `counts` are all instances of each task that has changes, by state, as they are now: a page that shows nothing
+        finer needs to read nothing.
+        """
+        rows = await live_queries.read_states(self._db, run, limit=_MOST_TASKS)
+        now = {(row.task_index, row.map_index): row for row in rows}
+        before = self._states.get(run, {})
+        self._states[run] = now
+        changed = [key for key in now | before if now.get(key) != before.get(key)]
+        if not changed:
+            return
+        patch: dict[str, Any] = {"kind": "task", "run": run}
+        if len(rows) < _MOST_TASKS:
+            counts: dict[int, Counter[str]] = {index: Counter() for index, _ in changed}
+            for row in rows:
+                if row.task_index in counts:
+                    counts[row.task_index][TaskState.of(row.state).value] += 1
+            patch["counts"] = counts
+        if len(changed) > _MOST_PATCHED or before.keys() - now.keys():
+            patch["many"] = True
+        else:
+            patch["tasks"] = [msgspec.to_builtins(now[key]) for key in changed]
+        self._tell(patch, run=run)
+
+    def _tell(self, patch: dict[str, Any], *, run: int | None = None) -> None:
+        self._number += 1
+        number, data = f"{self._epoch}-{self._number}", msgspec.json.encode(patch).decode()
+        message = f"id: {number}\ndata: {data}\n\n".encode()
+        self._kept.append((self._number, run, message))
+        for subscriber in self._subscribers:
+            if run is None or run in subscriber.runs:
+                subscriber.put(message)

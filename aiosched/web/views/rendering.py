@@ -1,0 +1,110 @@
+"""The template fields of a task instance, rendered by a child process.
+
+The web process never imports DAG files: what `aiosched tasks render` says is asked of a process of its own, in a
+session of its own, which is killed with all it started when it takes too long. A few run at a time, the others wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.config import Settings
+from aiosched.db.queries.queries import DagRow, RunRow, TaskRow
+from aiosched.db.server.engine import Database
+from aiosched.errors import NotFound
+from aiosched.web.server.problems import Problem
+
+_AT_A_TIME: Final = 2
+_START_SECONDS: Final = 15.0  # for the process itself, beside the import of the file
+_MOST_OUTPUT: Final = 2**22
+
+
+class Renderer:
+    """One for each web application. `command`: what is started, by default this Python's aiosched."""
+
+    def __init__(self, db: Database, settings: Settings, command: tuple[str, ...] | None = None) -> None:
+        self._db, self._settings = db, settings
+        self._command = command or (sys.executable, "-m", "aiosched")
+        self._places = asyncio.Semaphore(_AT_A_TIME)
+        self.limit = _START_SECONDS + settings.core.dagbag_import_timeout
+
+    async def render(self, dag: DagRow, run: RunRow, task: TaskRow) -> dict[str, Any]:
+        """The fields by name. Raises Problem where they cannot be had: 409, and 504 when it takes too long."""
+        self._check_file(dag)
+        options = ["-o", "json"]
+        if task.map_index >= 0:
+            options += ["--map-index", str(task.map_index)]
+        async with self._places:
+            code, out, talk = await self._run("tasks", "render", *options, "--", dag.dag_id, run.run_id, task.task_id)
+        if code == 0:
+            with contextlib.suppress(msgspec.MsgspecError):
+                return msgspec.json.decode(out, type=dict[str, Any])
+        told = talk.strip().rpartition("\n")[2] or f"It ended with exit code {code}."
+        if code == NotFound.exit_code:
+            raise NotFound(told.removeprefix("error: "))
+        raise Problem(409, "not-rendered", told.removeprefix("error: "))
+
+    def _check_file(self, dag: DagRow) -> None:
+        if dag.file is None:
+            detail = f"DAG {dag.dag_id!r} belongs to an application, which alone can render its fields."
+            raise Problem(409, "no-file", detail)
+        folder = self._settings.core.dags_folder.absolute()
+        path = folder / dag.file
+        if not any(one.is_file() for one in (path, *path.parents)):  # a member of a zip has it among its parents
+            raise Problem(
+                409,
+                "no-file",
+                f"{dag.file} is not in {folder}, where this web server looks for DAG files. Ask a web server on a "
+                "machine with the files, or set core.dags_folder.",
+            )
+
+    async def _run(self, *arguments: str) -> tuple[int, bytes, str]:
+        child = await asyncio.create_subprocess_exec(
+            *self._command,
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **self._environment()},
+            start_new_session=True,
+        )
+        assert child.stdout is not None
+        assert child.stderr is not None
+        try:
+            async with asyncio.timeout(self.limit):
+                out, talk = await asyncio.gather(_read(child.stdout), _read(child.stderr))
+                code = await child.wait()
+        except TimeoutError:
+            detail = f"The DAG file took more than {self.limit:g} s; what rendered it was stopped."
+            raise Problem(504, "timed-out", detail) from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            await child.wait()
+        return code, out, talk.decode(errors="replace")
+
+    def _environment(self) -> dict[str, str]:
+        found = {
+            "AIOSCHED_DSN": self._db.dsn,  # not an argument: everybody on the machine can read those
+            "AIOSCHED_HOME": str(self._settings.core.home.absolute()),
+            "AIOSCHED_DAGS": str(self._settings.core.dags_folder.absolute()),
+            "NO_COLOR": "1",
+        }
+        if self._settings.secrets.fernet_keys:
+            found["AIOSCHED__SECRETS__FERNET_KEYS"] = self._settings.secrets.fernet_keys
+        return found
+
+
+async def _read(stream: asyncio.StreamReader) -> bytes:
+    """All of it, of which the first part is kept."""
+    kept = bytearray()
+    while chunk := await stream.read(2**16):
+        kept += chunk[: max(_MOST_OUTPUT - len(kept), 0)]
+    return bytes(kept)

@@ -1,0 +1,121 @@
+"""How fast schedulers are: rates and quantiles from the figures that each tells with its lease.
+
+The figures count from the start of a scheduler. Whoever asks twice learns of the time between: a web server keeps
+what it has seen in the last minutes, and answers for the time since the oldest of that, or since the start.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from aiosched.db.queries.status import SchedulerRow
+
+WINDOW: Final = timedelta(minutes=2)
+_SHORTEST: Final = timedelta(seconds=4)  # what is younger says too little
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What a histogram says: how many values, and which of them half and 99 % are below. Seconds."""
+
+    count: int
+    p50: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tempo:
+    """A scheduler in the last `seconds`: commits and ended attempts a second, and how late it was."""
+
+    seconds: float
+    commits_per_second: float
+    tasks_per_second: float
+    tasks_per_commit: float | None
+    task_lag: Spread
+    commit: Spread
+    schedule_delay: Spread
+    loop_lag: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at: datetime
+    figures: Mapping[str, Any]
+
+
+class Tempos:
+    """Remembers samples of each incarnation."""
+
+    def __init__(self) -> None:
+        self._samples: dict[int, deque[_Sample]] = {}
+
+    def look(self, rows: Sequence[SchedulerRow], now: datetime) -> dict[int, Tempo]:
+        """By incarnation; those that have told nothing yet are absent."""
+        found: dict[int, Tempo] = {}
+        for row in rows:
+            if not row.figures:
+                continue
+            told = _Sample(now - timedelta(seconds=row.lease_age), row.figures)
+            samples = self._samples.setdefault(row.incarnation, deque())
+            if not samples or told.at - samples[-1].at >= _SHORTEST:
+                samples.append(told)
+            while len(samples) > 1 and told.at - samples[1].at >= WINDOW:
+                samples.popleft()
+            first = samples[0] if told.at - samples[0].at >= _SHORTEST else _Sample(row.started_at, {})
+            found[row.incarnation] = _tempo(first, told)
+        for gone in self._samples.keys() - {row.incarnation for row in rows}:
+            del self._samples[gone]
+        return found
+
+
+def _tempo(first: _Sample, last: _Sample) -> Tempo:
+    seconds = max((last.at - first.at).total_seconds(), 0.001)
+    commit = _between(first, last, "journal_commit")
+    ended = sum(last.figures.get("finished", {}).values()) - sum(first.figures.get("finished", {}).values())
+    commits = sum(commit[1])
+    return Tempo(
+        seconds=seconds,
+        commits_per_second=commits / seconds,
+        tasks_per_second=max(ended, 0) / seconds,
+        tasks_per_commit=ended / commits if commits else None,
+        task_lag=_spread(_between(first, last, "task_lag")),
+        commit=_spread(commit),
+        schedule_delay=_spread(_between(first, last, "schedule_delay")),
+        loop_lag=_spread(_between(first, last, "loop_lag")),
+    )
+
+
+_Counts = tuple[Sequence[float], list[int]]  # bounds, and how many values up to each and beyond the last
+
+
+def _between(first: _Sample, last: _Sample, name: str) -> _Counts:
+    new = last.figures.get("histograms", {}).get(name)
+    if new is None:
+        return (), []
+    old = first.figures.get("histograms", {}).get(name)
+    before = [0] * len(new["buckets"]) if old is None else old["buckets"]
+    return new["bounds"], [max(now - then, 0) for now, then in zip(new["buckets"], before, strict=True)]
+
+
+def _spread(counts: _Counts) -> Spread:
+    return Spread(sum(counts[1]), quantile(*counts, 0.5), quantile(*counts, 0.99))
+
+
+def quantile(bounds: Sequence[float], buckets: Sequence[int], share: float) -> float | None:
+    """The value that `share` of all are below, by a straight line inside its bucket; None without values.
+
+    What lies beyond the last bound counts as that bound.
+    """
+    wanted = share * sum(buckets)
+    if not wanted:
+        return None
+    seen, low = 0, 0.0
+    for high, count in zip(bounds, buckets, strict=False):
+        if count and seen + count >= wanted:
+            return low + (high - low) * (wanted - seen) / count
+        seen, low = seen + count, high
+    return low

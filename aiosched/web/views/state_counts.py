@@ -1,0 +1,47 @@
+"""How many instances of tasks and groups are in which state, in runs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.values.states import TaskState
+from aiosched.db.queries import run_queries
+from aiosched.db.queries.queries import RunRow
+from aiosched.db.server.engine import Database
+
+Counts = dict[str, Counter[str]]  # by task id (or group id): how many are in each state
+
+
+async def read_counts(db: Database, runs: Sequence[RunRow]) -> dict[int, Counts]:
+    """The states of all tasks of these runs, by the runs' keys."""
+    names = await run_queries.read_task_ids(db, {run.version_key for run in runs})
+    version = {run.key: run.version_key for run in runs}
+    found: dict[int, Counts] = {run.key: defaultdict(Counter) for run in runs}
+    for cell in await run_queries.read_cells(db, list(version)):
+        state = TaskState.of(cell.state).value
+        found[cell.run][names[version[cell.run]][cell.task_index]][state] += cell.number
+    return found
+
+
+def groups_around(spec: DagSpec) -> dict[str, list[str]]:
+    """The groups that each task is in, the innermost first."""
+    parents = {group.group_id: group.parent_id for group in spec.groups}
+    found: dict[str, list[str]] = {}
+    for task in spec.tasks:
+        found[task.task_id] = around = []
+        group = task.group_id
+        while group is not None:
+            around.append(group)
+            group = parents.get(group)
+    return found
+
+
+def with_groups(counts: Mapping[str, Counter[str]], around: Mapping[str, Sequence[str]]) -> Counts:
+    """The counts of tasks, and of each group the sum of what is in it."""
+    found: Counts = defaultdict(Counter, counts)
+    for task_id, states in counts.items():
+        for group in around.get(task_id, ()):
+            found[group].update(states)
+    return found

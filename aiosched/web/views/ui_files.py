@@ -1,0 +1,49 @@
+"""The web UI's files: one page for every address that is not the API's, and the modules it loads.
+
+The page's `<base>` names the prefix that the application is mounted under, so every address in it is relative.
+"""
+
+from __future__ import annotations
+
+import html
+import mimetypes
+from pathlib import Path
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, HTMLResponse, Response
+
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.server.problems import Problem
+
+FOLDER: Final = Path(__file__).parents[1] / "ui"
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/ui/{path:path}")
+@allow(Role.PUBLIC)
+async def file(request: Request, path: str) -> Response:
+    """A module, style sheet or picture of the UI. Asked for again with its ETag, it is not sent again."""
+    wanted = (FOLDER / path).resolve()
+    if not wanted.is_relative_to(FOLDER) or not wanted.is_file():
+        raise Problem(404, "not-found", f"The UI has no file {path!r}.")
+    kind = _TYPES.get(wanted.suffix) or mimetypes.guess_type(wanted.name)[0] or "text/plain"
+    facts = wanted.stat()
+    etag = f'"{facts.st_mtime_ns:x}-{facts.st_size:x}"'
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    return FileResponse(wanted, media_type=kind, headers=headers)
+
+
+@router.get("/{path:path}")
+@allow(Role.PUBLIC)
+async def page(request: Request, path: str) -> Response:
+    """The UI, whatever page of it the address means; unknown addresses of the API are no pages."""
+    if path.startswith("api/"):
+        raise Problem(404, "not-found", f"The API has no address /{path}; see /api/v1/openapi.json.")
+    base = html.escape(request.scope.get("root_path", "").rstrip("/") + "/", quote=True)
+    text = (FOLDER / "index.html").read_text(encoding="utf-8").replace("{base}", base)
+    return HTMLResponse(text, headers={"Cache-Control": "no-cache"})
