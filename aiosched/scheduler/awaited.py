@@ -1,7 +1,8 @@
 """Finding out which queued runs of a DAG are waited for, by what is held and, rarely, by rows.
 
 A running run is held with the run before it, so rows are asked only where that one is queued: which run is before
-it in turn? DAGs without tasks that look back are passed over. Does not live here: what follows (core/creation/awaited.py).
+it in turn? DAGs without tasks that look back are passed over. Does not live here: what follows from it
+(core/creation/awaited.py).
 """
 
 from __future__ import annotations

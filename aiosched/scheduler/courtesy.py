@@ -1,7 +1,7 @@
 """Pools that several schedulers want: what is told to the others, and what is left to them.
 
-One session's side of core/slots/competing_demands.py. Under the pool's lock it reads the demands of the others from the pool's row,
-and stores its own there when it has changed; after the commit it tells those whom it left slots to. One
+One session's side of core/slots/competing_demands.py. Under the pool's lock it reads the demands of the others from
+the pool's row, and stores its own there when it has changed; after the commit it tells those whom it left slots to. One
 that was left all it needs and does nothing about it for two seconds (it hangs, or its demand is gone) is not
 waited for any longer, until its demand changes.
 """

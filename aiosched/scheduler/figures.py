@@ -7,8 +7,8 @@
      "pools": {pool: {queued: slots, running: slots}},
      "parsing": {files, dags, errors, seconds} or null}
 
-Instants and durations are in seconds. `blocked` and `times_blocked`: executors/local/blocked_loops.py, of the local executor
-alone. `waiting` are the task instances that are ready and have no slot.
+Instants and durations are in seconds. `blocked` and `times_blocked`, of the local executor alone:
+executors/local/blocked_loops.py. `waiting` are the task instances that are ready and have no slot.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Why something does not run, asked of the rows: works from any process, with or without a living scheduler.
 
 Reads one DAG (and one run of it) into the same structures that a scheduler holds, by the same functions, and asks
-core/why*.py. All statements are one snapshot. Does not live here: the gates and their words (core), SQL (db/queries/why.py),
-who competes for slots (why_slots.py). Source: docs/why.md.
+core/why. All statements are one snapshot. Does not live here: the gates and their words (core), SQL
+(db/queries/why.py), who competes for slots (why_slots.py). Source: docs/why.md.
 """
 
 from __future__ import annotations

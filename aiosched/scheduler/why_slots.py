@@ -1,6 +1,6 @@
 """Who competes for the slots that a waiting task instance needs, and how long tasks usually take.
 
-The order is that of the candidates of a scheduler (core/slots/allocation.py `precedence`), over the whole fleet. Bounded:
+The order is that of the candidates of a scheduler (core/slots/allocation.py `precedence`), in the whole fleet. Bounded:
 contenders are those of the `MOST_RUNS` oldest running runs; more waiting instances than `MOST_INSTANCES`, or more DAG
 versions than `_MOST_VERSIONS`, and the rank is unknown. Where a bound was met, a note says so.
 """

@@ -38,8 +38,8 @@ current_log: ContextVar[AttemptLog | None] = ContextVar("aiosched_attempt_log", 
 class AttemptLog:
     """The log file of one attempt, at most `limit` bytes and one line that says where it was cut.
 
-    Secrets become `***` on the way (core/values/masking.py), in what a child process wrote itself when the log is closed.
-    Safe to use from several threads. A full disk loses lines, never the attempt.
+    Secrets become `***` on the way (core/values/masking.py); in what a child process wrote itself, when the log
+    is closed. Safe to use from several threads. A full disk loses lines, never the attempt.
     """
 
     __slots__ = ("_closed", "_fd", "_folder", "_partial", "_room", "_shared", "attempt")

@@ -1,7 +1,7 @@
 """The process that ends what is left, whoever else was killed: a parent of the forkserver, or a watcher beside a host.
 
-    scheduler ── guard ── forkserver ── workers       `stand_guard`, for the local executor
-    host ── guard                                     `python -m aiosched.executors.worker.guard FD TRUST MARK`, for inline
+    scheduler ── guard ── forkserver ── workers   `stand_guard`, for the local executor
+    host ── guard                                 `python -m aiosched.executors.worker.guard FD TRUST MARK`, for inline
 
 Above a forkserver it inherits whatever that leaves behind and ends all of it when the forkserver or the
 scheduler is gone. Beside a host, which starts the commands of its tasks itself, it is told of their process groups

@@ -135,7 +135,7 @@ class Rows:
         return failed
 
     def skip_rest(self, run: int, now: datetime) -> None:
-        """Skip the task instances of a cancelled run that have no state, as db/statements/runs.py `fail_queued_run` does."""
+        """Skip the instances of a cancelled run that have no state, as `fail_queued_run` of db/statements/runs.py."""
         rows = self.instances[run]
         why = "the run was cancelled"
         for place, row in rows.items():
@@ -156,7 +156,7 @@ class Rows:
         self.runs[key].version_id = version
 
     def average_runtime(self, dag_id: str, *, max_runs: int, min_runs: int) -> timedelta | None:
-        """The mean duration of the DAG's latest ended runs, as db/statements/deadlines.py; None when there are too few."""
+        """The mean duration of the DAG's latest ended runs, as db/statements/deadlines.py; None: too few."""
         runs = [self.runs[key] for key in self.of_dag.get(dag_id, ())]
         ended = [
             (run.logical_date, run.end_date - run.start_date)

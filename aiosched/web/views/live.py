@@ -5,9 +5,9 @@ A patch is a JSON object with `kind` and a number. Kinds: `run` (its columns tha
 these has changed, read it again where it is shown. The last patches are kept, so that a browser that was away
 for a moment goes on with the number it has; when that is too long ago it is told `reset`.
 
-Schedulers tell of their runs only while somebody looks (db/statements/run_changes.py). Who has died cannot tell of it: the hub looks
-at the fleet every now and then, and tells when somebody came, left, drains or is dead, and when partitions moved.
-Patches are made from rows, so a message that is lost or doubled makes no wrong picture.
+Schedulers tell of their runs only while somebody looks (db/statements/run_changes.py). Who has died cannot tell of it:
+the hub looks at the fleet every now and then, and tells when somebody came, left, drains or is dead, and when
+partitions moved. Patches are made from rows, so a message that is lost or doubled makes no wrong picture.
 """
 
 from __future__ import annotations
