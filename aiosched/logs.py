@@ -84,7 +84,7 @@ def chosen_format(setting: Literal["auto", "text", "json"], *, terminal: bool) -
 
 
 def _short_name(record: logging.LogRecord) -> str:
-    """`scheduler` for `aiosched.scheduler.journal`; the whole name for a logger that is not ours."""
+    """`scheduler` for `aiosched.scheduler.journal.journal`; the whole name for a logger that is not ours."""
     first, _, rest = record.name.partition(".")
     return rest.partition(".")[0] if first == _OURS and rest else record.name
 

@@ -10,7 +10,7 @@ from typing import Final
 import psutil
 
 from aiosched import Scheduler
-from aiosched.scheduler.garbage import rare_collections
+from aiosched.scheduler.gc_tuning import rare_collections
 from benchmarks import measure
 from benchmarks.figures import Figure, Finding
 from benchmarks.run import postgres, unread, write_dags

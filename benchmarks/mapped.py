@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 from aiosched import DAG, Scheduler, task
-from aiosched.scheduler.garbage import rare_collections
+from aiosched.scheduler.gc_tuning import rare_collections
 from benchmarks import measure
 from benchmarks.figures import Figure, Finding
 from benchmarks.run import postgres

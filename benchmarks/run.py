@@ -23,7 +23,7 @@ from aiosched import DAG, Scheduler
 from aiosched.authoring.loader import load_file
 from aiosched.db.statements.inbox import add_command
 from aiosched.scheduler import SchedulerEvent
-from aiosched.scheduler.garbage import rare_collections
+from aiosched.scheduler.gc_tuning import rare_collections
 from benchmarks import measure, record
 from benchmarks.lag import lags, percentile, summarise
 from benchmarks.report import Result

@@ -19,7 +19,7 @@ from typing import Any, Final
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables import AnyTimetable
 from aiosched.core.timetables.parse import parse_schedule
-from aiosched.scheduler.garbage import rare_collections
+from aiosched.scheduler.gc_tuning import rare_collections
 from aiosched.testing.world import World
 from aiosched.timetables import CronTriggerTimetable, DeltaTriggerTimetable
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from aiosched import Scheduler
-from aiosched.scheduler.garbage import rare_collections
+from aiosched.scheduler.gc_tuning import rare_collections
 from benchmarks import measure, record
 from benchmarks.figures import Figure, Finding
 from benchmarks.lag import percentile

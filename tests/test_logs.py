@@ -30,7 +30,9 @@ def _logging_as_before() -> Iterator[None]:
     logging.captureWarnings(capture=False)
 
 
-def log(stream: io.StringIO, *, settings: LogSettings | None = None, name: str = "aiosched.scheduler.journal") -> Any:
+def log(
+    stream: io.StringIO, *, settings: LogSettings | None = None, name: str = "aiosched.scheduler.journal.journal"
+) -> Any:
     configure_logging(settings or LogSettings(), stream=stream)
     return logging.getLogger(name)
 
@@ -55,7 +57,7 @@ def test_elsewhere_a_line_is_one_json_object_in_utc() -> None:
     assert line == {
         "level": "warning",
         "event": "lost an attempt",
-        "logger": "aiosched.scheduler.journal",
+        "logger": "aiosched.scheduler.journal.journal",
         "dag_id": "sales",
         "task_id": "load",
         "map_index": 0,

@@ -2,7 +2,7 @@
 
 Lives here: that order, from plain code and coroutines, and `var` and `conn` of templates.
 Does not live here: what people import (variables.py, connections.py), the database
-(aiosched.scheduler.secret_services).
+(aiosched.scheduler.services.secret_services).
 
 Source: the semantics reference, section 27.
 """

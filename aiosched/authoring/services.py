@@ -1,6 +1,6 @@
 """Asking the scheduler for something while a task, callback or trigger runs: variables, runs of other DAGs.
 
-The services by name are listed in `aiosched.scheduler.task_services`; here is how user code and operators
+The services by name are listed in `aiosched.scheduler.services.task_services`; here is how user code and operators
 reach them, from coroutines (`acall`) and from plain functions (`call`).
 """
 

@@ -1,9 +1,8 @@
 """The database: tables, migrations, named statements, connections and the embedded server.
 
-    schema.py    the tables                        engine.py    pool, single connections, engine
-    migrate.py   which schema is there, and needed embedded.py  a PostgreSQL of our own
-    admin.py     info, reset, backup, shell        failures.py  what goes wrong, in one clear line
-    journal.py, runs.py, ownership.py, inbox.py, dags.py, queries.py, pools.py   statements by subject
+    server/      connections, migrating, backups, a PostgreSQL of our own    schema/   the tables
+    statements/  what the scheduler says, by subject                         queries/  what people and tasks read
+    people/      accounts, variables, connections, pools, notes              crypto/   keys and sealed texts
 
 Neither SQLAlchemy nor Alembic is imported before something needs it.
 """

@@ -1,16 +1,9 @@
 """Runs attempts: in this process, or in worker processes of this machine.
 
-    inline.py    in the scheduler's process       local.py     in warm worker processes
-    runner.py    the steps of one attempt         worker.py    a process for plain functions
-    results.py   what becomes an XCom             async_worker.py  one for async def tasks
-    logs.py      what goes into a log file        forkserver.py    where workers come from
-    log_files.py where it lies, reading it        dag_test.py  one run without a database
-    attempts.py  triggers and callbacks           trigger_tasks.py, trigger_desk.py  where triggers wait
-    blocking.py  plain code that waits for a loop  team.py    several executors as one
-    answers.py   what tasks in workers ask        queueing.py, affinity.py, tickets.py  which worker gets what
-    running.py   one attempt, for executors of other packages: docs/executors.md
-    process_state.py, process_parts.py  what attempts change in a worker's process, and putting it back
-    loop_sign.py, loop_health.py, loop_watch.py, blocked_loops.py  coroutines that block their worker's loop
+    attempt/     one attempt where it runs: runner, results, logs    inline/   in the scheduler's process
+    worker/      worker processes, and where they come from          local/    the scheduler's side of them
+    dag_test/    one run without a database
+    executor_router.py  several executors as one                     throughput.py  attempts beyond the slots
 
 Names are looked up when they are first used: reading a log does not import a runner.
 """

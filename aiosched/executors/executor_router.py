@@ -1,6 +1,6 @@
 """Several executors as one: each attempt goes to the one that its task names, or to the first.
 
-Does not live here: who fits into which (scheduler/claiming.py asks the members for their open
+Does not live here: who fits into which (scheduler/slots/claiming.py asks the members for their open
 slots), how a setting becomes executors (scheduler/executor_choice.py).
 Source: the semantics reference, section 19.6.
 """

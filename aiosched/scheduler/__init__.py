@@ -1,36 +1,15 @@
 """Decides what runs next, and keeps each decision in one database.
 
-The service
-    service.py      the Scheduler: parts, start, stop      actions.py, run_handle.py  what an application may ask
-    incarnation.py  a lease and its sessions               lease.py          the lease on its thread
-    session.py      what the loops share                   ownership.py      who owns which partitions
-    attempts.py     what the executor was given            pulse.py          how loops rest and wake; timers
-    beginnings.py   attempts that do not begin
-    metrics.py      figures                                events.py         what listeners are told
-    garbage.py      Python's collector, told less often
-    executor_choice.py  from the settings to an executor   retention.py      old history goes
+    service.py        the Scheduler: its parts, start and stop    actions.py, run_handle.py  what an application may ask
+    session.py        what the loops share                        events.py   what listeners are told
+    executor_choice.py  from the settings to an executor          gc_tuning.py  Python's collector of cycles
 
-What is held in memory
-    holdings.py     DAGs, boards, who waits, what is due   loading.py        reading partitions
-    versions.py     DAG versions                           recollections.py  what rows do not say of a board
-    past.py, followers.py  the run before, and its news    desk.py           what decisions need of a session
-
-The three loops, each a decision and its shell
-    due_runs.py, run_creation.py, new_runs.py  which runs exist; queued_runs.py  and which wait
-    evaluation.py                              what reports and timers mean
-    claiming.py, enqueueing.py                 who gets a slot
-    batch.py, journal.py                       the group commit
-
-Requests and effects
-    commands.py     requests from the inbox                clearing.py, stored_runs.py  clear and mark
-    selection.py    what such a request means
-    backfills.py    runs of past dates                     assets.py, asset_events.py   runs by events
-    triggers.py     what deferred tasks wait for           outbox.py         delivering callbacks
-    slas.py         tasks that are late                    notes.py          what people write
-    deadlines.py    runs that are late                     task_services.py, asset_services.py,
-                                                           secret_services.py  what running tasks may ask
-    questions.py    asking until there is an answer        idle.py          what is left to do in the fleet
-    why.py, why_slots.py  why something does not run, asked of the rows
+    state/            what is held in memory                      journal/    the group commit
+    runs/             which runs exist, and which start           slots/      evaluation and the critical section
+    requests/         what people and programs ask for            partitions/ which DAGs it owns
+    membership/       incarnation, lease, heartbeat               effects/    what follows a commit
+    services/         what running tasks ask                      why/        why something does not run
+    observability/    figures for others
 """
 
 from typing import TYPE_CHECKING

@@ -42,7 +42,7 @@ class Actions:
     async def request(
         self: _Asking, verb: str, dag_id: str | None, args: Mapping[str, Any], *, partition: int | None = None
     ) -> dict[str, Any]:
-        """Send a request to the owner of a DAG (or partition) and wait for its answer (see scheduler/commands.py).
+        """Send a request to the owner of a DAG (or partition) and wait for its answer (requests/commands.py).
 
         What is not found is asked for again once the DAGs folder has been read for the first time.
         """
@@ -92,7 +92,7 @@ class Actions:
 
         Raises NotFound. What the command `aiosched why` prints is `aiosched.core.why.explanation.Explanation`.
         """
-        from aiosched.scheduler.why import why as explain  # imports SQLAlchemy, which nothing else here needs
+        from aiosched.scheduler.why.why import why as explain  # imports SQLAlchemy, which nothing else here needs
 
         return await explain(self.db, dag_id, run, task, map_index, now=self.clock.now())
 

@@ -35,21 +35,21 @@ from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.parsing import Parser
 from aiosched.parsing.store import register_specs
-from aiosched.scheduler import statsd
 from aiosched.scheduler.actions import Actions
-from aiosched.scheduler.beginnings import Beginnings
 from aiosched.scheduler.events import Listener
 from aiosched.scheduler.executor_choice import Choice, choose_executor
-from aiosched.scheduler.figures import figures_of
-from aiosched.scheduler.idle import Remark, left_anywhere
-from aiosched.scheduler.incarnation import Incarnation, give_up
-from aiosched.scheduler.journal import Journal
-from aiosched.scheduler.lease import Identity, Lease
-from aiosched.scheduler.metrics import Metrics
-from aiosched.scheduler.secret_services import secret_services
+from aiosched.scheduler.journal.journal import Journal
+from aiosched.scheduler.membership.heartbeat import Vitals
+from aiosched.scheduler.membership.incarnation import Incarnation, give_up
+from aiosched.scheduler.membership.lease import Identity, Lease
+from aiosched.scheduler.observability import statsd
+from aiosched.scheduler.observability.idle import Remark, left_anywhere
+from aiosched.scheduler.observability.metrics_snapshot import figures_of
+from aiosched.scheduler.services.secret_services import secret_services
+from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
 from aiosched.scheduler.session import Attempts, Session
-from aiosched.scheduler.task_services import SERVICES, DatabaseServices
-from aiosched.scheduler.vitals import Vitals
+from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.state.stuck_attempts import Beginnings
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
@@ -428,7 +428,7 @@ class Scheduler(Actions):
     # -- looking ----------------------------------------------------------------------------
 
     async def wait_idle(self) -> None:
-        """Return once nothing is left to do in the whole fleet, runs of paused DAGs aside (see scheduler/idle.py)."""
+        """Return once nothing is left to do in the whole fleet, runs of paused DAGs aside (observability/idle.py)."""
         remark = Remark()
         while (left := await self._what_is_left()) is not None:
             remark.hear(left, self.clock.monotonic())

@@ -25,19 +25,19 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import CommandResult, announce_applied, notify
 from aiosched.db.statements.watchers import WatchedAsset
 from aiosched.errors import FencedOut
-from aiosched.scheduler.attempts import Attempts as Attempts
-from aiosched.scheduler.batch import Batch
-from aiosched.scheduler.broadcast import Broadcast
-from aiosched.scheduler.courtesy import Courtesy
-from aiosched.scheduler.deadlines import watch_deadlines
+from aiosched.scheduler.effects.broadcast import Broadcast
+from aiosched.scheduler.effects.deadlines import watch_deadlines
+from aiosched.scheduler.effects.outbox import Outbox
+from aiosched.scheduler.effects.tracing import Tracing, open_tracing
+from aiosched.scheduler.effects.triggers import TriggerQueue
 from aiosched.scheduler.events import Listener, SchedulerEvent
-from aiosched.scheduler.holdings import Holdings
-from aiosched.scheduler.journal import Journal
-from aiosched.scheduler.metrics import Metrics
-from aiosched.scheduler.outbox import Outbox
-from aiosched.scheduler.pulse import Pulse
-from aiosched.scheduler.tracing import Tracing, open_tracing
-from aiosched.scheduler.triggers import TriggerQueue
+from aiosched.scheduler.journal.journal import Journal
+from aiosched.scheduler.slots.pool_fairness import Courtesy
+from aiosched.scheduler.state.attempts import Attempts as Attempts
+from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.state.state import Holdings
+from aiosched.scheduler.state.wakeup import Pulse
 
 logger = logging.getLogger(__name__)
 

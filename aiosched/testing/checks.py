@@ -24,8 +24,8 @@ from aiosched.core.values.states import (
     TaskState,
 )
 from aiosched.db.statements.journal import InstanceChange
-from aiosched.scheduler.batch import Batch
-from aiosched.scheduler.holdings import OwnedDag
+from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.state import OwnedDag
 from aiosched.testing.world_memory import MemoryDesk
 
 _COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")

@@ -13,8 +13,8 @@ from aiosched.core.values.messages import Attempt, Deferral, Outcome
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.journal import InstanceChange
 from aiosched.errors import NotFound, did_you_mean
-from aiosched.scheduler.batch import Batch
-from aiosched.scheduler.holdings import Holdings
+from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.state import Holdings
 from aiosched.testing.attempts.acting import Authored, decides, decides_as_trigger, is_sensor, looks
 from aiosched.testing.attempts.endings import NO_TIME, Ending, Play, Scripted, fails, succeeds, trigger_ending
 from aiosched.testing.attempts.outcomes import TaskFacts

@@ -1,6 +1,6 @@
 """One scheduler of a world: its passes, its commits, what it runs. All of them share the rows.
 
-A pass does what a loop of the real scheduler does once (scheduler/evaluation.py, run_creation.py, enqueueing.py).
+A pass does what a loop of the real scheduler does once (scheduler/slots/evaluation.py, run_creation.py, enqueueing.py).
 What several schedulers tell each other of pools goes through the pools' rows, as there; each has its part of the DAGs.
 """
 
@@ -17,13 +17,13 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.journal import PoolRow
-from aiosched.scheduler.batch import Batch
-from aiosched.scheduler.claiming import claim, claim_beside_rivals, room_of
-from aiosched.scheduler.courtesy import Courtesy
-from aiosched.scheduler.evaluation import decide
-from aiosched.scheduler.metrics import Metrics
+from aiosched.scheduler.effects.triggers import triggers_to_run
 from aiosched.scheduler.session import Attempts
-from aiosched.scheduler.triggers import triggers_to_run
+from aiosched.scheduler.slots.claiming import claim, claim_beside_rivals, room_of
+from aiosched.scheduler.slots.evaluation import decide
+from aiosched.scheduler.slots.pool_fairness import Courtesy
+from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.metrics import Metrics
 from aiosched.testing.attempts.endings import dies
 from aiosched.testing.attempts.executor import ScriptedExecutor
 from aiosched.testing.checks import check_commit, check_starts, standing

@@ -1,6 +1,6 @@
 """What people do in a `World`: DAGs, scripts and pools, runs they ask for, clearing, marking, backfills.
 
-Each does what the request of the same name does (scheduler/commands.py, clearing.py,
+Each does what the request of the same name does (scheduler/requests/commands.py, clearing.py,
 backfills.py), and is refused as that is. Nothing starts by it before time goes on.
 """
 
@@ -25,13 +25,9 @@ from aiosched.db.statements.assets import NewEvent
 from aiosched.db.statements.journal import PoolRow
 from aiosched.db.statements.runs import DagRow, Version
 from aiosched.errors import NotFound, Refused, did_you_mean
-from aiosched.scheduler.backfills import creation_of, dates_of, fates_of, find_backfill, shown, wish_of
-from aiosched.scheduler.due_runs import asked_for
-from aiosched.scheduler.holdings import OwnedDag
-from aiosched.scheduler.loading import plan_next, set_paused
-from aiosched.scheduler.new_runs import Creation
-from aiosched.scheduler.past import look_again
-from aiosched.scheduler.selection import (
+from aiosched.scheduler.partitions.loading import plan_next, set_paused
+from aiosched.scheduler.partitions.previous_run import look_again
+from aiosched.scheduler.requests.selection import (
     Change,
     ChangeOf,
     Dates,
@@ -45,6 +41,10 @@ from aiosched.scheduler.selection import (
     refuse_running,
     select,
 )
+from aiosched.scheduler.runs.backfills import creation_of, dates_of, fates_of, find_backfill, shown, wish_of
+from aiosched.scheduler.runs.due_runs import asked_for
+from aiosched.scheduler.runs.new_runs import Creation
+from aiosched.scheduler.state.state import OwnedDag
 from aiosched.testing.attempts.acting import Authored
 from aiosched.testing.attempts.endings import Ending, Play
 from aiosched.testing.checks import check_starts

@@ -1,4 +1,4 @@
-"""What operators that act in a world ask of its scheduler: the services of scheduler/task_services.py, from its rows.
+"""The services of scheduler/services/task_services.py for operators that act in a world, from its rows.
 
 Nothing here waits. Variables and connections are those of the environment, and what tasks have set.
 """

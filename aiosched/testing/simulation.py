@@ -25,8 +25,8 @@ from aiosched.core.graph.spec import DEFAULT_POOL, DagSpec
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.messages import Attempt
 from aiosched.errors import DagError
-from aiosched.scheduler.batch import Batch
-from aiosched.scheduler.garbage import rare_collections
+from aiosched.scheduler.gc_tuning import rare_collections
+from aiosched.scheduler.state.batch import Batch
 from aiosched.testing.attempts.endings import Ending
 from aiosched.testing.world import World
 

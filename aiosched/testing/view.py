@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from aiosched.core.run.board import Board, Run
 from aiosched.db.statements.assets import NewEvent
 from aiosched.errors import NotFound, Refused, did_you_mean
-from aiosched.scheduler.holdings import OwnedDag
+from aiosched.scheduler.state.state import OwnedDag
 from aiosched.testing.decisions import Decision, DecisionLog
 from aiosched.testing.member import Fleet
 from aiosched.testing.rows.rows import Rows

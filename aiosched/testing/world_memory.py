@@ -13,20 +13,20 @@ from aiosched.core.graph.instances import new_places
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.triggers import deferral_of
-from aiosched.scheduler.awaited import questions
-from aiosched.scheduler.backfills import over_now
-from aiosched.scheduler.batch import Batch
-from aiosched.scheduler.deadlines import deadlines_of, missed_callback
-from aiosched.scheduler.desk import Desk
-from aiosched.scheduler.due_runs import begin, choose_due, choose_starting, due_now, plan_again
-from aiosched.scheduler.holdings import Holdings, OwnedDag, make_board
-from aiosched.scheduler.loading import plan_next, resume
-from aiosched.scheduler.metrics import Metrics
-from aiosched.scheduler.new_runs import Creation, hold, new_run
-from aiosched.scheduler.pulse import Pulse
-from aiosched.scheduler.selection import Change
+from aiosched.scheduler.effects.deadlines import deadlines_of, missed_callback
+from aiosched.scheduler.partitions.loading import plan_next, resume
+from aiosched.scheduler.requests.selection import Change
+from aiosched.scheduler.runs.awaited import questions
+from aiosched.scheduler.runs.backfills import over_now
+from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
+from aiosched.scheduler.runs.new_runs import Creation, hold, new_run
+from aiosched.scheduler.runs.stored_runs import added_instances, moving, settle
 from aiosched.scheduler.session import Attempts
-from aiosched.scheduler.stored_runs import added_instances, moving, settle
+from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.decision_context import Desk
+from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.state.state import Holdings, OwnedDag, make_board
+from aiosched.scheduler.state.wakeup import Pulse
 from aiosched.testing.rows.rows import Rows
 
 
@@ -58,7 +58,7 @@ class MemoryDesk:
         """Nobody waits for the end of a run here."""
 
     def load(self) -> None:
-        """Read everything from the rows, as a scheduler does at its start (scheduler/loading.py)."""
+        """Read everything from the rows, as a scheduler does at its start (scheduler/partitions/loading.py)."""
         holdings, rows = self.holdings, self.rows
         for version in rows.versions.values():
             holdings.graph_of(version)
@@ -146,7 +146,7 @@ class MemoryDesk:
     # -- runs that are not held: what people do to them -------------------------------------
 
     def change(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> Batch:
-        """Change runs of a DAG, those that run in memory, all others at once (scheduler/clearing.py)."""
+        """Change runs of a DAG, those that run in memory, all others at once (scheduler/requests/clearing.py)."""
         now, batch, boards = self.clock.now(), Batch(), []
         for key in keys:
             if (held := dag.running.get(key)) is not None:
@@ -172,7 +172,7 @@ class MemoryDesk:
         return dataclasses.replace(run, stored_state=run.state)
 
     def _look_back(self) -> None:
-        """Let new boards know the run before theirs (scheduler/past.py)."""
+        """Let new boards know the run before theirs (scheduler/partitions/previous_run.py)."""
         holdings = self.holdings
         dag_ids, holdings.to_look_back = holdings.to_look_back, {}
         held = {board.run.key: board for board in (*holdings.ended, *holdings.boards.values())} if dag_ids else {}

@@ -16,10 +16,13 @@ import msgspec
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.db.statements import inbox
-from aiosched.scheduler import commands, enqueueing, incarnation, outbox
-from aiosched.scheduler.attempts import Attempts
-from aiosched.scheduler.journal import Journal
+from aiosched.scheduler.effects import outbox
+from aiosched.scheduler.journal.journal import Journal
+from aiosched.scheduler.membership import incarnation
+from aiosched.scheduler.requests import commands
 from aiosched.scheduler.session import Session
+from aiosched.scheduler.slots import enqueueing
+from aiosched.scheduler.state.attempts import Attempts
 from tests.simulation import fleet, statements
 from tests.simulation.store import Strength, Transaction
 

@@ -11,7 +11,7 @@ from aiosched.core.values.states import TaskState
 from aiosched.db.server.engine import IDLE_IN_TRANSACTION, Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.ownership import LOCK_CLASS, look
-from aiosched.scheduler.drift import DriftSweep
+from aiosched.scheduler.partitions.drift import DriftSweep
 from tests.faults.injection import When, faults, once
 from tests.scheduler.harness import dag, running
 

@@ -17,9 +17,9 @@ from aiosched.db.crypto.keyring import Keyring, new_key
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
 from aiosched.errors import AttemptStopped, NotFound, Refused
-from aiosched.scheduler import task_services
-from aiosched.scheduler.secret_services import secret_services
-from aiosched.scheduler.task_services import SERVICES, DatabaseServices
+from aiosched.scheduler.services import task_services
+from aiosched.scheduler.services.secret_services import secret_services
+from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
 from tests.faults.injection import When, faults, nth, once
 from tests.scheduler.harness import Running, dag, running
 

@@ -29,7 +29,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.events import SchedulerEvent
-from aiosched.scheduler.ownership import give_back
+from aiosched.scheduler.partitions.ownership import give_back
 from aiosched.scheduler.run_handle import RunHandle
 from aiosched.scheduler.service import Scheduler
 from aiosched.scheduler.session import Session

@@ -12,7 +12,7 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec
-from aiosched.scheduler import awaited
+from aiosched.scheduler.runs import awaited
 from tests.scheduler.harness import Running, dag, running, task
 
 DAY = [datetime(2025, 12, day, tzinfo=UTC) for day in range(1, 10)]

@@ -16,7 +16,8 @@ from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import StaleRows
-from aiosched.scheduler import clearing, stored_runs
+from aiosched.scheduler.requests import clearing
+from aiosched.scheduler.runs import stored_runs
 from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, running, task
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.statements.ownership import Peer, View, look
-from aiosched.scheduler.ownership import Plan, apply_view, give_back, make_plan
+from aiosched.scheduler.partitions.ownership import Plan, apply_view, give_back, make_plan
 from tests.scheduler.harness import (
     GUARD,
     NEW_YEAR,

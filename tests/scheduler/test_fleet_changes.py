@@ -13,7 +13,7 @@ from aiosched.db.queries.status import list_schedulers
 from aiosched.db.statements.ownership import LOOK
 from aiosched.errors import SchemaOutOfDate
 from aiosched.scheduler import Scheduler
-from aiosched.scheduler.ownership import give_back
+from aiosched.scheduler.partitions.ownership import give_back
 from tests.scheduler.harness import (
     GUARD,
     Running,

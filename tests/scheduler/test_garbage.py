@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from aiosched.scheduler.garbage import rare_collections
+from aiosched.scheduler.gc_tuning import rare_collections
 
 
 def test_collections_are_rare_inside_and_as_they_were_afterwards() -> None:

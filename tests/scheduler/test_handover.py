@@ -12,8 +12,8 @@ from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.db.statements.reports import insert_reports
-from aiosched.scheduler.handover import hear_lent
-from aiosched.scheduler.ownership import give_back
+from aiosched.scheduler.partitions.handover import hear_lent
+from aiosched.scheduler.partitions.ownership import give_back
 from tests.scheduler.harness import GUARD, Running, chain, dag, dag_in, running, succeeding, task
 
 _EVERY = range(PARTITIONS)

@@ -18,7 +18,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.assets import NewEvent, record_events
 from aiosched.db.statements.ownership import register as join
-from aiosched.scheduler.idle import Remark, _left_in_rows
+from aiosched.scheduler.observability.idle import Remark, _left_in_rows
 from tests.scheduler.harness import (
     GUARD,
     NEW_YEAR,

@@ -14,7 +14,7 @@ from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.server.engine import Connection, Database
 from aiosched.db.statements.ownership import Peer, View
 from aiosched.executors.worker.lease_deadline import TrustWindow
-from aiosched.scheduler.lease import Doubts, Identity, Lease
+from aiosched.scheduler.membership.lease import Doubts, Identity, Lease
 
 ME = Identity(name="me", version="0", executor="none", slots=1)
 LEASE = 30.0

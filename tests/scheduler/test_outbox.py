@@ -16,8 +16,8 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Attempt, CallbackCall, Outcome, SkipDecision
 from aiosched.db.statements import deadlines as deadline_statements
 from aiosched.db.statements import outbox as outbox_statements
-from aiosched.scheduler.outbox import tend_outbox
-from aiosched.scheduler.ownership import give_back
+from aiosched.scheduler.effects.outbox import tend_outbox
+from aiosched.scheduler.partitions.ownership import give_back
 from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, running, task
 
 CALLBACKS: dict[str, Any] = {"has_success_callback": True, "has_failure_callback": True}

@@ -12,7 +12,7 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DeadlineSpec
 from aiosched.core.values.messages import Outcome
-from aiosched.scheduler.journal import Transaction
+from aiosched.scheduler.journal.journal import Transaction
 from aiosched.scheduler.session import Session
 from tests.scheduler.harness import Running, dag, running, task
 

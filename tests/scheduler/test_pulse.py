@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from aiosched.clock import FakeClock
-from aiosched.scheduler.pulse import Pulse, run_loop
+from aiosched.scheduler.state.wakeup import Pulse, run_loop
 from tests.scheduler.harness import dag, running
 
 

@@ -1,4 +1,4 @@
-"""Requests of people, applied by the owner of the DAG: scheduler/commands.py."""
+"""Requests of people, applied by the owner of the DAG: scheduler/requests/commands.py."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.inbox import Command
 from aiosched.errors import InternalError, NotFound, Refused
-from aiosched.scheduler import commands
-from aiosched.scheduler.holdings import OwnedDag
+from aiosched.scheduler.requests import commands
 from aiosched.scheduler.session import Session
+from aiosched.scheduler.state.state import OwnedDag
 from tests.db.waiting import until_true
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, register, running, task
 

@@ -17,8 +17,8 @@ from aiosched.db.crypto.keyring import Keyring, new_key
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
-from aiosched.scheduler.secret_services import secret_services
-from aiosched.scheduler.task_services import DatabaseServices
+from aiosched.scheduler.services.secret_services import secret_services
+from aiosched.scheduler.services.task_services import DatabaseServices
 
 SALES = ConnectionValue.from_uri("sales", "postgres://user:hunter2@db/x")
 

@@ -17,8 +17,9 @@ from aiosched.core.values.states import RunState
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import DatabaseUnreachable, NotFound, Refused
-from aiosched.scheduler import incarnation, service
+from aiosched.scheduler import service
 from aiosched.scheduler.events import SchedulerEvent
+from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.service import Scheduler
 from tests.db.waiting import until_true
 from tests.parsing.builders import dag_source

@@ -14,8 +14,9 @@ from aiosched.authoring import DAG, task
 from aiosched.config import MetricsSettings, Settings
 from aiosched.db.people.pools import Pool
 from aiosched.db.server.engine import Database
-from aiosched.scheduler import Scheduler, statsd
-from aiosched.scheduler.statsd import datagrams, emit, lines
+from aiosched.scheduler import Scheduler
+from aiosched.scheduler.observability import statsd
+from aiosched.scheduler.observability.statsd import datagrams, emit, lines
 
 POOLS = [Pool("default_pool", 8, 3, False, None), Pool("etl jobs", 2, 2, False, None), Pool("any", -1, 0, False, None)]
 

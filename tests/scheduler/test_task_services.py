@@ -18,8 +18,8 @@ from aiosched.core.graph.spec import GroupSpec
 from aiosched.core.values.messages import XComRef
 from aiosched.db.server.engine import Connection, Database
 from aiosched.errors import NotFound, Refused
-from aiosched.scheduler import task_services
-from aiosched.scheduler.task_services import DatabaseServices
+from aiosched.scheduler.services import task_services
+from aiosched.scheduler.services.task_services import DatabaseServices
 
 GROUPED = dag(
     "other",

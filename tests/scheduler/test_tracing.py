@@ -14,7 +14,7 @@ from opentelemetry.trace import StatusCode
 from aiosched.authoring import DAG, task
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler import session as session_module
-from aiosched.scheduler.tracing import open_tracing
+from aiosched.scheduler.effects.tracing import open_tracing
 
 
 def sales() -> DAG:
@@ -68,7 +68,7 @@ async def test_a_run_is_a_trace_with_a_span_for_each_attempt(dsn: str) -> None:
 def test_without_an_sdk_nothing_is_imported() -> None:
     program = """
 import json, sys
-from aiosched.scheduler.tracing import open_tracing
+from aiosched.scheduler.effects.tracing import open_tracing
 print(json.dumps([open_tracing() is None, [name for name in sys.modules if name.startswith("opentelemetry")]]))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

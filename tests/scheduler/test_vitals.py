@@ -13,8 +13,8 @@ from aiosched.authoring import DAG, task
 from aiosched.db.queries.status import list_schedulers
 from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
-from aiosched.scheduler.metrics import Histogram
-from aiosched.scheduler.vitals import Vitals
+from aiosched.scheduler.membership.heartbeat import Vitals
+from aiosched.scheduler.state.metrics import Histogram
 
 
 async def on_thread(vitals: Vitals) -> None:
@@ -65,7 +65,7 @@ async def test_figures_that_raise_are_told_of_once_and_freeze_nothing(caplog: py
 async def test_what_blocks_the_loop_is_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("aiosched.scheduler.vitals._STALL_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.scheduler.membership.heartbeat._STALL_SECONDS", 0.0)
     vitals = Vitals(dict, Histogram())
     looked = threading.Event()
 

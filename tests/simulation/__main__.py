@@ -14,7 +14,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 
-from aiosched.scheduler.garbage import rare_collections
+from aiosched.scheduler.gc_tuning import rare_collections
 from tests.simulation.checker import violations
 from tests.simulation.minimums import too_little
 from tests.simulation.simulate import simulate

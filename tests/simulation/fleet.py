@@ -23,9 +23,12 @@ from aiosched.config import Settings
 from aiosched.core.run.deferral import is_trigger
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, SkipDecision, TaskServices, XComValue
 from aiosched.db.statements import ownership as lease_statements
-from aiosched.scheduler import broadcast, incarnation, ownership, service
-from aiosched.scheduler import lease as lease_module
-from aiosched.scheduler.lease import Lease
+from aiosched.scheduler import service
+from aiosched.scheduler.effects import broadcast
+from aiosched.scheduler.membership import incarnation
+from aiosched.scheduler.membership import lease as lease_module
+from aiosched.scheduler.membership.lease import Lease
+from aiosched.scheduler.partitions import ownership
 from aiosched.scheduler.service import Scheduler
 from tests.simulation.history import Began, CallbackRan, Ended, Handed, History
 from tests.simulation.loop import VirtualLoop

@@ -54,8 +54,8 @@ def render(
     async def work() -> dict[str, Any]:
         from aiosched.db.crypto.keyring import Keyring
         from aiosched.executors.dag_test.preview import rendered_fields
-        from aiosched.scheduler.secret_services import secret_services
-        from aiosched.scheduler.task_services import SERVICES, DatabaseServices
+        from aiosched.scheduler.services.secret_services import secret_services
+        from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
 
         with contextlib.redirect_stdout(sys.stderr):  # what the DAG file prints is talk
             dag = dag_files.find_dag(dag_id, loaded.settings)

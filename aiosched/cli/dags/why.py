@@ -36,7 +36,7 @@ def why(
     output: Output = None,
 ) -> None:
     """Explain why a DAG, a run or a task does not run: who holds what it needs, and what helps."""
-    from aiosched.scheduler.why import why as explain
+    from aiosched.scheduler.why.why import why as explain
 
     explanation = with_database(dsn, lambda db: explain(db, dag_id, run, task_id, map_index))
     form = chosen(output)

@@ -104,7 +104,7 @@ def serve(
             check_provider(loaded.settings.web)
     _configure_logging(loaded)
     service = _Service(loaded.settings, roles, Screen(output), migrate, until_idle, run_duration)
-    from aiosched.scheduler.garbage import rare_collections
+    from aiosched.scheduler.gc_tuning import rare_collections
 
     with rare_collections(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(service.run())

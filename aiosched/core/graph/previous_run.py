@@ -1,6 +1,6 @@
 """Whether a task may start as far as the run before this one is concerned.
 
-Pure. Which run that is, the scheduler finds out (scheduler/past.py, `previous_types` here);
+Pure. Which run that is, the scheduler finds out (scheduler/partitions/previous_run.py, `previous_types` here);
 what a task does while it waits is the board's business. Source: the semantics reference,
 section 6, and section 34 decisions 9 and 12.
 """

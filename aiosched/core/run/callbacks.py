@@ -1,7 +1,7 @@
 """Which callbacks the scheduler asks for, and the task instance that they show.
 
 Pure. A request is stored in the transaction that stores what it is about (db/statements/outbox.py), and
-delivered after it (scheduler/outbox.py). Callbacks of tries that a worker ran to their end are
+delivered after it (scheduler/effects/outbox.py). Callbacks of tries that a worker ran to their end are
 not asked for here: the worker ran them.
 
 Source: the semantics reference, sections 23.1 and 23.2, and section 34 decision 14.

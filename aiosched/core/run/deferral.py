@@ -1,7 +1,7 @@
 """What the deferred task instances of a run wait for, and how they go on.
 
 Pure. Does not live here: their states (board.py), the rows (db/statements/triggers.py), who runs the
-triggers (scheduler/triggers.py). A trigger is an attempt without a slot; its key
+triggers (scheduler/effects/triggers.py). A trigger is an attempt without a slot; its key
 is that of the try with the number negated, so that a trigger that is being stopped and the
 try that goes on can never be taken for each other.
 

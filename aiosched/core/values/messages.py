@@ -201,7 +201,7 @@ class TaskServices(Protocol):
         ...
 
     async def call(self, run: int, name: str, args: str) -> str:
-        """Ask for something else by name; arguments and answer are JSON texts. See scheduler/task_services.py.
+        """Ask for something else by name; arguments and answer are JSON texts. See scheduler/services/task_services.py.
 
         Raises NotFound or Refused with the reason.
         """

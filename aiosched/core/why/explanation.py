@@ -2,11 +2,11 @@
 
 An *explanation* walks the gates between a DAG, a run or a task instance and its running, in the order in which they
 are decided. Whether a gate is open says the very function that decides; this package of modules adds only words,
-and who holds what is missing. Pure: the facts are handed over (scheduler/why.py reads them).
+and who holds what is missing. Pure: the facts are handed over (scheduler/why/why.py reads them).
 
     why.py        gates, holders, explanations; the scheduler's gate; when something may be free
-    why_dag.py    a DAG              why_run.py    a run
-    why_task.py   a task instance    why_ends.py   how task instances ended, and the roots of failures
+    dag.py    a DAG              run.py    a run
+    task.py   a task instance    ends.py   how task instances ended, and the roots of failures
 
 Source: docs/why.md.
 """

@@ -134,7 +134,7 @@ class SchedulerRow:
     lease_age: float
     partitions: int
     started_at: datetime
-    figures: dict[str, Any] | None  # of aiosched.scheduler.figures, as of the last renewal
+    figures: dict[str, Any] | None  # of aiosched.scheduler.observability.metrics_snapshot, as of the last renewal
     owned: tuple[int, ...] = ()  # the partitions
 
     @property

@@ -421,7 +421,7 @@ scheduler = Table(
     instant("renewed_at", nullable=False, server_default=func.now()),
     instant("lease_expires_at", nullable=False),
     Column("protocol", SmallInteger, nullable=False, server_default=text("1")),  # see db/statements/ownership.py
-    Column("figures", JSON),  # of scheduler/figures.py, with each renewal of the lease
+    Column("figures", JSON),  # of scheduler/observability/metrics_snapshot.py, with each renewal of the lease
     postgresql_with={"fillfactor": "20"},
 )
 

@@ -34,7 +34,7 @@ _IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A request that waits. `args` depends on the verb, see `aiosched.scheduler.commands`."""
+    """A request that waits. `args` depends on the verb, see `aiosched.scheduler.requests.commands`."""
 
     id: int
     dag_id: str | None

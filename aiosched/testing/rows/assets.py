@@ -22,9 +22,9 @@ from aiosched.core.graph.spec import DagSpec, asset_references
 from aiosched.core.timetables.assets import condition_of
 from aiosched.db.statements.assets import NewEvent
 from aiosched.db.statements.runs import DagRow, Version
-from aiosched.scheduler.assets import run_by_assets, status_of
-from aiosched.scheduler.holdings import OwnedDag
-from aiosched.scheduler.new_runs import Creation
+from aiosched.scheduler.runs.asset_runs import run_by_assets, status_of
+from aiosched.scheduler.runs.new_runs import Creation
+from aiosched.scheduler.state.state import OwnedDag
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """The deadlines of runs in a `World`: in place of their table (db/statements/deadlines.py).
 
-When a run has which deadlines is decided by scheduler/deadlines.py.
+When a run has which deadlines is decided by scheduler/effects/deadlines.py.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ from aiosched.db.statements.outbox import NewCallback
 from aiosched.db.statements.runs import DagRow, NewRun, Version
 from aiosched.db.statements.triggers import DeferralRow
 from aiosched.errors import StaleRows
-from aiosched.scheduler.batch import Batch
-from aiosched.scheduler.recollections import Recollection
-from aiosched.scheduler.stored_runs import Move
+from aiosched.scheduler.partitions.run_rehydration import Recollection
+from aiosched.scheduler.runs.stored_runs import Move
+from aiosched.scheduler.state.batch import Batch
 from aiosched.testing.attempts.endings import FOR_EVER, WORLDS_TRIGGER
 from aiosched.testing.rows.assets import AssetQueues
 from aiosched.testing.rows.backfills import Backfills
@@ -177,7 +177,7 @@ class Rows:
         return [_instance(row) for _, row in sorted(self.instances[run].items())]
 
     def recollection(self, run: Run) -> Recollection:
-        """What is known of a run besides its rows, as scheduler/recollections.py reads it."""
+        """What is known of a run besides its rows, as scheduler/partitions/run_rehydration.py reads it."""
         mine = {place: value for place, value in self.xcoms.items() if place[0] == run.key}
         return Recollection(
             {place[1:3]: json_length(value) for place, value in mine.items() if place[3] == RETURN_VALUE},
@@ -190,7 +190,7 @@ class Rows:
         return [self.versions[row.version_id].spec for row in self.dags.values() if not row.is_stale]
 
     def past(self, run: Run, held: Mapping[int, Board], *, catchup: bool) -> tuple[Past, int | None]:
-        """What a run knows of the runs before it, and the key of the one before, as scheduler/past.py finds it."""
+        """What a run knows of the runs before it, and the key of the one before (scheduler/partitions/previous_run.py)."""
         opens = run.backfill_id is not None and run.backfill_order == 1
         key = self.run_before(run, catchup=catchup)
         if key is None:

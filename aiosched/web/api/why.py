@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from aiosched.core.why.explanation import Verdict
-from aiosched.scheduler.why import why
+from aiosched.scheduler.why.why import why
 from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.requests.request_client import TheGateway

@@ -1,0 +1,167 @@
+"""Delivering callbacks that the scheduler decided on: at least once, each with an id.
+
+A request is stored by the transaction that stores what it is about (a run that ended, a try
+that failed without a worker to tell, a missed deadline or SLA), so there is exactly one. After the
+commit it is handed to the executor as an attempt that holds no task slot; at most a few run at
+a time. What becomes of it:
+
+- it ran (SUCCESS, or FAILED because a callback raised or its DAG is gone): the request is
+  deleted. A failure is logged and not repeated: the others of its callbacks did run, and what a
+  callback had done before it raised is done.
+- it was lost with its worker or scheduler, or took its process down: it is delivered again, up to three times in all.
+  Then it is logged, and its row stays in `callback_outbox` with `given_up_at` and `error`.
+
+Source: the semantics reference, sections 16.2 (4), 23.1 and 23.2, and section 34 decision 14.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from aiosched.core.run.board import Run
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import outbox as statements
+from aiosched.db.statements.outbox import Delivery
+from aiosched.db.statements.runs import load_runs
+from aiosched.scheduler.effects.deadlines import fire_deadlines
+from aiosched.scheduler.effects.slas import SlaWatch, record_missed_slas
+from aiosched.scheduler.state.versions import readable_versions, run_info
+from aiosched.scheduler.state.wakeup import Timers
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.session import Session
+
+logger = logging.getLogger(__name__)
+
+MOST_DELIVERIES: Final = 3
+_AT_ONCE: Final = 4
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What waits to be delivered, which deadlines are pending and when SLAs may be missed; a cache of rows."""
+
+    waiting: dict[int, int] = field(default_factory=dict)  # ids of requests, oldest first, and their partitions
+    deadlines: Timers[tuple[int, int, int]] = field(default_factory=Timers)  # (run, index, partition)
+    slas: SlaWatch = field(default_factory=SlaWatch)
+
+    def forget(self, partitions: Collection[int]) -> None:
+        """Others deliver the requests of these partitions from now on."""
+        self.waiting = {key: partition for key, partition in self.waiting.items() if partition not in partitions}
+
+
+async def load_outbox(session: Session, conn: Connection, partitions: Collection[int]) -> None:
+    """Know the undelivered requests of `partitions`, apart from those that run here."""
+    for callback, partition in (await statements.waiting_callbacks(conn, partitions)).items():
+        if callback not in session.attempts.callbacks:
+            session.outbox.waiting[callback] = partition
+    session.aside.wake()
+
+
+async def tend_outbox(session: Session) -> float | None:
+    """One pass: deadlines, SLAs, reports of callbacks, deliveries; returns how long to rest."""
+    rests = (await fire_deadlines(session), await record_missed_slas(session))
+    if session.attempts.callback_reports or _chosen(session):
+        async with session.books:  # no partition leaves meanwhile: its next owner would deliver them, too
+            await _deliver(session)
+        session.progress.set()
+        if _chosen(session):
+            return 0.0
+    return min((seconds for seconds in rests if seconds is not None), default=None)
+
+
+def _chosen(session: Session) -> dict[int, int]:
+    """The requests to deliver now, and their partitions: the oldest ones, as many as there is room for."""
+    attempts = session.attempts
+    room = 0 if session.draining else _AT_ONCE - len(attempts.callbacks) + len(attempts.callback_reports)
+    return dict(itertools.islice(session.outbox.waiting.items(), max(room, 0)))
+
+
+async def _deliver(session: Session) -> None:
+    """Store what became of deliveries, and hand out the next ones. Call it with `session.books` held."""
+    attempts = session.attempts
+    reports, chosen = list(attempts.callback_reports), _chosen(session)
+    async with session.writer.transaction() as transaction:
+        again = await _settle(transaction.conn, reports)
+        ready = await _prepare(session, transaction.conn, chosen)
+    for report in reports:
+        attempts.callback_reports.popleft()
+        partition = attempts.callbacks.pop(report.key.try_number, None)
+        if partition is not None and report.key.try_number in again:
+            session.outbox.waiting[report.key.try_number] = partition
+    for callback, partition in chosen.items():
+        session.outbox.waiting.pop(callback, None)
+        if callback in ready:
+            attempts.callbacks[callback] = partition
+    session.executor.submit(list(ready.values()))
+
+
+async def _settle(conn: Connection, reports: Collection[Report]) -> set[int]:
+    """Store what became of deliveries; the ids of those to be delivered again."""
+    ran = [report for report in reports if not _lost(report)]
+    lost = [(report.key.try_number, report.reason or "its worker died") for report in reports if _lost(report)]
+    for report in ran:
+        if report.outcome is not Outcome.SUCCESS:
+            logger.warning("callback %d failed: %s", report.key.try_number, report.reason)
+    if ran:
+        await statements.delete_callbacks(conn, [report.key.try_number for report in ran])
+    if not lost:
+        return set()
+    verdicts = await statements.fail_deliveries(conn, lost, most=MOST_DELIVERIES)
+    for callback, reason in lost:
+        if not verdicts.get(callback, True):
+            _log_given_up(callback, reason)
+    return {callback for callback, again in verdicts.items() if again}
+
+
+async def _prepare(session: Session, conn: Connection, chosen: Collection[int]) -> dict[int, Attempt]:
+    """Count the deliveries and make their attempts, by id. A request whose run was deleted goes with it."""
+    if not chosen:
+        return {}
+    deliveries = await statements.begin_deliveries(conn, list(chosen), most=MOST_DELIVERIES)
+    runs = {run.key: run for run in await load_runs(conn, {delivery.run for delivery in deliveries})}
+    await readable_versions(session, conn, {run.version_id for run in runs.values()})
+    orphans = [delivery.id for delivery in deliveries if delivery.run not in runs]
+    if orphans:
+        await statements.delete_callbacks(conn, orphans)
+    ready = {}
+    for delivery in deliveries:
+        if delivery.given_up:
+            _log_given_up(delivery.id, "its scheduler ended while it ran")
+        elif delivery.run in runs:
+            ready[delivery.id] = _attempt(session, delivery, runs[delivery.run])
+    return ready
+
+
+def _attempt(session: Session, delivery: Delivery, run: Run) -> Attempt:
+    holdings = session.holdings  # of a version that cannot be read, the callback needs no more than its number and file
+    known = holdings.versions.get(run.version_id)
+    version = holdings.unreadable.versions[run.version_id] if known is None else known[0]
+    dag = holdings.dags.get(run.dag_id)
+    newest = None if dag is None else dag.version
+    if delivery.kind == "sla_miss" and newest is not None:
+        version = newest  # it is about the DAG, not about that run
+    return Attempt(
+        key=AttemptKey(run.key, -1, -1, delivery.id),
+        run=run_info(run, version, newest),
+        task_id=delivery.task_id or "",
+        is_async=False,
+        max_tries=0,
+        callback=delivery.call(),
+    )
+
+
+def _lost(report: Report) -> bool:
+    return report.outcome is Outcome.LOST or report.unattended
+
+
+def _log_given_up(callback: int, reason: str) -> None:
+    logger.error(
+        "callback %d was lost %d times and is not delivered any more (its row stays in callback_outbox): %s",
+        callback, MOST_DELIVERIES, reason,
+    )  # fmt: skip

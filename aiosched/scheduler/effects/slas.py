@@ -1,0 +1,166 @@
+"""Missed SLAs of tasks: recorded at the instant at which they are missed, and told of once.
+
+For each DAG with an SLA a timer stands at the next instant at which a schedule date may become a
+miss; then the rows say which tasks are done, and core/creation/slas.py what that means. A miss and the
+request for its callback are stored in one transaction, so neither is lost or stored twice,
+whoever looks next: a scheduler that starts or takes over looks at once. The run of a miss does
+not change. Paused DAGs are not looked at: dates that pass meanwhile count at the first look after
+it, unless the task was done for a later date by then.
+
+Source: the semantics reference, section 23.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from aiosched.core.creation.slas import missed_dates, next_look, slas_of
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import slas as statements
+from aiosched.db.statements.slas import DatedRun, Miss
+from aiosched.scheduler.services.questions import Question
+from aiosched.scheduler.state.versions import readable_versions
+from aiosched.scheduler.state.wakeup import Timers
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.session import Session
+    from aiosched.scheduler.state.state import OwnedDag
+
+logger = logging.getLogger(__name__)
+
+_DAGS_AT_ONCE: Final = 50  # in one transaction: walking their schedules takes some milliseconds
+_LOOK_BACK: Final = (10, 1000)  # runs among which the latest one with the task done is looked for: first few, then many
+
+TaskOfDag = tuple[str, str]  # DAG id, task id
+
+
+@dataclass(slots=True)
+class SlaWatch:
+    """When to look at which DAG next."""
+
+    _timers: Timers[tuple[str, datetime]] = field(default_factory=Timers)
+    _looks: dict[str, datetime] = field(default_factory=dict)
+
+    def look(self, dag_id: str, at: datetime) -> None:
+        """Look at the DAG at `at`, and not before."""
+        self._looks[dag_id] = at
+        self._timers.add(at, (dag_id, at))
+
+    def due(self, now: datetime) -> list[str]:
+        """Remove and return the DAGs to look at now."""
+        return [dag_id for dag_id, at in self._timers.due(now) if self._looks.get(dag_id) == at]
+
+    @property
+    def earliest(self) -> datetime | None:
+        """When to look again; perhaps for nothing."""
+        return self._timers.earliest
+
+
+def watch_slas(session: Session, dags: Iterable[OwnedDag]) -> None:
+    """Look at once at those of the DAGs that have SLAs: they were just read, or have changed."""
+    if not session.settings.core.check_slas:
+        return
+    for dag in dags:
+        if slas_of(dag.version.spec):
+            session.outbox.slas.look(dag.row.dag_id, session.clock.now())
+            session.aside.wake()
+
+
+async def record_missed_slas(session: Session) -> float | None:
+    """Record what is missed now and ask for its callbacks; returns the seconds to the next look."""
+    watch, now = session.outbox.slas, session.clock.now()
+    due = watch.due(now)
+    for first in range(0, len(due), _DAGS_AT_ONCE):
+        async with session.books:  # no partition leaves before what is requested for it is known here
+            await _look(session, due[first : first + _DAGS_AT_ONCE], now)
+    earliest = watch.earliest
+    return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+
+
+async def _look(session: Session, dag_ids: Sequence[str], now: datetime) -> None:
+    holdings = session.holdings
+    held = [dag for dag_id in dag_ids if (dag := holdings.dags.get(dag_id)) is not None]
+    dags = [dag for dag in held if dag.row.partition in holdings.partitions]
+    for dag in dags:
+        if (at := next_look(dag.version.spec, now)) is not None:
+            session.outbox.slas.look(dag.row.dag_id, at)
+    if active := [dag for dag in dags if dag.creates_runs]:
+        await _record(session, active, now)
+
+
+async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> None:
+    slas = {(dag.row.dag_id, task_id): sla for dag in dags for task_id, sla in slas_of(dag.version.spec).items()}
+    by_id = {dag.row.dag_id: dag for dag in dags}
+    async with session.writer.transaction() as transaction:
+        # memory, and then the rows: what leaves memory meanwhile is among them
+        held = {(dag_id, task_id): _done_in_memory(by_id[dag_id], task_id) for dag_id, task_id in slas}
+        done, newest = await _latest_done(session, transaction.conn, list(slas))
+        recorded = await statements.newest_misses(transaction.conn, list(slas))
+        misses = []
+        for (dag_id, task_id), sla in slas.items():
+            dag, task = by_id[dag_id], (dag_id, task_id)
+            latest = _latest(done.get(task), held[task])
+            dates = missed_dates(dag.version.spec, sla, done=latest, recorded=recorded.get(task), now=now)
+            misses += [Miss(dag.row.partition, dag_id, task_id, date) for date in dates]
+        if not misses:
+            return
+        tell = {dag_id: run.key for dag_id, run in newest.items() if by_id[dag_id].version.spec.tells_missed_slas}
+        new, callbacks = await statements.record_misses(transaction.conn, misses, now, tell=tell)
+    session.outbox.waiting.update(callbacks)
+    for dag_id in dict.fromkeys(dag_id for dag_id, _ in new):
+        late = dict.fromkeys(task_id for other, task_id in new if other == dag_id)
+        logger.warning("SLA missed by %s", ", ".join(late), extra={"dag_id": dag_id})
+
+
+async def _latest_done(
+    session: Session, conn: Connection, tasks: Sequence[TaskOfDag]
+) -> tuple[dict[TaskOfDag, datetime], dict[str, DatedRun]]:
+    """The latest logical date of each task that is done, as stored, and the newest run of each DAG."""
+    done: dict[TaskOfDag, datetime] = {}
+    newest: dict[str, DatedRun] = {}
+    for limit in _LOOK_BACK:
+        left: dict[str, list[str]] = {}
+        for dag_id, task_id in tasks:
+            if (dag_id, task_id) not in done:
+                left.setdefault(dag_id, []).append(task_id)
+        if not left:
+            break
+        runs = await statements.newest_runs(conn, sorted(left), limit=limit)
+        await readable_versions(session, conn, {run.version_id for run in runs})
+        places: dict[tuple[int, int], tuple[TaskOfDag, datetime]] = {}
+        for run in runs:  # newest first
+            newest.setdefault(run.dag_id, run)
+            version = session.holdings.versions.get(run.version_id)
+            for task_id in left[run.dag_id]:
+                if version is None:  # nobody can say what is done there: no reason for an alarm
+                    task = run.dag_id, task_id
+                    done[task] = max(run.logical_date, done.get(task, run.logical_date))
+                elif (index := version[1].index.get(task_id)) is not None:
+                    places[run.key, index] = ((run.dag_id, task_id), run.logical_date)
+        for place in await statements.done_tasks(conn, list(places)):
+            task, date = places[place]
+            done[task] = max(date, done.get(task, date))
+    return done, newest
+
+
+def _done_in_memory(dag: OwnedDag, task_id: str) -> datetime | None:
+    """As `_latest_done`, of the runs that are held: what they have decided may not be stored yet."""
+    boards = (*dag.running.values(), *dag.ending.values())
+    return max((b.run.logical_date for b in boards if b.run.logical_date and b.all_succeeded(task_id)), default=None)
+
+
+def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((date for date in (one, other) if date is not None), default=None)
+
+
+async def sla_misses(db: Database, question: Question) -> dict[str, Any]:
+    """What a callback tells of, asked by the worker that runs it; its run is the one that it goes with (23.3)."""
+    run = question.run
+    async with db.acquire() as conn:
+        misses = await statements.misses_of_callback(conn, run, int(question.args["callback"]))
+        blocking = await statements.blocking_instances(conn, run, sorted({miss.logical_date for miss in misses}))
+    return {"slas": [one._asdict() for one in misses], "blocking_tis": [one._asdict() for one in blocking]}

@@ -1,0 +1,91 @@
+"""Asset watchers: triggers whose events become events of an asset.
+
+The owner of the first unpaused DAG that is scheduled on the asset hands the trigger to its executor, like
+those of deferred tasks, and stores an asset event for each of its events. It may run twice for a moment when
+partitions move, and begins anew after a restart, so an event may come twice and none is lost by us.
+
+Source: the semantics reference, section 15.1.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Report, RunInfo
+from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.watchers import WatchedAsset, load_watchers
+from aiosched.scheduler.journal.asset_events import store_events
+from aiosched.scheduler.session import Session
+
+logger = logging.getLogger(__name__)
+
+_AGAIN: Final = 30.0  # seconds before a watcher whose trigger has ended begins again
+
+
+async def tend_watchers(session: Session) -> float | None:
+    """One pass: store what was heard, begin and end watchers as the DAGs want it; returns how long to rest."""
+    book = session.attempts.watchers
+    book.on_news = session.watching.wake
+    if book.events:
+        await _store(session)
+    now = session.clock.monotonic()
+    while book.ended:
+        watched, report = book.ended.popleft()
+        session.resting_watchers[watched] = now + _AGAIN
+        if not session.draining:  # then that is what was asked for
+            name = watched.watcher.name
+            logger.warning("the watcher %s of asset %s has ended: %s", name, watched.asset, report.reason)
+    async with session.books:
+        wanted = set[WatchedAsset]()
+        if not session.draining:
+            async with session.db.acquire() as conn:
+                wanted = set(await load_watchers(conn, session.holdings.partitions))
+        session.resting_watchers = {w: at for w, at in session.resting_watchers.items() if at > now and w in wanted}
+        unwanted = [key for key, watched in book.running.items() if watched not in wanted]
+        for key in unwanted:
+            del book.running[key]
+        session.executor.forget(unwanted)
+        begun = wanted - set(book.running.values()) - session.resting_watchers.keys()
+        session.executor.submit(
+            [_attempt(book.begin(watched), watched, session) for watched in sorted(begun, key=repr)]
+        )
+    return 0.0 if book.events or book.ended else session.settings.scheduler.safety_poll
+
+
+async def _store(session: Session) -> None:
+    events = session.attempts.watchers.events
+    heard = [events[i] for i in range(len(events))]
+    async with session.writer.transaction() as transaction:
+        consumers = await store_events(transaction.conn, list(_events(heard)))
+    for _ in heard:
+        events.popleft()
+    session.assets_changed(consumers)
+
+
+def _events(heard: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewEvent]:
+    for watched, report in heard:
+        extra = json.dumps({"from_asset_watcher": watched.watcher.name, "payload": json.loads(report.event or "null")})
+        yield NewEvent(watched.asset, watched.uri, extra, None, report.at)
+
+
+def _attempt(key: AttemptKey, watched: WatchedAsset, session: Session) -> Attempt:
+    now = session.clock.now()
+    run = RunInfo(
+        key=key.run,
+        dag_id=watched.dag_id,
+        run_id="asset_watchers",
+        run_type="watcher",
+        run_after=now,
+        version=watched.version,
+        file=watched.file,
+        source_hash=watched.source_hash,
+        modules=watched.modules,
+    )
+    watcher = watched.watcher
+    trigger = Deferral(classpath=watcher.classpath, kwargs=watcher.kwargs, next_method="")
+    return Attempt(
+        key=key, run=run, task_id=watcher.name, is_async=True, max_tries=0, trigger=trigger, watches=True
+    )  # fmt: skip

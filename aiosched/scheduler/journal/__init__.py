@@ -1,0 +1,1 @@
+"""The ordered group commit, and the asset events that go with it."""

@@ -1,0 +1,224 @@
+"""The ordered group commit: the one writer of the hot path.
+
+Everything that was decided since the last commit goes into one transaction, then the next
+one starts. No timer: a quiet system commits at once, a busy one in batches of hundreds.
+The order is always commit, then act. Lives here: the connection, the fence, and how an
+unknown commit outcome is settled. Does not live here: what to store (holdings.py), who
+gets a slot (enqueueing.py), the statements (db/statements/journal.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Collection
+from typing import Any
+
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.failures import is_connection_failure
+from aiosched.db.statements import journal as statements
+from aiosched.db.statements.deadlines import pause_failing, prune, store_deadlines
+from aiosched.db.statements.inbox import CommandResult, answer_commands
+from aiosched.db.statements.journal import Backend, PoolRow
+from aiosched.db.statements.outbox import insert_callbacks
+from aiosched.db.statements.pool_demands import store_demands
+from aiosched.db.statements.reports import delete_reports
+from aiosched.db.statements.runs import copy_instances
+from aiosched.db.statements.triggers import delete_deferrals, store_deferrals
+from aiosched.errors import FencedOut, StaleRows
+from aiosched.scheduler.journal.asset_events import store_events
+from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.metrics import Metrics
+
+_SETTLE_PAUSE = 0.05  # seconds between two questions about a commit that is still under way
+
+
+class Transaction:
+    """One transaction of this scheduler, behind the fence.
+
+    It is opened by the first thing that needs more than one statement. A batch of nothing
+    but instances, runs and pools is one statement, hence a transaction by itself.
+    """
+
+    def __init__(
+        self,
+        conn: Connection,
+        incarnation: int,
+        pools: dict[str, PoolRow | None],
+        *,
+        shared: bool,
+        keyring: Keyring | None = None,
+    ) -> None:
+        self.conn = conn
+        self.pools = pools  # as known; None: does not exist
+        self.is_open = False
+        self.committing = False  # asked for a commit, and not answered yet
+        self._incarnation = incarnation
+        self.shared, self._keyring = shared, keyring
+
+    async def begin(self) -> None:
+        """Open it, unless it is open. Raises FencedOut when this scheduler was taken over."""
+        if not self.is_open:
+            await statements.begin(self.conn, self._incarnation)
+            self.is_open = True
+
+    async def look_at_pools(self, names: Collection[str]) -> None:
+        """Know the pools `names`; where other schedulers use them too, lock them to the end of the transaction."""
+        if self.shared:
+            if self.pools and min(names) < max(self.pools):  # locks go by name: begin again, with all of them
+                names = {*names, *self.pools}
+                await self.conn.execute("ROLLBACK")
+                self.is_open = False
+            await self.begin()
+        found = await statements.read_pools(self.conn, names, lock=self.shared)
+        self.pools.update({name: found.get(name) for name in names})
+
+    async def write(self, batch: Batch) -> None:
+        """Store a batch. Raises StaleRows, which voids the transaction, when a row is not as expected."""
+        if batch.needs_transaction:
+            await self.begin()
+        if batch.expanded:
+            await statements.expand(self.conn, batch.expanded)
+        if batch.created:
+            await copy_instances(self.conn, batch.created)
+        self.committing = not self.is_open
+        moved = await statements.write(self.conn, self._incarnation, batch.instances, batch.runs, batch.pool_deltas)
+        self.committing = False
+        self.pools.update(moved)
+        if batch.tries:
+            await statements.insert_tries(self.conn, batch.tries)
+        if batch.forget_xcoms:
+            await statements.delete_xcoms(self.conn, batch.forget_xcoms)
+        if batch.xcoms:
+            await statements.upsert_xcoms(self.conn, batch.xcoms)
+        if batch.asset_events:
+            batch.consumers = await store_events(self.conn, batch.asset_events)
+        if batch.undeferred:
+            await delete_deferrals(self.conn, batch.undeferred)
+        if batch.deferrals:
+            await store_deferrals(self.conn, batch.deferrals, self._keyring)
+        if batch.callbacks:
+            batch.outbox = await insert_callbacks(self.conn, batch.callbacks)
+        if batch.deadlines:
+            await store_deadlines(self.conn, batch.deadlines)
+        if batch.kept:
+            await prune(self.conn, batch.kept)
+        if batch.failing:
+            batch.paused = await pause_failing(self.conn, batch.failing, incarnation=self._incarnation)
+        if batch.sources:
+            await statements.store_sources(self.conn, batch.sources)
+        if batch.demands:
+            await store_demands(self.conn, self._incarnation, batch.demands)
+        if batch.heard:
+            await delete_reports(self.conn, batch.heard)
+        if batch.answers:
+            await answer_commands(self.conn, batch.answers, incarnation=self._incarnation)
+
+    async def answer(self, command: int, result: dict[str, Any]) -> None:
+        """Answer a request as applied, in the transaction that stores what it did."""
+        await answer_commands(self.conn, [(command, CommandResult("applied", result))], incarnation=self._incarnation)
+
+
+class Journal:
+    """Transactions of one scheduler incarnation, one at a time, on a connection of its own."""
+
+    def __init__(self, db: Database, incarnation: int, metrics: Metrics, keyring: Keyring | None = None) -> None:
+        self._db = db
+        self.keyring = keyring  # encrypts what triggers are given; None: nobody does
+        self._incarnation = incarnation
+        self._metrics = metrics
+        self._conn: Connection | None = None
+        self._backend: Backend | None = None
+        self._lock = asyncio.Lock()
+        self._pools: dict[str, PoolRow | None] = {}  # as of our last commit, while nobody else uses them
+        self._unsettled: list[Backend] = []  # of connections that were lost in the middle of something
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """A fenced transaction: committed at the end of the block, void if the block raises.
+
+        After any failure the connection is closed, so the next transaction opens a new one.
+        Raises FencedOut when this scheduler was taken over.
+        """
+        async with self.batch(shared=True) as transaction:
+            await transaction.begin()
+            yield transaction
+
+    @contextlib.asynccontextmanager
+    async def batch(self, *, shared: bool) -> AsyncIterator[Transaction]:
+        """As `transaction`, opened only when it needs to be. `shared`: other schedulers use the pools, too."""
+        async with self._lock:
+            conn = await self._connection()
+            if shared:
+                self._pools.clear()
+            try:
+                pools = {} if shared else self._pools
+                transaction = Transaction(conn, self._incarnation, pools, shared=shared, keyring=self.keyring)
+                with self._metrics.journal_commit.time():
+                    yield transaction
+                    if transaction.is_open:
+                        transaction.committing = True
+                        await conn.execute("COMMIT")
+            except BaseException as error:
+                self._give_up_connection()
+                if isinstance(error, FencedOut | StaleRows):
+                    self._metrics.stale_writes_refused += 1
+                elif transaction.committing and is_connection_failure(error):
+                    self._metrics.unknown_commits += 1
+                raise
+
+    @contextlib.asynccontextmanager
+    async def quiet(self) -> AsyncIterator[Connection]:
+        """The connection, to read while nothing of ours is being stored. After any failure it is closed."""
+        async with self._lock:
+            try:
+                yield await self._connection()
+            except BaseException:
+                self._give_up_connection()
+                raise
+
+    def forget_pools(self) -> None:
+        """Somebody has changed a pool: read them again before the next use."""
+        self._pools.clear()
+
+    async def settle(self) -> None:
+        """Make sure that nothing sent on a lost connection is still under way.
+
+        What became of it is read from the rows afterwards. Source: docs/architecture.md, "The journal".
+        """
+        while self._unsettled:
+            if await statements.end_backend(await self._connection(), self._unsettled[-1]):
+                await asyncio.sleep(_SETTLE_PAUSE)
+            else:
+                self._unsettled.pop()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            with contextlib.suppress(OSError):
+                await conn.close(timeout=1.0)
+
+    def _give_up_connection(self) -> None:
+        conn, self._conn = self._conn, None
+        self._pools.clear()
+        if conn is not None:
+            conn.terminate()
+        if self._backend is not None:
+            self._unsettled.append(self._backend)
+            self._backend = None
+
+    async def _connection(self) -> Connection:
+        if self._conn is None or self._conn.is_closed():
+            if self._conn is not None:
+                self._give_up_connection()
+            conn = await self._db.connect(application_name="aiosched journal")
+            try:
+                await conn.execute(statements.PLANNER)
+                self._backend = await statements.who_am_i(conn)
+            except BaseException:
+                conn.terminate()
+                raise
+            self._conn = conn
+        return self._conn

@@ -1,0 +1,1 @@
+"""One scheduler as a member of the fleet: its incarnation, its lease, its heartbeat."""

@@ -1,0 +1,252 @@
+"""The lease of one scheduler, kept on a thread of its own.
+
+User code that blocks the main loop must not cost the lease, so renewing it happens on a
+thread with its own loop and connection. That connection also holds the session advisory
+lock by which peers notice within a second that the process died. Once a second the thread
+looks at the fleet and hands what it sees to the main loop.
+
+The trust window is anchored at the *start* of each renewal attempt, and once it has
+passed it is never armed again: this incarnation is over. Source: docs/architecture.md, "Ownership and fencing".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.failures import is_retryable
+from aiosched.db.statements import ownership as statements
+from aiosched.db.statements.ownership import View
+from aiosched.errors import FencedOut
+from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.scheduler.membership.heartbeat import Vitals
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 1.0
+_FIRST_RETRY: Final = 0.05  # seconds after which a lost connection is made again, doubled up to the pause between looks
+_COME_BACK: Final = 0.5  # seconds that a living scheduler has to lock its number on a new connection
+_SAFETY: Final = 0.8  # of the lease is trusted: clocks of two machines may run a little apart
+_LAST_MOMENT: Final = 0.9  # of the lease: what has not ended its attempts by then is ended with them
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """How a scheduler is entered in the fleet."""
+
+    name: str
+    version: str
+    executor: str
+    slots: int
+
+
+class Doubts:
+    """Which peers are dead for sure. A lock may be missing because its connection broke: its holder comes back."""
+
+    def __init__(self) -> None:
+        self._since: dict[int, float] = {}  # incarnation -> monotonic second at which its lock was first missing
+
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
+    def settle(self, view: View) -> View:
+        """The view, in which a process is gone only if its lock has been missing for `_COME_BACK` seconds."""
+        missing = {peer.incarnation for peer in view.peers if peer.process_gone}
+        self._since = {incarnation: self._since.get(incarnation, view.at) for incarnation in missing}
+        sure = {incarnation for incarnation, since in self._since.items() if view.at - since >= _COME_BACK}
+        peers = (replace(peer, process_gone=peer.incarnation in sure) for peer in view.peers)
+        return replace(view, peers=tuple(peers))
+
+
+class Lease:
+    """One incarnation's lease. Start it, read `incarnation`; `trusted()` says whether it still holds."""
+
+    def __init__(
+        self,
+        db: Database,
+        identity: Identity,
+        *,
+        seconds: float,
+        on_view: Callable[[View | None], None],
+        vitals: Vitals | None = None,
+        windows: Iterable[TrustWindow] = (),
+    ) -> None:
+        self._db = db
+        self._identity = identity
+        self._seconds = seconds
+        self._on_view = on_view  # on the main loop; None: the lease is lost
+        self._windows = tuple(windows)  # of executors whose processes live no longer than the lease
+        self._vitals = vitals
+        self._main = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        self._look_now = asyncio.Event()  # of the thread's loop
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._started: asyncio.Future[int] = self._main.create_future()
+        self._trusted_until = 0.0
+        self._lost = False
+        self._leave = False
+        self._conn: Connection | None = None  # of the thread alone, like the next two
+        self._incarnation: int | None = None
+        self._renewed = 0.0
+        self._doubts = Doubts()
+        self._thread = threading.Thread(target=self._run, name="aiosched lease", daemon=True)
+
+    async def start(self) -> int:
+        """Register and begin renewing; returns the incarnation."""
+        self._thread.start()
+        try:
+            return await self._started
+        except asyncio.CancelledError:
+            self._end(leave=True)
+            raise
+
+    def trusted(self) -> bool:
+        """Whether nobody can have been allowed to take over yet. Once False, False for good."""
+        if not self._lost and time.monotonic() >= self._trusted_until:
+            self._lost = True
+        return not self._lost
+
+    def look(self) -> None:
+        """Look at the fleet now instead of within a second."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # its thread has ended
+                self._loop.call_soon_threadsafe(self._look_now.set)
+
+    async def stop(self, *, leave: bool) -> None:
+        """End the thread; with `leave` the partitions are freed and the incarnation's row goes.
+
+        Whoever is cancelled here has only stopped to wait for the end.
+        """
+        self._end(leave=leave)
+        await asyncio.to_thread(self._thread.join)
+
+    def _end(self, *, leave: bool) -> None:
+        self._leave = leave
+        self._stop.set()
+        self.look()
+
+    def _run(self) -> None:
+        with asyncio.Runner() as runner:
+            runner.run(self._keep())
+
+    async def _keep(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        retry = _FIRST_RETRY
+        try:
+            while not self._stop.is_set():
+                pause = _LOOK_SECONDS
+                try:
+                    async with asyncio.timeout(self._seconds / 3):  # a half-open connection must not hold us
+                        pause = await self._turn()
+                    retry = _FIRST_RETRY
+                except FencedOut as error:
+                    logger.warning("%s", error)
+                    self._lost = True
+                except Exception as error:
+                    if self._incarnation is None:
+                        self._tell(self._set_failed, error)
+                        return
+                    if is_retryable(error) or isinstance(error, TimeoutError):
+                        logger.warning("lease: %s", error or "no answer from the database")
+                    else:
+                        logger.exception("lease: unexpected error")
+                    self._drop_connection()
+                    pause, retry = retry, min(2 * retry, _LOOK_SECONDS)
+                if not self.trusted():
+                    self._tell(self._on_view, None)
+                    return
+                await self._rest(pause)
+            if self._leave and self._conn is not None and self._incarnation is not None:
+                async with asyncio.timeout(self._seconds / 3):
+                    await statements.leave(self._conn, self._incarnation)
+        except Exception as error:
+            logger.warning("lease: could not leave in order: %s", error)
+        finally:
+            self._drop_connection()
+
+    async def _rest(self, seconds: float) -> None:
+        """Pause until `look` or `stop` or the loss of the connection, at most `seconds`."""
+        if self._vitals is not None:
+            self._vitals.look()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._look_now.wait()
+        self._look_now.clear()
+
+    async def _turn(self) -> float:
+        """Connect and register if need be, renew when a third of the lease is over or there is news, look at the fleet.
+
+        Returns the seconds until the next turn.
+        """
+        if self._incarnation is not None and not self.trusted():  # we were asleep: say so before asking anybody
+            raise FencedOut(f"Scheduler incarnation {self._incarnation} was silent for longer than its lease.")
+        if self._conn is None or self._conn.is_closed():
+            self._conn = await self._db.connect(application_name="aiosched lease")
+            self._conn.add_termination_listener(lambda *_: self._look_now.set())
+            if self._incarnation is not None:
+                await statements.lock_again(self._conn, self._incarnation)
+                self._renewed = 0.0
+        now = time.monotonic()
+        if self._incarnation is None:
+            self._incarnation = await self._register(self._conn)
+            self._trust(now)
+            self._renewed = now
+            self._tell(self._set_started, self._incarnation)
+        elif now - self._renewed >= self._seconds / 3 or (self._vitals is not None and self._vitals.has_news):
+            figures = None if self._vitals is None else self._vitals.take_snapshot()
+            if not await statements.renew(self._conn, self._incarnation, self._seconds, figures=figures):
+                raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
+            self._trust(now)
+            self._renewed = now
+        view = await statements.look(self._conn)
+        if self._incarnation not in {peer.incarnation for peer in view.peers}:
+            raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
+        self._tell(self._on_view, self._doubts.settle(view))
+        return _COME_BACK if self._doubts else _LOOK_SECONDS
+
+    def _drop_connection(self) -> None:
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.terminate()
+
+    async def _register(self, conn: Connection) -> int:
+        me = self._identity
+        return await statements.register(
+            conn,
+            name=me.name,
+            hostname=socket.gethostname(),
+            pid=os.getpid(),
+            version=me.version,
+            executor=me.executor,
+            slots=me.slots,
+            lease=self._seconds,
+        )
+
+    def _trust(self, attempt_started: float) -> None:
+        until = attempt_started + self._seconds * _SAFETY
+        if self.trusted() or self._trusted_until == 0.0:
+            self._lost = False if self._trusted_until == 0.0 else self._lost
+            self._trusted_until = until
+            for window in self._windows:
+                window.until = attempt_started + self._seconds * _LAST_MOMENT
+
+    def _tell(self, callback: Callable[..., object], *args: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the main loop is closed already
+            self._main.call_soon_threadsafe(callback, *args)
+
+    def _set_started(self, incarnation: int) -> None:
+        if not self._started.done():
+            self._started.set_result(incarnation)
+
+    def _set_failed(self, error: BaseException) -> None:
+        if not self._started.done():
+            self._started.set_exception(error)

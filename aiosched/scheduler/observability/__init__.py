@@ -1,0 +1,1 @@
+"""What others learn of a scheduler: its figures, StatsD, whether anything is left to do."""

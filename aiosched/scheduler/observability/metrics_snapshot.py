@@ -1,0 +1,77 @@
+"""The figures of one scheduler as JSON: what its row tells the fleet, and `/metrics` exports.
+
+    {"counters": {name: number}, "histograms": {name: {count, sum, bounds, buckets}}, "tasks": {state: number},
+     "finished": {outcome: number}, "executor": {name: {open, open_async, blocked, times_blocked}},
+     "parallelism": n, "in_flight": n,
+     "oldest_queued_seconds": n or null, "runs": n, "waiting": {pool: n},
+     "pools": {pool: {queued: slots, running: slots}},
+     "parsing": {files, dags, errors, seconds} or null}
+
+Instants and durations are in seconds. `blocked` and `times_blocked`, of the local executor alone:
+executors/local/blocked_loops.py. `waiting` are the task instances that are ready and have no slot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from aiosched.core.values.messages import AttemptKey, Executor
+from aiosched.core.values.states import TaskState
+from aiosched.executors.executor_router import members_of
+from aiosched.executors.local.blocked_loops import BlockedLoops
+from aiosched.parsing import ParserStats
+from aiosched.scheduler.membership.heartbeat import histogram_figures
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.state.metrics import Histogram, Metrics
+
+
+def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats | None) -> dict[str, Any]:
+    """A snapshot; call it on the scheduler's event loop. Costs microseconds, however much is held."""
+    found: dict[str, Any] = {"counters": {}, "histograms": {}, "finished": dict(metrics.finished)}
+    for each in dataclasses.fields(metrics):
+        value = getattr(metrics, each.name)
+        if isinstance(value, Histogram):
+            found["histograms"][each.name] = histogram_figures(value)
+        elif isinstance(value, int):
+            found["counters"][each.name] = value
+    found["parsing"] = None if parsing is None else dataclasses.asdict(parsing)
+    if session is not None:
+        found |= _of_session(session)
+    return found
+
+
+def _of_session(session: Session) -> dict[str, Any]:
+    attempts, holdings = session.attempts, session.holdings
+    states: dict[AttemptKey, TaskState] = {}
+    pools: dict[str, dict[str, int]] = {}
+    for key in attempts.in_flight:
+        if (found := holdings.find(key)) is not None:
+            state = states[key] = found[1].state
+            task = found[0].graph.tasks[key.task_index]
+            kind = "queued" if state is TaskState.QUEUED else "running"
+            slots = pools.setdefault(task.pool, {"queued": 0, "running": 0})
+            slots[kind] += task.pool_slots
+    queued = [attempts.in_flight[key] for key, state in states.items() if state is TaskState.QUEUED]
+    return {
+        "pools": pools,
+        "tasks": {
+            "scheduled": len(holdings.waiting),
+            "queued": len(queued),
+            "running": len(states) - len(queued),
+            "deferred": len(attempts.triggers),
+        },
+        "executor": {name: _of_executor(member) for name, member in members_of(session.executor).items()},
+        "oldest_queued_seconds": round(session.clock.monotonic() - min(queued), 3) if queued else None,
+        "parallelism": session.parallelism,
+        "in_flight": len(attempts.in_flight),
+        "runs": len(holdings.boards),
+        "waiting": holdings.waiting.by_pool(),
+    }
+
+
+def _of_executor(member: Executor) -> dict[str, Any]:
+    found: dict[str, Any] = {"open": member.open_slots, "open_async": member.open_async_slots}
+    if isinstance(loops := getattr(member, "blocked_loops", None), BlockedLoops):
+        found |= {"blocked": loops.figures(), "times_blocked": loops.total}
+    return found

@@ -1,0 +1,1 @@
+"""Which DAGs a scheduler owns: taking, reading, handing over, comparing with the rows."""

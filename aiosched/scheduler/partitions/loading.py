@@ -1,0 +1,217 @@
+"""Reading partitions into memory: at the start, after a take-over, after any doubt, and at news of DAGs.
+
+Attempts that were queued or running are told apart: those this process still runs go on, as do
+those that ended here and are not stored yet; those of living schedulers, which gave the partition
+away while they ran (handover.py); those it had claimed but never handed out are handed out now; all
+others died with their scheduler and are lost (they do not spend retries). Source:
+docs/architecture.md, "Ownership and fencing".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from aiosched.core.creation.next_run import SchedulePosition, next_scheduled_run
+from aiosched.core.run.board import Instance, Run
+from aiosched.core.run.deferral import Deferred
+from aiosched.core.values.ids import partition_of
+from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import runs as statements
+from aiosched.db.statements.backfills import load_backfills
+from aiosched.db.statements.reports import living
+from aiosched.db.statements.runs import DagRow
+from aiosched.db.statements.schedules import schedule_positions
+from aiosched.db.statements.triggers import load_deferrals
+from aiosched.errors import DagError, StaleRows
+from aiosched.scheduler.effects.deadlines import load_deadlines
+from aiosched.scheduler.effects.outbox import load_outbox
+from aiosched.scheduler.effects.slas import watch_slas
+from aiosched.scheduler.partitions.handover import hear_lent
+from aiosched.scheduler.partitions.previous_run import look_back
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, Recollection, recollect
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.state.decision_context import Desk
+from aiosched.scheduler.state.state import OwnedDag, make_board
+from aiosched.scheduler.state.versions import readable_versions
+
+logger = logging.getLogger(__name__)
+
+_RUNS_PER_LOAD: Final = 200
+_NO_DEFERRALS: Final[Mapping[tuple[int, int, int], tuple[Deferred, bool]]] = MappingProxyType({})
+
+
+async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
+    """Hold everything of `partitions`, which this scheduler owns from now on. Call it with `session.books` held."""
+    wanted = set(partitions) - session.holdings.partitions
+    if not wanted:
+        return
+    await _load_dags(session, wanted)
+    session.attempts.take_back(wanted)
+    async with session.db.acquire() as conn:
+        elsewhere = await living(conn) - {session.incarnation}
+        await hear_lent(session, conn, wanted)  # after that look: who is gone has sent all that it ever will
+        unfinished = await statements.load_unfinished_runs(conn, wanted)
+        for backfill in await load_backfills(conn, wanted):
+            if backfill.dag_id in session.holdings.dags:
+                session.holdings.add_backfill(backfill)
+        unfinished = await _readable_runs(session, conn, unfinished)
+        running = [run for run in unfinished if run.state is RunState.RUNNING]
+        for run in unfinished:
+            if run.state is RunState.QUEUED:
+                session.holdings.dags[run.dag_id].queued.append(run)
+                session.holdings.to_start[run.dag_id] = None
+        for first in range(0, len(running), _RUNS_PER_LOAD):
+            chunk = running[first : first + _RUNS_PER_LOAD]
+            instances = await statements.load_instances(conn, [run.key for run in chunk])
+            deferrals = await load_deferrals(conn, [run.key for run in chunk], session.journal.keyring)
+            recollections = await recollect(conn, chunk, session.holdings)
+            known = session.attempts.known()
+            for run in chunk:
+                recollection = recollections.get(run.key, NOTHING)
+                resume(session, run, instances[run.key], known, deferrals, recollection, elsewhere)
+        await load_outbox(session, conn, wanted)
+        await load_deadlines(session, conn, wanted)
+    await look_back(session)
+    session.holdings.partitions |= wanted
+    if unfinished:
+        logger.info("read %d unfinished runs of %d partitions", len(unfinished), len(wanted))
+
+
+async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
+    """News about DAGs: new versions, new flags, new or deleted DAGs. Call it with `session.books` held.
+
+    Raises StaleRows when there is a DAG again that was left alone with unfinished runs: they are read then.
+    """
+    holdings = session.holdings
+    owned = set(partitions) & holdings.partitions
+    if owned:
+        left_alone = {run.dag_id for run in holdings.unreadable.runs.values()} - holdings.dags.keys()
+        await _load_dags(session, owned)
+        if back := left_alone & holdings.dags.keys():
+            raise StaleRows(f"What could not be read of {', '.join(sorted(back))} has a newer version")
+        session.wake_all()
+
+
+async def _load_dags(session: Session, partitions: set[int]) -> None:
+    holdings = session.holdings
+    async with session.db.acquire() as conn:
+        rows = await _readable_dags(session, conn, await statements.load_dags(conn, partitions))
+        changed = [row for row in rows if _differs(holdings.dags.get(row.dag_id), row)]
+        positions = await schedule_positions(conn, [holdings.versions[row.version_id][0].spec for row in changed])
+        for row in changed:
+            dag = holdings.put_dag(row, holdings.versions[row.version_id][0])
+            plan_next(session, dag, positions[row.dag_id])
+        if changed:
+            await statements.set_next_runs(conn, [(r.dag_id, holdings.dags[r.dag_id].next_run) for r in changed])
+    watch_slas(session, [holdings.dags[row.dag_id] for row in changed])
+    there = {row.dag_id for row in rows}
+    for dag_id in [i for i, dag in holdings.dags.items() if dag.row.partition in partitions and i not in there]:
+        holdings.drop_dag(dag_id)
+
+
+async def _readable_dags(session: Session, conn: Connection, rows: Iterable[DagRow]) -> list[DagRow]:
+    """The rows of the DAGs to hold: those of which the newest version can be read, and those that are held already.
+
+    The latter go on with the version that they have, and make no runs.
+    """
+    rows, holdings, found = list(rows), session.holdings, []
+    readable = await readable_versions(session, conn, {row.version_id for row in rows})
+    for row in rows:
+        if row.version_id in readable:
+            holdings.unreadable.dags.pop(row.dag_id, None)
+            found.append(row)
+            continue
+        holdings.unreadable.dags[row.dag_id] = row.version_id
+        if (dag := holdings.dags.get(row.dag_id)) is not None:
+            found.append(dataclasses.replace(row, version_id=dag.version.id, has_import_errors=True))
+    return found
+
+
+async def _readable_runs(session: Session, conn: Connection, unfinished: Iterable[Run]) -> list[Run]:
+    """The runs to hold: those of which DAG and version can be read.
+
+    All others are left alone; what runs here of them, runs for whoever can read them (handover.py).
+    """
+    runs, holdings, found = list(unfinished), session.holdings, []
+    left: dict[int, int] = {}
+    readable = await readable_versions(session, conn, {run.version_id for run in runs})
+    for run in runs:
+        dag = holdings.dags.get(run.dag_id)
+        if dag is not None and run.version_id in readable:
+            found.append(run)
+            continue
+        holdings.unreadable.runs[run.key] = run
+        left[run.key] = partition_of(run.dag_id)
+        if dag is not None:
+            dag.unread.append(run)
+    if left:
+        session.attempts.lend(left)
+    return found
+
+
+def _differs(dag: OwnedDag | None, row: DagRow) -> bool:
+    return dag is None or dag.row != row
+
+
+def plan_next(session: Desk, dag: OwnedDag, position: SchedulePosition) -> None:
+    """Compute the DAG's next run from where its schedule stands, and put it on the calendar (13.1)."""
+    try:
+        dag.next_run = next_scheduled_run(dag.version.spec, position, session.clock.now())
+    except DagError as error:
+        logger.error("not scheduled: %s", error, extra={"dag_id": dag.row.dag_id})
+        dag.next_run = None
+    session.holdings.plan(dag)
+    session.holdings.asset_news.add(dag.row.partition)
+
+
+def resume(
+    session: Desk,
+    run: Run,
+    instances: Iterable[Instance],
+    known: Collection[AttemptKey],
+    deferrals: Mapping[tuple[int, int, int], tuple[Deferred, bool]] = _NO_DEFERRALS,
+    recollection: Recollection = NOTHING,
+    elsewhere: Collection[int] = frozenset(),
+) -> None:
+    """Hold a running run that was read back. `known` are the attempts that this process still runs or will report.
+
+    `deferrals` have what its instances wait for or go on with, by (run, task index, map index). The
+    attempts of the incarnations `elsewhere` go on there.
+    """
+    version, graph = session.holdings.versions[run.version_id]
+    board = make_board(run, version, graph, instances)
+    for instance in board:
+        if (found := deferrals.get((run.key, instance.task, instance.map_index))) is not None:
+            waited, instance.holds_pool = found
+            board.deferrals.recall(instance, waited)
+    recollection.tell(board)
+    session.holdings.add_board(board)
+    now = session.clock.now()
+    abandoned = []
+    for instance in board:
+        if instance.state not in HOLDING_SLOT:
+            continue
+        if board.key(instance) in known:
+            if (began := session.attempts.begun.get(board.key(instance))) is not None:
+                board.apply(began, now)  # the row may not tell yet
+            continue
+        if instance.queued_by is not None and instance.queued_by in elsewhere:
+            session.holdings.elsewhere.add(instance.queued_by)
+        elif instance.queued_by == session.incarnation and instance.state is TaskState.QUEUED:
+            abandoned.append(instance)  # claimed in a commit whose answer never came: it was not started
+        else:
+            board.lose(instance, now, "its scheduler ended while it ran")
+            session.metrics.lost_attempts += 1
+    board.resume()
+    session.unsent.extend((board, instance) for instance in abandoned)
+
+
+def set_paused(dag: OwnedDag, is_paused: bool) -> DagRow:
+    """The DAG's row with another pause switch."""
+    return dataclasses.replace(dag.row, is_paused=is_paused)

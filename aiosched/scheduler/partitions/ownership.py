@@ -1,0 +1,150 @@
+"""Who owns which partitions: joining, sharing out, taking over.
+
+There is no leader. Every scheduler looks at the same rows and makes the same plan: dead
+peers are fenced and their partitions freed, free partitions are taken up to one's share,
+what is above it is given away, whatever runs there (handover.py). Who drains gives everything away while there is
+somebody to take it. Source: docs/architecture.md, "Ownership and fencing".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.core.values.states import HOLDING_SLOT
+from aiosched.db.statements import ownership as statements
+from aiosched.db.statements.ownership import View
+from aiosched.executors.executor_router import members_of
+from aiosched.executors.worker.lease_deadline import windows_of
+from aiosched.leftovers import end_orphans
+from aiosched.scheduler.partitions.handover import lose_attempts_of
+from aiosched.scheduler.partitions.loading import load_partitions
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.slots.enqueueing import look_at_pools
+
+logger = logging.getLogger(__name__)
+
+MOVES_BUSY: Final = (
+    2  # the protocol from which on a scheduler knows what it means that a partition's tasks run elsewhere
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one scheduler does after a look at the fleet."""
+
+    bury: tuple[int, ...]  # dead incarnations to take over
+    acquire: tuple[int, ...]  # free partitions to take
+    surplus: int  # how many partitions to give back
+
+
+def make_plan(view: View, me: int) -> Plan:
+    """The plan of scheduler `me`. Shares differ by at most one partition; who drains gets none."""
+    living = sorted(peer.incarnation for peer in view.peers if not peer.dead and not peer.draining)
+    dead = tuple(peer.incarnation for peer in view.peers if peer.dead and peer.incarnation != me)
+    owned = sum(owner == me for owner in view.leases.values())
+    if me not in living:
+        drains = any(peer.incarnation == me and peer.draining and not peer.dead for peer in view.peers)
+        return Plan(dead, (), owned if drains and living else 0)
+    share = PARTITIONS // len(living) + (living.index(me) < PARTITIONS % len(living))
+    free = sorted(partition for partition, owner in view.leases.items() if owner is None)
+    start = living.index(me) * len(free) // len(living)  # so that peers reach for different ones
+    return Plan(dead, tuple((free[start:] + free[:start])[: max(0, share - owned)]), max(0, owned - share))
+
+
+async def apply_view(session: Session, view: View) -> bool:
+    """Carry out the plan after a look; whether there was something to do, so that another look is worth it.
+
+    Closes the session's gate when partitions are loaded; the caller opens it once the requests
+    to them are applied. Call it with `session.books` held.
+    """
+    plan = make_plan(view, session.incarnation)
+    session.has_peers = len(view.peers) > 1
+    gained = set[int]()
+    told = any(peer.draining for peer in view.peers if peer.incarnation == session.incarnation)
+    busy = bool(plan.bury or plan.acquire) or (session.draining and not told)
+    if session.draining and not told:
+        async with session.db.acquire() as conn:
+            await statements.set_draining(conn, session.incarnation)
+    gone = {peer.incarnation for peer in view.peers if peer.process_gone}
+    for dead in plan.bury:
+        async with session.db.acquire() as conn:
+            if await statements.take_over(conn, dead, process_gone=dead in gone):
+                session.metrics.takeovers += 1
+                logger.info("took over from scheduler %d", dead)
+    if plan.acquire and not session.draining:
+        async with session.db.acquire() as conn:
+            gained = await statements.acquire(conn, session.incarnation, plan.acquire)
+    session.given_back = {p: at for p, at in session.given_back.items() if view.at <= at and p not in gained}
+    shown = {partition for partition, owner in view.leases.items() if owner == session.incarnation}
+    mine = gained | (shown - session.given_back.keys())
+    gains = bool(mine - session.holdings.partitions)
+    suspects = session.holdings.elsewhere - {peer.incarnation for peer in view.peers}
+    if (gains or suspects) and windows_of(members_of(session.executor).values()):
+        await asyncio.to_thread(_end_orphans)
+    if gains:
+        session.gate.clear()
+        await load_partitions(session, mine)
+    if suspects:
+        await lose_attempts_of(session, suspects)
+    if plan.surplus and not session.unsent:  # what we had queued and not handed out is handed out before it may go
+        knows = all(peer.protocol >= MOVES_BUSY for peer in view.peers if not peer.dead)
+        busy |= await give_back(session, plan.surplus, busy_ones=knows)
+    return busy
+
+
+def _end_orphans() -> None:
+    """What a scheduler of this machine that was killed may have left behind ends before its tasks run again."""
+    if ended := end_orphans():
+        logger.warning("%s", ended.text("a scheduler that was killed"))
+
+
+async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> bool:
+    """Give away up to `count` partitions; whether any was. What runs of them goes on here (handover.py).
+
+    Without `busy_ones` only those without running tasks: there is a scheduler that would take such tasks for lost.
+
+    The transaction that releases them stores all that was decided, so the next owner reads the whole
+    truth, and nothing of them is held from the moment in which it was collected.
+    """
+    holdings = session.holdings
+    async with session.journal.transaction() as transaction:
+        keeping, _ = await look_at_pools(session, transaction, claims=False)
+        leaving = _choose(session, count, busy_ones=busy_ones)
+        dags = [dag for dag in holdings.dags.values() if dag.row.partition in leaving]
+        holdings.dirty |= {board: None for dag in dags for board in dag.running.values() if board.effects.lazy}
+        batch = session.storing = holdings.collect(keeping)
+        session.attempts.lend({run: dag.row.partition for dag in dags for run in (*dag.running, *dag.ending)})
+        for dag in dags:
+            holdings.drop_dag(dag.row.dag_id)
+        holdings.partitions -= leaving
+        session.outbox.forget(leaving)
+        if not batch.is_empty:
+            await transaction.write(batch)
+        await statements.release(transaction.conn, session.incarnation, leaving)
+    # a view from before this moment still shows them as ours
+    session.given_back.update(dict.fromkeys(leaving, time.monotonic()))
+    session.committed(batch)
+    return bool(leaving)
+
+
+def _choose(session: Session, count: int, *, busy_ones: bool) -> set[int]:
+    """Up to `count` owned partitions, busy and idle ones alike, so that the work is shared out, too.
+
+    One with a callback under way stays until that has ended, so that it is not delivered twice.
+    """
+    holdings = session.holdings
+    load = dict.fromkeys(holdings.partitions - set(session.attempts.callbacks.values()), 0)
+    for dag in holdings.dags.values():
+        if dag.row.partition in load:
+            load[dag.row.partition] += len(dag.running)
+            if not busy_ones and any(i.state in HOLDING_SLOT for board in dag.running.values() for i in board):
+                del load[dag.row.partition]
+    ordered = sorted(load, key=lambda partition: (load[partition], zlib.crc32(bytes([partition]))))  # equals at random
+    count = min(count, len(load))
+    return {ordered[(2 * i + 1) * len(ordered) // (2 * count)] for i in range(count)}

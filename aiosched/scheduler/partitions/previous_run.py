@@ -1,0 +1,126 @@
+"""Finding the run before, for boards with tasks that look at it.
+
+Until a board knows its past, those tasks wait; so this may come after the board is held. A
+run before that is held itself is looked at in memory, any other in the rows.
+Source: the semantics reference, section 6.1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from aiosched.core.graph.previous_run import Past, PreviousRun, StoredRun, previous_types
+from aiosched.core.run.board import Board, Run
+from aiosched.core.values.states import RunType
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import rehydration as statements
+from aiosched.db.statements.rehydration import RunBefore
+from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.session import Session
+    from aiosched.scheduler.state.decision_context import Desk
+
+
+async def look_back(session: Session) -> None:
+    """Let every board that looks back, and does not know its past yet, know it. Call it with `session.books` held."""
+    holdings = session.holdings
+    dag_ids, holdings.to_look_back = holdings.to_look_back, {}
+    dags = [dag for dag_id in dag_ids if (dag := holdings.dags.get(dag_id)) is not None]
+    waiting = [
+        board
+        for dag in dags
+        for board in dag.running.values()
+        if board.graph.lookback is not None and board.past is None
+    ]
+    if not waiting:
+        return
+    held = {board.run.key: board for board in (*session.ending(), *holdings.boards.values())}
+    async with session.db.acquire() as conn:
+        for board, past, before in await read_past(session, conn, waiting, held):
+            if before in holdings.boards:  # it may have started meanwhile
+                past = dataclasses.replace(past, previous=holdings.boards[before])
+            holdings.followers.add(board, past, before)
+    for board in waiting:
+        if board.run.key in holdings.boards:
+            holdings.to_evaluate[board] = None
+        else:
+            holdings.followers.forget(board)
+    session.evaluation.wake()
+
+
+def look_again(session: Desk, run: Run) -> None:
+    """The rows of a run that is not held have changed: those who look at it are to read them again."""
+    if session.holdings.followers.look_again(run.key):
+        session.holdings.to_look_back[run.dag_id] = None
+        session.creation.wake()
+
+
+async def read_past(
+    holder: HoldsVersions, conn: Connection, boards: Sequence[Board], held: Mapping[int, Board] = MappingProxyType({})
+) -> list[tuple[Board, Past, int | None]]:
+    """What each board knows of the runs before it, and the key of the run before. Those of `held` are not read."""
+    found = await _runs_before(conn, boards)
+    stored = await _stored(holder, conn, [before for before in found.values() if before.key not in held])
+    pasts: list[tuple[Board, Past, int | None]] = []
+    for board in boards:
+        before = found.get(board.run.key)
+        opens = board.run.backfill_id is not None and board.run.backfill_order == 1
+        if before is None:
+            pasts.append((board, Past(opens=opens), None))
+            continue
+        previous: PreviousRun | None = held.get(before.key) or stored.get(before.key)
+        if previous is None:
+            continue  # its version cannot be read: what looks at it waits
+        seen = await _seen_before(holder, conn, board, previous)
+        pasts.append((board, Past(previous, before.logical_date, seen, opens), before.key))
+    return pasts
+
+
+async def _runs_before(conn: Connection, boards: Sequence[Board]) -> dict[int, RunBefore]:
+    wanted = [
+        (board.run.key, board.run.dag_id, board.run.logical_date, RunType.MANUAL not in previous_types(catchup))
+        for board in boards
+        for catchup in (board.graph.spec.catchup,)
+        if board.run.logical_date is not None
+    ]
+    return await statements.runs_before(conn, wanted) if wanted else {}
+
+
+async def _stored(holder: HoldsVersions, conn: Connection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
+    if not runs:
+        return {}
+    readable = await readable_versions(holder, conn, {run.version_id for run in runs})
+    runs = [run for run in runs if run.version_id in readable]
+    states = await statements.load_states(conn, [run.key for run in runs])
+    return {
+        run.key: StoredRun(
+            (holder.holdings.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key]
+        )
+        for run in runs
+    }
+
+
+async def _seen_before(holder: HoldsVersions, conn: Connection, board: Board, previous: PreviousRun) -> frozenset[str]:
+    """The tasks that the run before does not have, and an earlier one has: a rare question."""
+    lookback, date = board.graph.lookback, board.run.logical_date
+    assert lookback is not None
+    task_ids = [board.graph.task_ids[task] for task in lookback.tasks]
+    missing = [task_id for task_id in task_ids if previous.all_succeeded(task_id) is None]
+    if not missing or date is None:
+        return frozenset()
+    versions = await readable_versions(holder, conn, await statements.versions_before(conn, board.run.dag_id, date))
+    places = {
+        (version, index[task_id]): task_id
+        for version in versions
+        for index in (holder.holdings.versions[version][1].index,)
+        for task_id in missing
+        if task_id in index
+    }
+    if not places:
+        return frozenset()
+    found = await statements.seen_before(conn, board.run.dag_id, date, list(places))
+    return frozenset(places[place] for place in found)

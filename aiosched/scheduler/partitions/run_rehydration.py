@@ -1,0 +1,64 @@
+"""Giving a board that is read back what its rows do not say: lengths of values, decisions of branches, other code.
+
+A branch's decision and a value that others are mapped over are XComs. Does not live here:
+the run before (past.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Board, Run
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import rehydration as statements
+from aiosched.db.statements.rehydration import Place
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.state.state import Holdings
+
+
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """What is known of one run besides its rows."""
+
+    lengths: Mapping[Place, int | None]
+    decisions: Mapping[Place, list[str]]
+    sources: Mapping[Place, tuple[int, str | None]]  # the newest try that ran other code than the version's
+
+    def tell(self, board: Board) -> None:
+        """Let the board know it; call it before the board resumes or starts."""
+        for (task, map_index), length in self.lengths.items():
+            if length is not None or map_index >= 0:
+                board.learn_length(task, map_index, length or 0)
+        for (task, map_index), skipped in self.decisions.items():
+            if (branch := board.find(task, map_index)) is not None:
+                board.recall(branch, skipped)
+        for (task, map_index), ran in self.sources.items():
+            if (instance := board.find(task, map_index)) is not None:
+                board.code.ran[instance] = ran
+
+
+NOTHING: Final = Recollection(MappingProxyType({}), MappingProxyType({}), MappingProxyType({}))
+
+
+async def recollect(conn: Connection, runs: Sequence[Run], holdings: Holdings) -> dict[int, Recollection]:
+    """What is known of `runs`, by their keys; the versions they are pinned to must be held."""
+    graphs = {run.key: holdings.versions[run.version_id][1] for run in runs}
+    measured = [(key, task) for key, graph in graphs.items() if graph.mappings for task in graph.mappings.readers]
+    branches = [
+        (key, task)
+        for key, graph in graphs.items()
+        for task, spec in enumerate(graph.tasks)
+        if spec.can_skip_downstream
+    ]
+    lengths = await statements.load_map_lengths(conn, measured) if measured else {}
+    decisions = await statements.load_decisions(conn, branches, SKIPPED_DOWNSTREAM) if branches else {}
+    outdated = [run.key for run in runs if (dag := holdings.dags.get(run.dag_id)) and dag.version.id != run.version_id]
+    sources = await statements.load_sources(conn, outdated) if outdated else {}
+    return {
+        key: Recollection(lengths.get(key, {}), decisions.get(key, {}), sources.get(key, {}))
+        for key in {*lengths, *decisions, *sources}
+    }

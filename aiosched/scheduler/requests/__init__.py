@@ -1,0 +1,1 @@
+"""Requests from the inbox, applied by the owner of their DAG."""

@@ -1,0 +1,241 @@
+"""Requests from the inbox, applied by the owner of their DAG.
+
+    trigger      {conf, logical_date, run_id, run_after, unpause} -> {run_id, id}
+    pause        {}                                               -> {}
+    unpause      {}                                               -> {}
+    cancel_run   {run_id}                                         -> {run_id}
+    delete_dag   {}                                               -> {}
+    emit_asset   {name, extra}  (of no DAG)                       -> {name, at}
+
+    clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py; set_note: see notes.py
+
+A verb either does what it says, or is refused with {"error": …}; what its arguments may be is in arguments.py. The
+answer is stored in the transaction that stores what the verb did (a verb that can be repeated without harm may be
+answered right after it), so no crash can apply a request twice or answer it without effect. An error in a verb is
+our bug: it is logged, answered as that, and everything is read again, since nobody knows how far the verb came.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import asyncpg
+
+from aiosched.core.creation.run_creation import check_manual_run, check_run_type
+from aiosched.core.values.states import RUN_FINISHED, RunType
+from aiosched.db.server.failures import is_retryable
+from aiosched.db.statements import inbox
+from aiosched.db.statements import runs as statements
+from aiosched.db.statements.dags import import_error
+from aiosched.db.statements.inbox import Command, CommandResult
+from aiosched.db.statements.schedules import schedule_positions
+from aiosched.errors import AioschedError, DagError, InternalError, NotFound, Refused, StaleRows
+from aiosched.scheduler.partitions.loading import plan_next, set_paused
+from aiosched.scheduler.partitions.previous_run import look_again
+from aiosched.scheduler.requests import clearing
+from aiosched.scheduler.requests.arguments import unusable
+from aiosched.scheduler.requests.notes import set_note
+from aiosched.scheduler.runs import backfills
+from aiosched.scheduler.runs.asset_runs import emit_event
+from aiosched.scheduler.runs.due_runs import asked_for
+from aiosched.scheduler.runs.new_runs import create
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.state.state import OwnedDag
+
+logger = logging.getLogger(__name__)
+
+EMIT_ASSET: Final = "emit_asset"  # the only request that is about no DAG: its partition is that of the asset's name
+_COMMANDS_PER_PASS: Final = 200
+
+
+async def apply_commands(session: Session) -> int:
+    """Apply the waiting requests to our partitions, in the order they were made; returns how many.
+
+    Call it with `session.books` held. Raises StaleRows when one of them met a bug; those after it still wait.
+    """
+    applied = set(session.answering)  # asked before the query: an answer may be committed while it runs
+    async with session.db.acquire() as conn:
+        commands = await inbox.waiting_commands(conn, sorted(session.holdings.partitions), limit=_COMMANDS_PER_PASS)
+    commands = [command for command in commands if command.id not in applied]
+    if not commands:
+        return 0
+    done: list[int] = []
+    met_bug = False
+    for command in commands:
+        answer = await _apply(session, command)
+        if answer is not None:
+            async with session.writer.transaction() as transaction:
+                await inbox.answer_commands(transaction.conn, [(command.id, answer)], incarnation=session.incarnation)
+        state = "applied" if answer is None else answer.state
+        logger.info("%s %s by %s", command.verb, state, command.requested_by, extra={"dag_id": command.dag_id})
+        done.append(command.id)
+        if met_bug := answer is not None and answer.is_bug:
+            break
+    async with session.db.acquire() as conn:
+        await inbox.announce_applied(conn, done)
+    if met_bug:
+        raise StaleRows(f"The request {command.verb!r} met a bug in aiosched")
+    session.wake_all()
+    return len(done)
+
+
+async def _apply(session: Session, command: Command) -> CommandResult | None:
+    """Do what a request asks; the answer to store, or None when the verb sees to that itself."""
+    verb = VERBS.get(command.verb)
+    if (problem := unusable(command.verb, command.args)) is not None:
+        return CommandResult("refused", {"error": problem, "exit_code": 2})
+    try:
+        if command.verb == EMIT_ASSET:
+            return await emit_event(session, command)
+        if verb is None:
+            raise Refused(f"There is no request {command.verb!r}; known are {', '.join(sorted(VERBS))}.")
+        dag = session.holdings.dags.get(command.dag_id or "")
+        if dag is None or command.verb in ("trigger", "backfill_create"):
+            session.holdings.unreadable.refuse_dag(command.dag_id)
+        if dag is None:
+            raise NotFound(f"There is no DAG {command.dag_id!r}; see `aiosched dags list`.")
+        result = await verb(session, dag, command)
+        return None if result is None else CommandResult("applied", result)
+    except (Refused, NotFound, DagError) as error:
+        return CommandResult("refused", {"error": str(error), "exit_code": _exit_code(error)})
+    except (OverflowError, asyncpg.DataError) as error:  # a number or a text that PostgreSQL cannot store
+        return CommandResult("refused", {"error": f"{command.verb}: unusable arguments ({error!r})", "exit_code": 2})
+    except Exception as error:
+        if isinstance(error, AioschedError) or is_retryable(error):
+            raise
+        logger.exception("the request %s by %s met a bug", command.verb, command.requested_by)
+        told = f"{command.verb} met a bug in the scheduler ({error!r}); its log has the details. Please report it."
+        return CommandResult("refused", {"error": told, "exit_code": InternalError.exit_code})
+
+
+def _exit_code(error: AioschedError) -> int:
+    return error.exit_code if isinstance(error, NotFound) else Refused.exit_code
+
+
+async def _trigger(session: Session, dag: OwnedDag, command: Command) -> None:
+    args = command.args
+    await _check_file(session, dag)
+    check_run_type(dag.version.spec, RunType.MANUAL)
+    if args.get("unpause") and dag.row.is_paused:
+        await _set_paused(session, dag, False)
+    now = session.clock.now()
+    creation = asked_for(
+        dag,
+        now,
+        conf=dict(args.get("conf") or {}),
+        run_id=None if args.get("run_id") is None else str(args["run_id"]),
+        logical_date=_instant(args.get("logical_date")),
+        run_after=_instant(args.get("run_after")),
+        triggered_by=str(args.get("triggered_by", "cli")),
+        allowed_run_id=re.compile(session.settings.scheduler.allowed_run_id_pattern),
+        may_start=not session.draining,
+    )
+    planned = creation.planned
+    (run,) = await create(session, [creation], now, answering=command.id)
+    if run is None:
+        what = f"run id {planned.run_id!r}" + (
+            f" or logical date {planned.logical_date.isoformat()}" if planned.logical_date else ""
+        )
+        raise Refused(f"DAG {dag.row.dag_id!r} has a run with the {what} already; choose another.")
+
+
+async def _check_file(session: Session, dag: OwnedDag) -> None:
+    """Raise Refused for a DAG that takes no runs because of its file, with what is wrong with the file."""
+    row, reason = dag.row, None
+    if row.has_import_errors and row.file is not None:
+        async with session.db.acquire() as conn:
+            reason = await import_error(conn, row.file)
+    check_manual_run(row.dag_id, is_stale=row.is_stale, has_import_errors=row.has_import_errors, import_error=reason)
+
+
+async def _pause(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+    await _set_paused(session, dag, True)
+    return {}
+
+
+async def _unpause(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+    await _set_paused(session, dag, False)
+    return {}
+
+
+async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool) -> None:
+    if dag.row.is_paused == is_paused:
+        return
+    async with session.writer.transaction() as transaction:
+        await statements.set_paused(transaction.conn, dag.row.dag_id, is_paused)
+        positions = await schedule_positions(transaction.conn, [dag.version.spec])
+    session.holdings.put_dag(set_paused(dag, is_paused), dag.version)
+    plan_next(session, dag, positions[dag.row.dag_id])
+
+
+async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> None:
+    run_id = str(command.args["run_id"])
+    now = session.clock.now()
+    for board in dag.running.values():
+        if board.run.run_id == run_id:
+            board.cancel(now)
+            session.answer(command.id, CommandResult("applied", {"run_id": run_id}))
+            session.absorb(board)
+            session.holdings.to_evaluate[board] = None  # its teardowns may start now
+            return
+    for run in list(dag.queued):
+        if run.run_id == run_id:
+            dag.queued.remove(run)
+            async with session.writer.transaction() as transaction:
+                await statements.fail_queued_run(transaction.conn, run.key, now, "cancelled")
+                await transaction.answer(command.id, {"run_id": run_id})
+            session.on_run_end(run)
+            look_again(session, run)
+            session.holdings.plan(dag)  # there is room for another run
+            return
+    async with session.db.acquire() as conn:
+        found = await statements.find_run(conn, dag.row.dag_id, run_id=run_id)
+    if found is None:
+        raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
+    if not (ended := found.state in RUN_FINISHED):
+        session.holdings.unreadable.refuse([found.version_id])
+    raise Refused(
+        f"Run {run_id!r} is {found.state} already." if ended else f"Run {run_id!r} is just starting; try again."
+    )
+
+
+async def _delete_dag(session: Session, dag: OwnedDag, command: Command) -> None:
+    if dag.running:
+        raise Refused(
+            f"DAG {dag.row.dag_id!r} has {len(dag.running)} running runs; cancel them first "
+            f"(`aiosched runs cancel {dag.row.dag_id} …`)."
+        )
+    async with session.writer.transaction() as transaction:
+        await statements.delete_dag(transaction.conn, dag.row.dag_id)
+        await transaction.answer(command.id, {})
+    session.holdings.drop_dag(dag.row.dag_id)
+
+
+def _instant(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value)
+
+
+Verb = Callable[[Session, OwnedDag, Command], Awaitable[dict[str, Any] | None]]
+
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {
+        "trigger": _trigger,
+        "pause": _pause,
+        "unpause": _unpause,
+        "cancel_run": _cancel_run,
+        "delete_dag": _delete_dag,
+        "clear": clearing.clear,
+        "mark_tasks": clearing.mark_tasks,
+        "mark_run": clearing.mark_run,
+        "set_note": set_note,
+        "backfill_create": backfills.create_backfill,
+        "backfill_pause": backfills.pause_backfill,
+        "backfill_resume": backfills.resume_backfill,
+        "backfill_cancel": backfills.cancel_backfill,
+    }
+)

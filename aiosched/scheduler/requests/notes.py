@@ -1,0 +1,72 @@
+"""Notes: what people write about runs and task instances.
+
+    set_note  {run_id, note, task_id, map_index} -> {run_id, task_id, map_index, note}
+
+A note takes the place of the one before it, an empty one removes it. Clearing a run keeps its notes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiosched.core.graph.graph import Graph
+from aiosched.db.people import notes as statements
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
+from aiosched.db.statements.inbox import Command
+from aiosched.errors import NotFound, Refused, did_you_mean
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.state.state import OwnedDag
+from aiosched.scheduler.state.versions import ensure_versions
+
+LONGEST_NOTE: Final = 1000  # characters
+
+
+async def set_note(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+    """Put a note on a run, or on one of its task instances."""
+    args, note = command.args, read_note(command.args.get("note"))
+    run_id, task_id = str(args["run_id"]), args.get("task_id")
+    async with session.writer.transaction() as transaction:
+        conn = transaction.conn
+        found = await runs_by_id(conn, dag.row.dag_id, [run_id])
+        if not found:
+            raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
+        answer = {"run_id": run_id, "task_id": task_id, "map_index": None, "note": note}
+        if task_id is None:
+            await statements.set_run_note(conn, found[0].key, note)
+            return answer
+        await ensure_versions(session, conn, {found[0].version_id})
+        graph = session.holdings.versions[found[0].version_id][1]
+        place = await _place(conn, graph, found[0], str(task_id), args.get("map_index"))
+        await statements.set_task_note(conn, place, note)
+        return answer | {"map_index": place[2]}
+
+
+def read_note(text: object) -> str | None:
+    """The note that was given; None for an empty one. Raises Refused for one that is too long."""
+    note = str(text or "").strip()
+    if len(note) > LONGEST_NOTE:
+        raise Refused(
+            f"The note has {len(note)} characters, and {LONGEST_NOTE} are the most: keep it short, "
+            "and put the rest where the note can link to."
+        )
+    if "\0" in note:
+        raise Refused("The note has a NUL character, which cannot be stored: remove it.")
+    return note or None
+
+
+async def _place(
+    conn: Connection, graph: Graph, run: RunOfRequest, task_id: str, map_index: int | None
+) -> tuple[int, int, int]:
+    """Which task instance is meant: (run key, task index, map index)."""
+    if task_id not in graph.index:
+        raise NotFound(f"Run {run.run_id!r} has no task {task_id!r}.{did_you_mean(task_id, graph.task_ids)}")
+    task = graph.index[task_id]
+    indexes = await statements.map_indexes(conn, run.key, task)
+    if map_index is None and len(indexes) > 1:
+        raise Refused(f"Task {task_id!r} is mapped: choose one of its {len(indexes)} instances with --map-index.")
+    wanted = indexes if map_index is None else [index for index in indexes if index == int(map_index)]
+    if not wanted:
+        which = task_id if map_index is None else f"{task_id}[{map_index}]"
+        raise NotFound(f"Run {run.run_id!r} has no instance of {which}.")
+    return run.key, task, wanted[0]

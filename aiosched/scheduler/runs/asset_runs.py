@@ -1,0 +1,175 @@
+"""Runs by asset events: which DAGs of ours have their condition met, and the runs that this makes.
+
+Called by the run-creation coroutine. Whatever was queued for a DAG becomes one run, in one
+transaction with the list of the events that it is about; rows that arrive meanwhile stay and
+cause the next run. The decisions are pure (core/assets/conditions.py). Source: the semantics reference,
+sections 15.1 to 15.4.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from aiosched.core.assets.conditions import (
+    AssetStatus,
+    alias_names,
+    consumed_after,
+    triggering_instant,
+    why_not_triggered,
+)
+from aiosched.core.creation.run_creation import active_runs_limit, allows, asset_run, tasks_of_run
+from aiosched.core.graph.params import resolve_params
+from aiosched.core.values.states import RunType
+from aiosched.db.statements import assets as statements
+from aiosched.db.statements.inbox import Command, CommandResult
+from aiosched.errors import DagError, did_you_mean
+from aiosched.scheduler.journal.asset_events import store_events
+from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, store
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.state.state import OwnedDag
+
+logger = logging.getLogger(__name__)
+
+Aliases = Mapping[str, Collection[str]]
+
+
+async def create_asset_runs(session: Session, now: datetime) -> None:
+    """Create the runs whose conditions are met, of the partitions with news. Call it with `session.books` held."""
+    holdings = session.holdings
+    partitions, holdings.asset_news = holdings.asset_news & holdings.partitions, set()
+    if not partitions:
+        return
+    async with session.db.acquire() as conn:
+        queue = await statements.read_queue(conn, partitions)
+        aliases = await statements.alias_targets(conn, _aliases(session, queue))
+    dags = {dag_id: holdings.dags[dag_id] for dag_id in queue if dag_id in holdings.dags}
+    if left := [dag_id for dag_id, dag in dags.items() if dag.asset_condition is None]:
+        await _forget(session, left)
+    ready = [dag for dag_id, dag in dags.items() if why_not_triggered(status_of(dag), queue[dag_id], aliases) is None]
+    planned = [c for dag in ready if (c := run_by_assets(dag, now)) is not None]  # until the rows are locked
+    for chunk in chunks(planned, session.settings.scheduler.max_dagruns_to_create_per_loop):
+        await _create(session, [creation.dag for creation in chunk], now)
+
+
+async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -> None:
+    """One run for each of these DAGs whose condition is met by the rows that are locked now."""
+    by_id = {dag.row.dag_id: dag for dag in dags}
+    creations: list[Creation] = []
+    seen: statements.Queue = {}
+    async with session.writer.transaction() as transaction:
+        conn = transaction.conn
+        watermarks = await statements.lock_watermarks(conn, by_id)
+        queue = await statements.lock_queue(conn, by_id)
+        aliases = await statements.alias_targets(conn, _aliases(session, queue))
+        for dag_id, rows in queue.items():
+            dag = by_id[dag_id]
+            if dag_id in watermarks and why_not_triggered(status_of(dag), rows, aliases) is None:
+                creation = run_by_assets(dag, triggering_instant(rows))
+                if creation is not None:
+                    creations.append(creation)
+                    seen[dag_id] = rows
+        if not creations:
+            return
+        keys = await store(session, conn, creations, now)
+        await statements.consume(
+            conn,
+            [
+                _consumer(creation, key, watermarks[creation.dag.row.dag_id])
+                for creation, key in zip(creations, keys, strict=True)
+                if key is not None
+            ],
+        )
+        await statements.drop_queue(conn, seen)
+    session.broadcast.runs(key for key in keys if key is not None)
+    hold(session, creations, keys, now)
+
+
+def status_of(dag: OwnedDag) -> AssetStatus:
+    """What decides whether the DAG gets a run by asset events."""
+    return AssetStatus(
+        condition=dag.asset_condition,
+        active_runs=len(dag.under_way()) + len(dag.queued) + len(dag.starting),
+        max_active_runs=active_runs_limit(dag.version.spec),
+        is_paused=dag.row.is_paused,
+        is_stale=dag.row.is_stale,
+        has_import_errors=dag.row.has_import_errors,
+    )
+
+
+def run_by_assets(dag: OwnedDag, at: datetime) -> Creation | None:
+    """The run that asset events make, `at` their triggering instant.
+
+    None for a DAG that takes no such runs, or whose params forbid it.
+    """
+    spec = dag.version.spec
+    if not allows(spec, RunType.ASSET_TRIGGERED):
+        return None
+    try:
+        resolve_params(spec.params, {})
+    except DagError as error:
+        logger.error("no run by asset events: %s", error, extra={"dag_id": dag.row.dag_id})
+        return None
+    planned = asset_run(at)
+    return Creation(dag, planned, tasks_of_run(spec, planned), "asset", {}, starts=True)
+
+
+def _consumer(creation: Creation, key: int, watermark: statements.Watermark) -> statements.NewConsumer:
+    spec, until = creation.dag.version.spec, creation.planned.run_after
+    after = consumed_after(watermark.last_run_after, scheduled_at=watermark.scheduled_at, catchup=spec.catchup)
+    return statements.NewConsumer(spec.dag_id, key, after, until)
+
+
+def _aliases(session: Session, queue: Iterable[str]) -> set[str]:
+    """The aliases that the conditions of these DAGs name."""
+    conditions = (dag.asset_condition for dag_id in queue if (dag := session.holdings.dags.get(dag_id)) is not None)
+    return {name for condition in conditions if condition is not None for name in alias_names(condition)}
+
+
+async def _forget(session: Session, dag_ids: Collection[str]) -> None:
+    """Queue rows of DAGs that are not scheduled on assets any more (15.3)."""
+    async with session.writer.transaction() as transaction:
+        await statements.drop_queue(transaction.conn, await statements.lock_queue(transaction.conn, dag_ids))
+
+
+async def look_at_assets(session: Session) -> None:
+    """The safety net, now and then: news that got lost, and assets that no DAG mentions any more."""
+    session.holdings.asset_news |= session.holdings.partitions
+    session.creation.wake()
+    if session.sweep_due(session.settings.parsing.cleanup_interval):
+        async with session.db.acquire() as conn:
+            changed = await statements.sweep(conn)
+        for name, is_active in sorted(changed.items()):
+            logger.info("asset %s is %s", name, "active again" if is_active else "inactive: no DAG mentions it")
+
+
+async def emit_event(session: Session, command: Command) -> CommandResult | None:
+    """Apply a request for an event that no task made; None when it is applied and answered."""
+    name = str(command.args["name"])
+    extra = msgspec.json.encode(command.args.get("extra") or {}).decode()
+    event = statements.NewEvent(name, "", extra, None, session.clock.now())
+    async with session.writer.transaction() as transaction:
+        conn = transaction.conn
+        known = await statements.asset_states(conn)
+        if not known.get(name):
+            return _unknown(name, known)
+        partitions = await store_events(conn, [event])
+        result: dict[str, Any] = {"name": name, "at": event.timestamp.isoformat()}
+        await transaction.answer(command.id, result)
+    session.assets_changed(partitions)
+    return None
+
+
+def _unknown(name: str, known: Mapping[str, bool]) -> CommandResult:
+    if name in known:
+        return _refused(f"The asset {name!r} is inactive: no DAG mentions it any more, so nothing would come of it.")
+    hint = did_you_mean(name, known)
+    return _refused(f"There is no asset {name!r}.{hint} See `aiosched assets list`.", exit_code=3)
+
+
+def _refused(error: str, *, exit_code: int = 4) -> CommandResult:
+    return CommandResult("refused", {"error": error, "exit_code": exit_code})

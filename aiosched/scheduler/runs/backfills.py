@@ -1,0 +1,194 @@
+"""Backfills: requests for them, and when they are over. Source: the semantics reference, section 29.1.
+
+    backfill_create   {from, to, rerun, max_active_runs, backwards, conf, dry_run}
+                      -> {id, dates: [{logical_date, fate}]}
+    backfill_pause    {id} -> {}
+    backfill_resume   {id} -> {}
+    backfill_cancel   {id} -> {failed: number of queued runs}
+
+All runs of a backfill are created at once, queued, and start under its own limit
+(due_runs.py); it runs on without a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.core.creation.backfills import Fate, PlannedDate, Rerun, plan_backfill, rerun_of
+from aiosched.core.creation.run_creation import automated_run, backfill_runs, tasks_of_run
+from aiosched.core.graph.params import resolve_params
+from aiosched.core.run.board import Board
+from aiosched.core.timetables.base import NextRun
+from aiosched.core.values.states import RunState, RunType
+from aiosched.db.statements import backfills as statements
+from aiosched.db.statements.backfills import Backfill
+from aiosched.db.statements.inbox import Command
+from aiosched.errors import NotFound, Refused
+from aiosched.scheduler.runs.new_runs import Creation, hold, store
+from aiosched.scheduler.runs.stored_runs import clear_whole_runs, settle
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.state.state import Holdings, OwnedDag
+
+DEFAULT_MAX_ACTIVE_RUNS: Final = 10
+
+
+async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any] | None:
+    """Plan the dates; unless it is a dry run, store the backfill with all its runs and the answer at once."""
+    args, now = command.args, session.clock.now()
+    wish = wish_of(args)
+    runs = dates_of(dag, wish, now)
+    async with session.db.acquire() as conn:
+        existing = await statements.existing_runs(conn, dag.row.dag_id, [run.logical_date for run in runs])
+    dates = fates_of(dag, wish, runs, {date: run.state for date, run in existing.items()})
+    if args.get("dry_run"):
+        return {"id": None, "dates": shown(dates)}
+    document = msgspec.json.encode(wish.conf).decode()
+    async with session.writer.transaction() as transaction:
+        conn = transaction.conn
+        number = await statements.insert_backfill(
+            conn,
+            dag_id=dag.row.dag_id,
+            partition=dag.row.partition,
+            first=wish.first,
+            final=wish.final,
+            max_active_runs=wish.max_active_runs,
+            backwards=wish.backwards,
+            rerun=wish.rerun,
+            conf=document,
+        )
+        creations = [creation_of(dag, date, number, wish.conf) for date in dates if date.fate is Fate.CREATE]
+        keys = await store(session, conn, creations, now)
+        again = [(existing[d.run.logical_date].id, d.order or 0) for d in dates if d.fate is Fate.RERUN]
+        if again:
+            await statements.take_runs(conn, number, again, document if wish.conf else None)
+        cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
+        await transaction.answer(command.id, {"id": number, "dates": shown(dates)})
+    session.holdings.add_backfill(Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False))
+    session.broadcast.runs(key for key in keys if key is not None)
+    hold(session, creations, keys, now)
+    settle(session, dag, cleared)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a request for a backfill asks for."""
+
+    first: datetime
+    final: datetime
+    rerun: Rerun
+    max_active_runs: int
+    backwards: bool
+    conf: dict[str, Any]
+
+
+def wish_of(args: Mapping[str, Any]) -> Wish:
+    """Read the arguments of a request. Raises Refused for a limit under which nothing would run."""
+    asked = args.get("max_active_runs")
+    limit = DEFAULT_MAX_ACTIVE_RUNS if asked is None else int(asked)
+    if limit < 1:
+        raise Refused(f"A backfill with max_active_runs={limit} would never run; give it 1 or more.")
+    return Wish(
+        _instant(args["from"]),
+        _instant(args["to"]),
+        rerun_of(str(args.get("rerun") or "missing")),
+        limit,
+        bool(args.get("backwards")),
+        dict(args.get("conf") or {}),
+    )
+
+
+def dates_of(dag: OwnedDag, wish: Wish, now: datetime) -> list[NextRun]:
+    """The dates of a backfill in the order in which they run. Raises Refused, or ParamError for its conf."""
+    resolve_params(dag.version.spec.params, wish.conf)
+    return backfill_runs(dag.version.spec, wish.first, wish.final, now=now, backwards=wish.backwards)
+
+
+def fates_of(
+    dag: OwnedDag, wish: Wish, runs: Sequence[NextRun], existing: Mapping[datetime, RunState]
+) -> list[PlannedDate]:
+    """What happens at each date; `existing` are the states of the runs that are there. Raises Refused."""
+    past = any(task.depends_on_past for task in dag.version.spec.tasks)
+    return plan_backfill(runs, existing, wish.rerun, depends_on_past=past)
+
+
+def shown(dates: Iterable[PlannedDate]) -> list[dict[str, Any]]:
+    """The dates as the answer shows them."""
+    return [{"logical_date": date.run.logical_date.isoformat(), "fate": date.fate} for date in dates]
+
+
+def creation_of(dag: OwnedDag, date: PlannedDate, backfill: int, conf: Mapping[str, Any]) -> Creation:
+    """The run that a backfill makes at a date; it waits for its turn."""
+    planned = automated_run(date.run, RunType.BACKFILL)
+    tasks = tasks_of_run(dag.version.spec, planned)
+    return Creation(dag, planned, tasks, "backfill", dict(conf), starts=False, backfill=(backfill, date.order or 0))
+
+
+async def pause_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+    return await _set_paused(session, dag, command, True)
+
+
+async def resume_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+    return await _set_paused(session, dag, command, False)
+
+
+async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paused: bool) -> dict[str, Any]:
+    backfill = find_backfill(dag, int(command.args["id"]))
+    async with session.writer.transaction() as transaction:
+        await statements.pause_backfill(transaction.conn, backfill.id, is_paused)
+    backfill.is_paused = is_paused
+    session.holdings.to_start[dag.row.dag_id] = None
+    return {}
+
+
+async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> None:
+    """Its queued runs fail, running ones go on (29.1)."""
+    backfill = find_backfill(dag, int(command.args["id"]))
+    async with session.writer.transaction() as transaction:
+        failed = set(await statements.cancel_backfill(transaction.conn, backfill.id, session.clock.now()))
+        await transaction.answer(command.id, {"failed": len(failed)})
+    for run in [run for run in dag.queued if run.key in failed]:
+        dag.queued.remove(run)
+        session.on_run_end(run)
+    del dag.backfills[backfill.id]
+    session.holdings.plan(dag)  # its runs counted for asset runs that wait for room (14.3)
+
+
+async def complete_backfills(session: Session, now: datetime) -> None:
+    """Note the end of backfills whose runs are all over. Call it with `session.books` held."""
+    over = over_now(session.holdings, session.ending())
+    if not over:
+        return
+    async with session.writer.transaction() as transaction:
+        for backfill in over:
+            await statements.complete_backfill(transaction.conn, backfill.id, now)
+    for backfill in over:
+        del session.holdings.dags[backfill.dag_id].backfills[backfill.id]
+
+
+def over_now(holdings: Holdings, ending: Iterable[Board]) -> list[Backfill]:
+    """The backfills whose runs are all over; `ending` are runs whose end is not stored yet."""
+    if not holdings.backfilled:
+        return []
+    dags = [dag for dag_id in holdings.backfilled if (dag := holdings.dags.get(dag_id)) is not None and dag.backfills]
+    holdings.backfilled = {dag.row.dag_id: None for dag in dags}
+    over = [backfill for dag in dags for backfill in dag.finished_backfills()]
+    unstored = {board.run.backfill_id for board in ending}
+    return [backfill for backfill in over if backfill.id not in unstored]
+
+
+def find_backfill(dag: OwnedDag, number: int) -> Backfill:
+    """An unfinished backfill of the DAG; raises NotFound."""
+    found = dag.backfills.get(number)
+    if found is None:
+        raise NotFound(f"DAG {dag.row.dag_id!r} has no unfinished backfill {number}; see `aiosched backfill list`.")
+    return found
+
+
+def _instant(value: str) -> datetime:
+    return datetime.fromisoformat(value)

@@ -1,0 +1,174 @@
+"""Which scheduled runs are due and which queued ones start now: the decisions of run creation, on what is held.
+
+Pure: it changes what is held in memory and nothing else. Does not live here: reading and
+writing rows (run_creation.py, new_runs.py), the rules on one DAG (core/creation/run_creation.py).
+Source: the semantics reference, sections 13 and 14.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from aiosched.core.creation.awaited import NOBODY
+from aiosched.core.creation.next_run import SchedulePosition, next_scheduled_run
+from aiosched.core.creation.run_creation import (
+    active_runs_limit,
+    automated_run,
+    check_manual_run,
+    check_run_type,
+    manual_run,
+    runs_to_start,
+    tasks_of_run,
+)
+from aiosched.core.graph.params import resolve_params
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.values.ids import ALLOWED_RUN_ID
+from aiosched.core.values.states import RunType
+from aiosched.errors import DagError
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, Recollection
+from aiosched.scheduler.runs.awaited import NOT_ASKED, awaited_in
+from aiosched.scheduler.runs.new_runs import Creation
+from aiosched.scheduler.state.state import Holdings, OwnedDag, make_board
+
+logger = logging.getLogger(__name__)
+
+
+def asked_for(
+    dag: OwnedDag,
+    now: datetime,
+    *,
+    conf: dict[str, Any],
+    run_id: str | None = None,
+    logical_date: datetime | None = None,
+    run_after: datetime | None = None,
+    triggered_by: str,
+    allowed_run_id: re.Pattern[str] = ALLOWED_RUN_ID,
+    may_start: bool = True,
+) -> Creation:
+    """The run that somebody asks for (13.4); it starts at once where the DAG has room.
+
+    Raises Refused for a DAG, run id or date that cannot be, ParamError for a conf that breaks a schema.
+    """
+    spec = dag.version.spec
+    check_manual_run(dag.row.dag_id, is_stale=dag.row.is_stale, has_import_errors=dag.row.has_import_errors)
+    check_run_type(spec, RunType.MANUAL)
+    resolve_params(spec.params, conf)
+    planned = manual_run(
+        spec, now=now, run_id=run_id, logical_date=logical_date, run_after=run_after, allowed_run_id=allowed_run_id
+    )
+    free = dag.active_runs() < active_runs_limit(spec)
+    starts = free and may_start and planned.run_after <= now and not dag.row.is_paused
+    return Creation(dag, planned, tasks_of_run(spec, planned), triggered_by, conf, starts)
+
+
+def choose_starting(
+    holdings: Holdings, due: Iterable[str], now: datetime, before: Mapping[int, int | None] = NOT_ASKED
+) -> list[Run]:
+    """The queued runs that may start now; they are `starting` until `begin`.
+
+    `due` are DAG ids from the calendar, `before` has the run before each queued run that is waited for (awaited.py).
+    """
+    candidates, holdings.to_start = dict.fromkeys(due) | holdings.to_start, {}
+    starting: list[Run] = []
+    for dag_id in candidates:
+        dag = holdings.dags.get(dag_id)
+        if dag is None or not dag.queued:
+            continue
+        limits, running = dag.run_limits(), Counter(run.backfill_id for run in dag.under_way())
+        first = [
+            run
+            for group in dag.queued.groups()
+            for run in dag.queued.first(group, max(limits[group] - running[group], 0), now)
+        ]
+        awaited = awaited_in(holdings, dag, before) if dag.looks_back else NOBODY
+        if awaited.by:
+            first = list({run.key: run for run in (*first, *filter(None, map(dag.queued.find, awaited.by)))}.values())
+        decision = runs_to_start(
+            first,
+            now=now,
+            limits=limits,
+            running=running,
+            blocked="the DAG is paused" if dag.row.is_paused else None,
+            paused_backfills=[backfill.id for backfill in dag.backfills.values() if backfill.is_paused],
+            backfill_order={run.key: run.backfill_order or 0 for run in first if run.backfill_id is not None},
+            awaited=awaited,
+        )
+        for run in decision.started:
+            dag.queued.remove(run)
+            dag.starting.add(run.key)
+            starting.append(run)
+        for run in first:
+            if run.run_after > now:
+                holdings.due_runs.add(run.run_after, dag_id)
+    return starting
+
+
+def begin(
+    holdings: Holdings, run: Run, instances: Iterable[Instance], now: datetime, recollection: Recollection = NOTHING
+) -> Board | None:
+    """Let a starting run run; its version must be held. None when it was deleted or cancelled meanwhile."""
+    dag = holdings.dags.get(run.dag_id)
+    if dag is None or run.key not in dag.starting:
+        return None
+    dag.starting.discard(run.key)
+    version, graph = holdings.versions[run.version_id]
+    run.start_date = now
+    board = make_board(run, version, graph, instances)
+    recollection.tell(board)
+    board.start(now)
+    holdings.add_board(board)
+    holdings.begun.append(board)
+    return board
+
+
+def due_now(holdings: Holdings, due: Iterable[str], now: datetime) -> list[OwnedDag]:
+    """The DAGs that may get scheduled runs now, by the calendar and their limits: read where their schedules stand."""
+    found = []
+    for dag_id in due:
+        dag = holdings.dags.get(dag_id)
+        if dag is None:
+            continue
+        dag.on_calendar = None
+        is_due = dag.creates_runs and dag.next_run is not None and dag.next_run.run_after <= now
+        if is_due and dag.active_runs() < active_runs_limit(dag.version.spec):
+            found.append(dag)
+    return found
+
+
+def choose_due(dags: Iterable[OwnedDag], positions: Mapping[str, SchedulePosition], now: datetime) -> list[Creation]:
+    """The scheduled runs to create now, of DAGs that are due; `plan_again` them afterwards.
+
+    What was planned before does not count: the decision is made now, when there is room, from what the rows say.
+    """
+    return [creation for dag in dags for creation in _due_runs(dag, positions[dag.row.dag_id], now)]
+
+
+def plan_again(holdings: Holdings, touched: Iterable[OwnedDag]) -> None:
+    """Put the next runs on the calendar, of the DAGs that may have another run."""
+    for dag in touched:
+        if dag.active_runs() < active_runs_limit(dag.version.spec):
+            holdings.plan(dag)
+
+
+def _due_runs(dag: OwnedDag, position: SchedulePosition, now: datetime) -> list[Creation]:
+    """The scheduled runs of one DAG that are due and below its limit; moves its schedule on."""
+    spec = dag.version.spec
+    room = active_runs_limit(spec) - dag.active_runs()
+    found: list[Creation] = []
+    try:
+        dag.next_run = next_scheduled_run(spec, position, now)
+        while len(found) < room and dag.next_run is not None and dag.next_run.run_after <= now:
+            planned = automated_run(dag.next_run)
+            resolve_params(spec.params, {})
+            found.append(Creation(dag, planned, tasks_of_run(spec, planned), "timetable", {}, starts=True))
+            position = position.after(dag.next_run)
+            dag.next_run = next_scheduled_run(spec, position, now)
+    except DagError as error:
+        logger.error("no scheduled run: %s", error, extra={"dag_id": dag.row.dag_id})
+        dag.next_run = None
+    return found

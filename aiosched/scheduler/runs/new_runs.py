@@ -1,0 +1,167 @@
+"""Creating runs: their rows and all their task instances (COPY) in one transaction, then the runs in memory.
+
+Does not live here: which runs are created and when (run_creation.py, assets.py, commands.py).
+Source: the semantics reference, sections 10.1 and 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from aiosched.core.creation.run_creation import PlannedRun
+from aiosched.core.graph.instances import count_instances, new_places
+from aiosched.core.run.board import Run, new_instances
+from aiosched.core.values.states import RunState
+from aiosched.db.server.engine import Connection
+from aiosched.db.statements import runs as statements
+from aiosched.scheduler.effects.deadlines import plan_deadlines
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.state.decision_context import Desk
+from aiosched.scheduler.state.state import OwnedDag, make_board
+
+_INSTANCES_PER_TRANSACTION: Final = 20_000
+
+
+class Creation(NamedTuple):
+    """A run to create now."""
+
+    dag: OwnedDag
+    planned: PlannedRun
+    tasks: tuple[int, ...]
+    triggered_by: str
+    conf: dict[str, Any]
+    starts: bool  # at once, else it waits in state queued
+    backfill: tuple[int, int] | None = None  # its id, and the run's order number in it
+
+
+def chunks(creations: Sequence[Creation], most: int) -> Iterable[list[Creation]]:
+    """Batches of at most `most` runs whose task instances fit one transaction."""
+    chunk: list[Creation] = []
+    size = 0
+    for creation in creations:
+        number = count_instances(creation.dag.graph, creation.tasks)
+        if chunk and (len(chunk) == most or size + number > _INSTANCES_PER_TRANSACTION):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(creation)
+        size += number
+    if chunk:
+        yield chunk
+
+
+async def create(
+    session: Session, creations: Sequence[Creation], now: datetime, *, answering: int | None = None
+) -> list[Run | None]:
+    """Create runs in one transaction, then hold them; None in place of one that exists already.
+
+    `answering` is the request that asked for the (only) run: it is answered in the same
+    transaction. Call it with `session.books` held.
+    """
+    async with session.writer.transaction() as transaction:
+        keys = await store(session, transaction.conn, creations, now)
+        if answering is not None and keys[0] is not None:
+            run_id, paused = creations[0].planned.run_id, creations[0].dag.row.is_paused
+            await transaction.answer(answering, {"run_id": run_id, "id": keys[0], "paused": paused})
+    session.broadcast.runs(key for key in keys if key is not None)
+    return hold(session, creations, keys, now)
+
+
+async def store(session: Session, conn: Connection, creations: Sequence[Creation], now: datetime) -> list[int | None]:
+    """Write runs and their task instances; the keys of the runs, None for one that exists already."""
+    if not creations:
+        return []
+    found = await statements.insert_runs(conn, [new_run(session, c, now) for c in creations])
+    keys = [found.get((c.dag.row.dag_id, c.planned.run_id)) for c in creations]
+    rows = (
+        (key, *place)
+        for c, key in zip(creations, keys, strict=True)
+        if key is not None
+        for place in new_places(c.dag.graph, c.tasks)
+    )
+    await statements.copy_instances(conn, rows)
+    timed = [(c, key) for c, key in zip(creations, keys, strict=True) if c.dag.version.spec.deadlines]
+    if timed:
+        runs = [
+            (key, c.dag.version.spec, c.dag.row.partition, c.planned.logical_date)
+            for c, key in timed
+            if key is not None
+        ]
+        await plan_deadlines(session, conn, runs, now)
+    return keys
+
+
+def hold(session: Desk, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime) -> list[Run | None]:
+    """Hold in memory what was stored; call it after the commit."""
+    session.metrics.runs_created += sum(key is not None for key in keys)
+    return [_hold(session, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
+
+
+def new_run(session: Desk, creation: Creation, now: datetime) -> statements.NewRun:
+    """The row of a run to create."""
+    dag, planned = creation.dag, creation.planned
+    interval = planned.interval
+    return statements.NewRun(
+        dag_id=dag.row.dag_id,
+        run_id=planned.run_id,
+        partition=dag.row.partition,
+        version_id=dag.version.id,
+        run_type=planned.run_type,
+        triggered_by=creation.triggered_by,
+        state=RunState.RUNNING if creation.starts else RunState.QUEUED,
+        logical_date=planned.logical_date,
+        interval_start=None if interval is None else interval.start,
+        interval_end=None if interval is None else interval.end,
+        run_after=planned.run_after,
+        queued_at=now,
+        start_date=now if creation.starts else None,
+        conf=msgspec.json.encode(creation.conf).decode(),
+        created_by=session.incarnation,
+        backfill_id=None if creation.backfill is None else creation.backfill[0],
+        backfill_order=None if creation.backfill is None else creation.backfill[1],
+    )
+
+
+def _hold(session: Desk, creation: Creation, key: int | None, now: datetime) -> Run | None:
+    if key is None:
+        return None
+    dag, planned = creation.dag, creation.planned
+    state = RunState.RUNNING if creation.starts else RunState.QUEUED
+    run = Run(
+        key=key,
+        dag_id=dag.row.dag_id,
+        run_id=planned.run_id,
+        version_id=dag.version.id,
+        run_type=planned.run_type,
+        state=state,
+        run_after=planned.run_after,
+        logical_date=planned.logical_date,
+        interval_start=None if planned.interval is None else planned.interval.start,
+        interval_end=None if planned.interval is None else planned.interval.end,
+        queued_at=now,
+        start_date=now if creation.starts else None,
+        conf=creation.conf,
+        backfill_id=None if creation.backfill is None else creation.backfill[0],
+        backfill_order=None if creation.backfill is None else creation.backfill[1],
+        stored_state=state,
+    )
+    if (
+        dag.graph.lookback is not None
+        and run.logical_date is not None
+        and session.holdings.followers.overtaken(dag.running.values(), run.logical_date)
+    ):
+        session.holdings.to_look_back[run.dag_id] = None
+    if not creation.starts:
+        dag.queued.append(run)
+        session.holdings.to_start[run.dag_id] = None
+        session.creation.wake()
+        return run
+    board = make_board(run, dag.version, dag.graph, new_instances(dag.graph, creation.tasks))
+    board.start(now)
+    session.holdings.add_board(board)
+    session.holdings.begun.append(board)
+    session.evaluation.wake()
+    return run

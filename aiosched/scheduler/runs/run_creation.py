@@ -1,0 +1,90 @@
+"""The coroutine that creates due runs and starts queued ones.
+
+It sleeps until the earliest next run of the owned DAGs, or news. Runs are created in
+batches (new_runs.py), those by asset events beside those by time (assets.py). Which runs are
+due and which may start is decided in due_runs.py, by the rules of core/creation/run_creation.py. Source: the semantics
+reference, sections 13 and 14.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from aiosched.core.run.board import Run
+from aiosched.db.statements import runs as statements
+from aiosched.db.statements.schedules import schedule_positions
+from aiosched.scheduler.partitions.previous_run import look_back
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, recollect
+from aiosched.scheduler.runs.asset_runs import create_asset_runs
+from aiosched.scheduler.runs.awaited import ask_before
+from aiosched.scheduler.runs.backfills import complete_backfills
+from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
+from aiosched.scheduler.runs.new_runs import chunks, create
+from aiosched.scheduler.session import Session
+
+_RUNS_PER_LOAD: Final = 500
+
+
+async def create_runs(session: Session) -> float | None:
+    """One pass; returns how long to rest: until the next run is due."""
+    if session.draining:
+        return None
+    async with session.books:
+        now = session.clock.now()
+        due = session.holdings.due_runs.due(now)
+        await _start_queued(session, due, now)
+        more = await _create_due(session, due, now)
+        await create_asset_runs(session, now)
+        await look_back(session)
+        await complete_backfills(session, now)
+    if more:
+        return 0.0
+    earliest = session.holdings.due_runs.earliest
+    return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+
+
+# -- queued runs ------------------------------------------------------------------------------
+
+
+async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> None:
+    before = await ask_before(session, due)
+    starting = choose_starting(session.holdings, due, now, before)
+    for first in range(0, len(starting), _RUNS_PER_LOAD):
+        await _start(session, starting[first : first + _RUNS_PER_LOAD], now)
+
+
+async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
+    """Read the rows of queued runs and let them run; the journal stores that they do."""
+    async with session.db.acquire() as conn:
+        instances = await statements.load_instances(conn, [run.key for run in starting])
+        recollections = await recollect(conn, starting, session.holdings)
+    for run in starting:
+        begin(session.holdings, run, instances[run.key], now, recollections.get(run.key, NOTHING))
+    session.evaluation.wake()
+
+
+# -- due runs ---------------------------------------------------------------------------------
+
+
+async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bool:
+    """Create what is due; whether more is due already."""
+    most = session.settings.scheduler.max_dagruns_to_create_per_loop
+    waiting = iter(dict.fromkeys(due))
+    any_created = False
+    while some := list(itertools.islice(waiting, most)):  # in between, others on this loop get their turn
+        dags = due_now(session.holdings, some, now)
+        if not dags:
+            continue
+        async with session.db.acquire() as conn:
+            positions = await schedule_positions(conn, [dag.version.spec for dag in dags])
+        creations = choose_due(dags, positions, now)
+        for chunk in chunks(creations, most):
+            await create(session, chunk, now)
+        async with session.db.acquire() as conn:
+            await statements.set_next_runs(conn, [(dag.row.dag_id, dag.next_run) for dag in dags])
+        plan_again(session.holdings, dags)
+        any_created |= bool(creations)
+    return any_created

@@ -1,0 +1,173 @@
+"""Changing runs that are not held as boards: queued ones and those that are over.
+
+They are read, changed and stored in one transaction of the writer's, and memory follows its
+commit. Does not live here: what is changed, and running runs (clearing.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from aiosched.core.creation.run_creation import PlannedRun, tasks_of_run
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.spec import MappingSpec
+from aiosched.core.run.board import Board, Instance, Run, new_instances
+from aiosched.core.timetables.base import DataInterval
+from aiosched.core.values.states import RUN_FINISHED, RunState, RunType
+from aiosched.db.statements import clearing as statements
+from aiosched.db.statements import runs as run_statements
+from aiosched.errors import StaleRows
+from aiosched.scheduler.effects.deadlines import watch_deadlines
+from aiosched.scheduler.journal.journal import Transaction
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.slots.enqueueing import store
+from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.decision_context import Desk
+from aiosched.scheduler.state.state import OwnedDag, make_board
+from aiosched.scheduler.state.versions import ensure_versions
+
+_LOOK_AGAIN: Final = 0.5  # seconds
+
+
+async def until_stored(session: Session, keys: Collection[int]) -> None:
+    """Wait until the end of each of these runs is committed: until then its rows say that it runs.
+
+    Raises StaleRows when the scheduler stops meanwhile.
+    """
+    while any(board.run.key in keys for board in session.ending()):
+        if session.enqueueing.stopping:
+            raise StaleRows("The scheduler stops before the end of a run is stored")
+        if not session.gate.is_set():  # the loop that stores it waits until all requests are applied: this one, too
+            await store(session)
+            continue
+        session.progress.clear()
+        session.enqueueing.wake()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_AGAIN):
+                await session.progress.wait()
+
+
+async def load_boards(
+    session: Session, transaction: Transaction, dag: OwnedDag, keys: Sequence[int], *, newest_version: bool = False
+) -> list[Board]:
+    """Boards of runs that are not held, oldest first, for a change that is stored in the same transaction.
+
+    Of queued runs they have the very objects that wait to start. With `newest_version`
+    the runs are moved to it before.
+    """
+    conn = transaction.conn
+    waiting = {run.key: run for run in dag.queued}
+    runs = [waiting.get(run.key, run) for run in await run_statements.load_runs(conn, keys)]
+    await ensure_versions(session, conn, {run.version_id for run in runs})
+    if newest_version:
+        await _move(session, transaction, dag, [run for run in runs if run.version_id != dag.version.id])
+    instances = await run_statements.load_instances(conn, [run.key for run in runs])
+    return [make_board(run, *session.holdings.versions[run.version_id], instances[run.key]) for run in runs]
+
+
+async def store_boards(session: Session, transaction: Transaction, boards: Iterable[Board]) -> None:
+    """Store what changed on boards that are not held."""
+    batch = Batch()
+    for board in boards:
+        session.holdings.collect_board(board, batch)
+    if not batch.is_empty:
+        await transaction.write(batch)
+        watch_deadlines(session, batch.deadlines)
+
+
+def settle(session: Desk, dag: OwnedDag, boards: Iterable[Board]) -> None:
+    """Bring memory in line with what was just committed of boards that are not held."""
+    waiting = {run.key for run in dag.queued}
+    for board in boards:
+        run = board.run
+        session.holdings.to_evaluate.update(dict.fromkeys(session.holdings.followers.tell(board)))
+        if run.state is RunState.QUEUED and run.key not in waiting:
+            dag.queued.append(run)
+        elif run.state in RUN_FINISHED and run.key in waiting:
+            dag.queued.remove(run)
+            session.on_run_end(run)
+    session.holdings.to_start[dag.row.dag_id] = None
+    session.holdings.plan(dag)
+    session.creation.wake()
+
+
+async def clear_whole_runs(
+    session: Session, transaction: Transaction, dag: OwnedDag, keys: Sequence[int], now: datetime
+) -> list[Board]:
+    """Clear every task instance of runs that are over; call `settle` with the result after the commit."""
+    boards = await load_boards(session, transaction, dag, keys)
+    for board in boards:
+        board.clear(list(board), now)
+    await store_boards(session, transaction, boards)
+    return boards
+
+
+# -- moving runs to the newest version ----------------------------------------------------------
+
+
+async def _move(session: Session, transaction: Transaction, dag: OwnedDag, runs: Sequence[Run]) -> None:
+    """Pin runs to the newest version: instances, tries and values follow their task ids (10.2).
+
+    Tasks that are new get instances without a state. Those that are gone leave the run with
+    their history; those that are mapped otherwise than before do so, too, and begin anew.
+    """
+    by_version: dict[int, list[Run]] = {}
+    for run in runs:
+        by_version.setdefault(run.version_id, []).append(run)
+    for version_id, same in by_version.items():
+        move = moving(session.holdings.versions[version_id][1], dag.graph)
+        await statements.move_runs(transaction.conn, [run.key for run in same], dag.version.id, move.moved, move.gone)
+        added = [
+            (run.key, new.task, new.map_index, new.max_tries) for run in same for new in added_instances(dag, run, move)
+        ]
+        await run_statements.copy_instances(transaction.conn, added)
+        for run in same:
+            run.version_id = dag.version.id
+
+
+class Move(NamedTuple):
+    """Where tasks go when runs move to another version: old index to new, those that are gone, those that stay."""
+
+    moved: dict[int, int]
+    gone: list[int]
+    kept: frozenset[int]  # their new indexes, moved or not
+
+
+def moving(old: Graph, new: Graph) -> Move:
+    """What moving a run from `old` to `new` does to its tasks."""
+    places = _places(old, new)
+    return Move(
+        {task: place for task, place in enumerate(places) if place is not None and place != task},
+        [task for task, place in enumerate(places) if place is None],
+        frozenset(place for place in places if place is not None),
+    )
+
+
+def added_instances(dag: OwnedDag, run: Run, move: Move) -> list[Instance]:
+    """The task instances of the newest version that a moved run did not have."""
+    tasks = tasks_of_run(dag.version.spec, _as_planned(run))
+    return new_instances(dag.graph, [task for task in tasks if task not in move.kept])
+
+
+def _places(old: Graph, new: Graph) -> list[int | None]:
+    """For each task of `old` its index in `new`; None where it is gone or mapped otherwise."""
+    return [
+        place if (place := new.index.get(task_id)) is not None and _units(new, place) == _units(old, task) else None
+        for task, task_id in enumerate(old.task_ids)
+    ]
+
+
+def _units(graph: Graph, task: int) -> tuple[MappingSpec, ...]:
+    """What makes the task have map indexes: its own mapping, and those of the groups around it."""
+    return () if graph.mappings is None else graph.mappings.units[task]
+
+
+def _as_planned(run: Run) -> PlannedRun:
+    interval = None
+    if run.interval_start is not None and run.interval_end is not None:
+        interval = DataInterval(run.interval_start, run.interval_end)
+    return PlannedRun(run.run_id, RunType(run.run_type), run.run_after, run.logical_date, interval)

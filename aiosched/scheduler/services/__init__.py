@@ -1,0 +1,1 @@
+"""What running tasks ask of their scheduler."""

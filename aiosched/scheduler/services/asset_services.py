@@ -1,0 +1,57 @@
+"""What running tasks ask about assets.
+
+    check_assets              {names, uris}                -> {uri: name}, or refused
+    asset_events              {asset | uri | alias, limit} -> [event], oldest first
+    triggering_asset_events   {}                           -> [event], oldest first
+
+An event is {name, uri, timestamp, extra, alias, dag_id, run_id, task_id, map_index}.
+Source: the semantics reference, sections 15.1 and 15.4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from aiosched.db.queries import asset_queries
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.assets import inactive_assets
+from aiosched.errors import Refused
+from aiosched.scheduler.services.questions import Question
+
+
+async def check_assets(db: Database, question: Question) -> dict[str, str]:
+    """A task that names an inactive asset as inlet or outlet fails before it executes (15.1)."""
+    names, uris = question.args["names"], question.args["uris"]
+    async with db.acquire() as conn:
+        found = await asset_queries.names_at(conn, uris) if uris else {}
+        missing = [*await inactive_assets(conn, names), *sorted(set(uris) - found.keys())]
+    if missing:
+        told = ", ".join(map(repr, missing))
+        raise Refused(
+            f"No DAG mentions the asset {told} any more (or another one has taken its place), so nothing would "
+            "come of its events. Clear the task onto the newest version of its DAG, or bring the asset back."
+        )
+    return found
+
+
+async def asset_events(db: Database, question: Question) -> list[dict[str, Any]]:
+    """Events of one asset, or of those that an alias led to."""
+    args = question.args
+    asked = {key: args[key] for key in ("asset", "uri", "alias") if args.get(key)}
+    if len(asked) != 1:
+        raise Refused(f"Ask for the events of one asset, URI or alias, not of {asked!r}.")
+    asked = {"name" if key == "asset" else key: value for key, value in asked.items()}
+    async with db.acquire() as conn:
+        return _shown(await asset_queries.events_of(conn, **asked, limit=int(args["limit"])))
+
+
+async def triggering_asset_events(db: Database, question: Question) -> list[dict[str, Any]]:
+    """The events that made the run of the task."""
+    async with db.acquire() as conn:
+        return _shown(await asset_queries.events_of_run(conn, question.run))
+
+
+def _shown(events: Iterable[asset_queries.EventRow]) -> list[dict[str, Any]]:
+    return [dataclasses.asdict(event) for event in events]

@@ -1,0 +1,59 @@
+"""What running tasks may ask about variables and connections.
+
+    variable     {get: key}                          -> {value: text or null}
+                 {set: key, value, description}      -> {}
+                 {delete: key}                       -> {}
+    connection   {get: conn_id}                      -> {value: fields or null}
+
+The values are decrypted here and travel to the worker over its own socket; workers have no keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.db.queries import task_services as services
+from aiosched.db.server.engine import Database
+from aiosched.errors import ConfigError, Refused
+from aiosched.scheduler.services.questions import Question
+from aiosched.scheduler.services.task_services import Service
+
+
+def secret_services(keyring: Keyring) -> Mapping[str, Service]:
+    """The services `variable` and `connection`, for DatabaseServices."""
+
+    async def variable(db: Database, question: Question) -> dict[str, Any]:
+        store, args = SecretStore(db, keyring), question.args
+        if "get" not in args:
+            async with db.acquire() as conn:
+                who = await services.who_asks(conn, question.run)
+            if "set" in args:
+                new = {args["set"]: VariableValue(args["value"], args.get("description"))}
+                await store.set_variables(new, requested_by=who, request=question.id)
+            else:
+                await store.delete_variable(args["delete"], requested_by=who, request=question.id)
+            return {}
+        found = (await store.get_variables([args["get"]])).get(args["get"])
+        return {"value": found.value if found is not None else None}
+
+    async def connection(db: Database, question: Question) -> dict[str, Any]:
+        conn_id = question.args["get"]
+        found = (await SecretStore(db, keyring).get_connections([conn_id])).get(conn_id)
+        return {"value": found.as_fields() if found is not None else None}
+
+    return {"variable": _told(variable), "connection": _told(connection)}
+
+
+def _told(service: Service) -> Service:
+    """A key that is none is the operator's mistake, told to the task's author as a refusal."""
+
+    async def call(db: Database, question: Question) -> Any:
+        try:
+            return await service(db, question)
+        except ConfigError as error:
+            raise Refused(str(error)) from error
+
+    return call

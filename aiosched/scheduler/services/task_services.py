@@ -1,0 +1,231 @@
+"""What running tasks may ask of their scheduler, answered from the database.
+
+    trigger_dag   {dag_id, run_id, logical_date, run_after, conf, fail_when_paused} -> {run_id, is_paused}
+    clear_run     {dag_id, run_id}                               -> {run_id}
+    run_state     {dag_id, run_id | logical_date | newest}       -> {dag_exists, run: {run_id, state} or null}
+    task_states   {dag_id, run_id | logical_date, task_ids, group_id}
+                  -> {dag_exists, unknown: [id], run: {run_id, state} or null, tasks: [[task_id, map_index, state]]}
+
+    previous_success  {}  -> {data_interval_start, data_interval_end, start_date, end_date} or null
+
+Those about assets are in asset_services.py; `variable` and `connection` are in secret_services.py,
+because they need keys.
+
+Instants are ISO 8601 with an offset. A service raises NotFound or Refused with a message for the
+author of the task; what it answers is JSON. It may be called again with the same question, when the first call was
+not answered (questions.py): what it changes carries the question's id. Whoever adds one adds a line here and to
+`SERVICES`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from aiosched.core.values.messages import XComRef
+from aiosched.db.queries import task_services as services
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import inbox
+from aiosched.db.statements import runs as statements
+from aiosched.errors import NotFound, Refused, TimedOut
+from aiosched.scheduler.effects.slas import sla_misses
+from aiosched.scheduler.services import asset_services
+from aiosched.scheduler.services.questions import Asking, Question, Trusted
+
+_PATIENCE: Final = 10.0  # seconds until the owner of another DAG is asked again, by the same request
+_MOST_VERSIONS: Final = 500  # of which the numbers of tasks are remembered
+
+Service = Callable[[Database, Question], Awaitable[Any]]  # -> JSON values
+
+
+XComs = dict[XComRef, list[tuple[int, str]]]
+
+
+class DatabaseServices:
+    """Implements `core.messages.TaskServices`. Task ids are resolved by the version that the run is pinned to.
+
+    What the database cannot tell is asked again while `lease` holds, the scheduler's at the time of the question;
+    without one everything is asked once. Attempts of one run that ask for XComs at the same time share one look into
+    the database: the many instances of a mapped task all want the list that they are mapped over.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        services: Mapping[str, Service] | None = None,
+        *,
+        lease: Callable[[], Trusted | None] = lambda: None,
+    ) -> None:
+        self._db = db
+        self._asking = Asking(lease)
+        self._services = SERVICES if services is None else services
+        self._indexes: dict[int, dict[str, int]] = {}  # by DAG version
+        self._asked: dict[int, tuple[dict[XComRef, None], asyncio.Task[XComs]]] = {}  # by run, not looked for yet
+
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        """For each ref the stored (map index, JSON text) pairs in index order; [] for an unknown task too."""
+        return await self._asking.ask("XComs", lambda: self._get_xcoms(run, refs))
+
+    async def _get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+        if run not in self._asked:
+            new: dict[XComRef, None] = {}
+            task = asyncio.create_task(self._look_for(run, new), name="read XComs")
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # when nobody waits any more
+            self._asked[run] = (new, task)
+        wanted, looking = self._asked[run]
+        wanted.update(dict.fromkeys(refs))
+        found = await asyncio.shield(looking)
+        return [found[ref] for ref in refs]
+
+    async def _look_for(self, run: int, wanted: Collection[XComRef]) -> XComs:
+        """What is `wanted` until there is a connection; who asks later may want what is stored by then."""
+        try:
+            async with self._db.acquire() as conn:
+                del self._asked[run]
+                refs = list(wanted)
+                version = await statements.version_of_run(conn, run)
+                if version is None:
+                    return {ref: [] for ref in refs}
+                if version not in self._indexes:
+                    versions, unreadable = await statements.load_versions(conn, [version])
+                    if unreadable:
+                        raise Refused(str(unreadable[0]))
+                    tasks = versions[version].spec.tasks
+                    if len(self._indexes) >= _MOST_VERSIONS:
+                        del self._indexes[next(iter(self._indexes))]
+                    self._indexes[version] = {task.task_id: index for index, task in enumerate(tasks)}
+                indexes = self._indexes[version]
+                known = [(indexes.get(ref.task_id, -1), ref) for ref in refs]
+                return dict(zip(refs, await statements.get_xcoms(conn, run, known), strict=True))
+        except BaseException:
+            if run in self._asked and self._asked[run][0] is wanted:
+                del self._asked[run]
+            raise
+
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        """As `get_xcoms`, from the newest earlier run of the DAG that has the value."""
+        return await self._asking.ask("XComs", lambda: self._get_previous_xcoms(run, ref))
+
+    async def _get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+        async with self._db.acquire() as conn:
+            found = await statements.previous_run_with_xcom(conn, run, ref)
+            if found is None:
+                return []
+            earlier, task_index = found
+            return (await statements.get_xcoms(conn, earlier, [(task_index, ref)]))[0]
+
+    async def call(self, run: int, name: str, args: str) -> str:
+        """Answer one question by name; raises NotFound or Refused."""
+        service = self._services.get(name)
+        if service is None:
+            raise NotFound(f"There is no service {name!r}; known are {', '.join(sorted(self._services))}.")
+        question = Question(run, msgspec.json.decode(args), uuid4())
+        answer = await self._asking.ask(f"the service {name!r}", lambda: service(self._db, question))
+        return msgspec.json.encode(answer).decode()
+
+
+async def _previous_success(db: Database, question: Question) -> dict[str, Any] | None:
+    async with db.acquire() as conn:
+        found = await services.previous_success(conn, question.run)
+    return None if found is None else found._asdict()
+
+
+async def _trigger_dag(db: Database, question: Question) -> dict[str, Any]:
+    args = question.args
+    dag_id = str(args["dag_id"])
+    async with db.acquire() as conn:
+        asked_before = await inbox.find_command(conn, question.id) is not None  # then what follows was looked at
+        dag = await services.dag_facts(conn, dag_id)
+    if dag is None and not asked_before:
+        raise NotFound(f"There is no DAG {dag_id!r} to trigger; see `aiosched dags list`.")
+    is_paused = dag is not None and dag.is_paused
+    if is_paused and args.get("fail_when_paused") and not asked_before:
+        raise Refused(f"DAG {dag_id!r} is paused: its run would wait. Unpause it: `aiosched dags unpause {dag_id}`.")
+    names = ("run_id", "logical_date", "run_after", "conf")
+    wanted = {name: args[name] for name in names if args.get(name) is not None}
+    answer = await _ask_owner(db, question, "trigger", dag_id, {**wanted, "triggered_by": "operator"})
+    return {"run_id": answer["run_id"], "is_paused": is_paused}
+
+
+async def _clear_run(db: Database, question: Question) -> dict[str, Any]:
+    run_id = question.args["run_id"]
+    await _ask_owner(db, question, "clear", str(question.args["dag_id"]), {"run_ids": [run_id]})
+    return {"run_id": run_id}
+
+
+async def _ask_owner(
+    db: Database, question: Question, verb: str, dag_id: str, args: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Put a request into the inbox, once for a question, and wait for what its owner says."""
+    async with db.acquire() as conn:
+        who = await services.who_asks(conn, question.run)
+        command = await inbox.add_command(
+            conn, verb=verb, dag_id=dag_id, args=args, requested_by=who, request=question.id
+        )
+    result = await inbox.wait_applied(db, command, timeout=_PATIENCE)
+    if result is None:
+        raise TimedOut(f"No scheduler has answered the request to {verb} {dag_id!r} within {_PATIENCE:.0f} s.")
+    if result.error is not None:
+        raise result.error
+    return result.result
+
+
+async def _run_state(db: Database, question: Question) -> dict[str, Any]:
+    args = question.args
+    dag_id = str(args["dag_id"])
+    async with db.acquire() as conn:
+        dag = await services.dag_facts(conn, dag_id)
+        found = await (services.newest_run(conn, dag_id) if args.get("newest") else _find(conn, dag_id, args))
+    return {"dag_exists": dag is not None, "run": _shown(found)}
+
+
+async def _task_states(db: Database, question: Question) -> dict[str, Any]:
+    args = question.args
+    dag_id, task_ids, group_id = str(args["dag_id"]), list(args.get("task_ids") or ()), args.get("group_id")
+    async with db.acquire() as conn:
+        dag = await services.dag_facts(conn, dag_id)
+        found = await _find(conn, dag_id, args)
+        tasks = []
+        if found is not None and (task_ids or group_id):
+            tasks = await services.task_states(conn, found.key, task_ids=task_ids, group_id=group_id)
+    unknown: list[str] = []
+    if dag is not None:
+        unknown = [task_id for task_id in task_ids if task_id not in dag.task_ids]
+        unknown += [group_id] if group_id and group_id not in dag.group_ids else []
+    return {"dag_exists": dag is not None, "unknown": unknown, "run": _shown(found), "tasks": tasks}
+
+
+async def _find(conn: Connection, dag_id: str, args: Mapping[str, Any]) -> services.RunFacts | None:
+    run_id, date = args.get("run_id"), args.get("logical_date")
+    found = await services.find_runs(
+        conn,
+        dag_id,
+        run_ids=[run_id] if run_id is not None else [],
+        logical_dates=[datetime.fromisoformat(date)] if date is not None else [],
+    )
+    return found[0] if found else None
+
+
+def _shown(run: services.RunFacts | None) -> dict[str, Any] | None:
+    return None if run is None else {"run_id": run.run_id, "state": run.state, "logical_date": run.logical_date}
+
+
+SERVICES: Final[Mapping[str, Service]] = MappingProxyType(
+    {
+        "asset_events": asset_services.asset_events,
+        "check_assets": asset_services.check_assets,
+        "clear_run": _clear_run,
+        "previous_success": _previous_success,
+        "run_state": _run_state,
+        "sla_misses": sla_misses,
+        "task_states": _task_states,
+        "trigger_dag": _trigger_dag,
+        "triggering_asset_events": asset_services.triggering_asset_events,
+    }
+)

@@ -1,0 +1,92 @@
+"""Who gets a slot now, and what the next transaction stores: the decision of the critical section.
+
+Pure: it changes what is held in memory and nothing else. Does not live here: locking and
+reading pools, the commit, handing out what was claimed (enqueueing.py), the allocation
+itself (core/slots/allocation.py, core/slots/waiting.py). Source: the semantics reference, section 17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from aiosched.core.slots.allocation import ExecutorRoom, PoolRoom, Room
+from aiosched.core.values.messages import Executor
+from aiosched.db.statements.journal import PoolRow
+from aiosched.executors.executor_router import members_of
+from aiosched.scheduler.slots.pool_fairness import Courtesy
+from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.state import Holdings
+
+
+def room_of(
+    pools: Mapping[str, PoolRow | None], freed: Mapping[str, int], executor: Executor, *, open: int, parallelism: int
+) -> Room:
+    """What a pass may hand out; slots that its very transaction gives back (`freed`) count as open.
+
+    `open` is how many attempts this scheduler may still take of its `parallelism`.
+    """
+    executors: dict[str | None, ExecutorRoom] = {}
+    for name, member in members_of(executor).items():
+        room = ExecutorRoom(name, member.open_slots, member.open_async_slots)
+        executors.setdefault(None, room)
+        executors[name] = room
+    return Room(
+        pools={
+            name: PoolRoom(
+                row.slots,
+                row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0,
+                row.include_deferred,
+            )
+            for name, row in pools.items()
+            if row is not None
+        },
+        executors=executors,
+        open=open,
+        parallelism=parallelism,
+    )
+
+
+def claim(
+    holdings: Holdings, room: Room, now: datetime, *, incarnation: int, include_deferred: Collection[str] = ()
+) -> Batch:
+    """Let the allocation choose, and collect the claims beside all other news as one batch.
+
+    `include_deferred` are the pools whose slots are kept by tasks that defer.
+    """
+    claimed = []
+    if len(holdings.waiting):  # where nothing is open, too: those who wait learn why
+        for candidate in holdings.waiting.take(room, now.timestamp()).taken:
+            board, instance = holdings.get(candidate.key)
+            if candidate.defers:
+                board.defer(instance, now)
+                holdings.absorb(board)
+                continue
+            board.grant(instance, now, incarnation)
+            holdings.dirty[board] = None
+            claimed.append((board, instance))
+    batch = holdings.collect(include_deferred)
+    batch.claimed = claimed
+    return batch
+
+
+def claim_beside_rivals(
+    holdings: Holdings,
+    room: Room,
+    now: datetime,
+    courtesy: Courtesy,
+    rows: Mapping[str, PoolRow],
+    *,
+    incarnation: int,
+    include_deferred: Collection[str] = (),
+) -> Batch:
+    """As `claim`, while other schedulers want slots of the pools, whose locked `rows` tell what they wait for."""
+    seconds = now.timestamp()
+    rivals = {name: courtesy.rivals(name, row, seconds) for name, row in rows.items()}
+    for name, pool in room.pools.items():
+        pool.rivals = list(rivals[name])
+    batch = claim(holdings, room, now, incarnation=incarnation, include_deferred=include_deferred)
+    waiting = holdings.waiting
+    batch.demands = courtesy.changes(waiting.demands(room, seconds), rows, seconds, served=waiting.served)
+    batch.wake = courtesy.winners(room.pools, rivals, seconds)
+    return batch

@@ -1,0 +1,88 @@
+"""The critical section: scheduled task instances become queued ones, and what was decided is stored.
+
+One pass is one transaction of the journal: lock the pools, read the open slots, let the
+pure allocation choose (claiming.py), store the claims beside all other news, commit. Only then are the
+claims handed to the executor. Source: docs/architecture.md, "The loop"; the semantics reference, section 17.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from aiosched.scheduler.journal.journal import Transaction
+from aiosched.scheduler.session import Session
+from aiosched.scheduler.slots.claiming import claim, claim_beside_rivals, room_of
+from aiosched.scheduler.state.batch import Batch
+
+_POOL_RETRY: Final = 0.5  # seconds until a pool that others may have left is looked at again
+
+
+async def enqueue(session: Session) -> float | None:
+    """One pass; returns how long to rest before the next without news."""
+    holdings = session.holdings
+    news = holdings.dirty or holdings.ended or holdings.answers or holdings.heard or holdings.room_changed
+    if not news and _rest(session) is None:
+        return None
+    started = time.perf_counter()
+    holdings.room_changed = False
+    async with session.journal.batch(shared=session.has_peers) as transaction:
+        batch = session.storing = await _decide(session, transaction)
+        if not batch.is_empty:
+            await transaction.write(batch)
+    session.metrics.critical_section.observe(time.perf_counter() - started)
+    session.metrics.journal_batch.observe(len(batch.instances))
+    session.committed(batch)
+    return 0.0 if holdings.dirty else _rest(session)
+
+
+async def store(session: Session) -> None:
+    """Store what was decided and claim nothing: for those who need it stored while the loops wait at the gate."""
+    async with session.journal.batch(shared=session.has_peers) as transaction:
+        keeping, _ = await look_at_pools(session, transaction, claims=False)
+        batch = session.storing = session.holdings.collect(keeping)
+        if not batch.is_empty:
+            await transaction.write(batch)
+    session.committed(batch)
+
+
+async def _decide(session: Session, transaction: Transaction) -> Batch:
+    """Choose under lock and collect. No await stands between the choice and the collected batch."""
+    holdings = session.holdings
+    keeping, freed = await look_at_pools(session, transaction, claims=True)
+    room = room_of(
+        transaction.pools,
+        freed,
+        session.executor,
+        open=session.parallelism - len(session.in_flight) if session.may_claim() else 0,
+        parallelism=session.parallelism,
+    )
+    now = session.clock.now()
+    if not transaction.shared:
+        return claim(holdings, room, now, incarnation=session.incarnation, include_deferred=keeping)
+    rows = {name: row for name, row in transaction.pools.items() if row is not None}
+    return claim_beside_rivals(
+        holdings, room, now, session.courtesy, rows, incarnation=session.incarnation, include_deferred=keeping
+    )
+
+
+async def look_at_pools(session: Session, transaction: Transaction, *, claims: bool) -> tuple[set[str], dict[str, int]]:
+    """Know the pools that the next batch touches; those that include deferred tasks, and the slots that it gives back.
+
+    With `claims` those that tasks wait for, or have just waited for, too. No await stands between the
+    last look and the return.
+    """
+    holdings = session.holdings
+    while True:  # news that came during the lock may touch another pool
+        keeping = {name for name, pool in transaction.pools.items() if pool is not None and pool.include_deferred}
+        freed = holdings.slots_given_back(keeping)
+        wanted = {*holdings.waiting.pools(), *session.courtesy.told} if claims else set()
+        unknown = (freed.keys() | wanted) - transaction.pools.keys()
+        if not unknown:
+            return keeping, freed
+        await transaction.look_at_pools(unknown)
+
+
+def _rest(session: Session) -> float | None:
+    """Without news: look again soon while somebody waits, since other schedulers free pools without telling us."""
+    return _POOL_RETRY if session.has_peers and session.holdings.waiting.pools() else None

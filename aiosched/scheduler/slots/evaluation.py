@@ -1,0 +1,114 @@
+"""Batch evaluation: reports and due timers become decisions.
+
+One pass applies what arrived, wakes what is due, lets each touched board decide (pure
+functions, cost proportional to what changed) and hands the effects on. Nothing here
+awaits: between two passes everything in memory is consistent.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Final
+
+from aiosched.core.run.board import Board
+from aiosched.core.run.deferral import is_trigger
+from aiosched.core.values.messages import Outcome, Report
+from aiosched.core.values.states import RunState
+from aiosched.scheduler.journal.asset_events import events_of
+from aiosched.scheduler.state.decision_context import Desk
+from aiosched.scheduler.state.stuck_attempts import look_at_queue
+
+logger = logging.getLogger(__name__)
+
+_REPORTS_PER_PASS: Final = 2_000  # so that other coroutines get their turn
+
+
+async def evaluate(session: Desk) -> float | None:
+    """One pass; returns how long to rest: until the next timer, or 0 while reports wait."""
+    decide(session, session.clock.now())
+    if session.attempts.reports:
+        return 0.0
+    instants = [i for i in (session.holdings.timers.earliest, session.attempts.beginnings.look_at) if i is not None]
+    return max((min(instants) - session.clock.now()).total_seconds(), 0.001) if instants else None
+
+
+def decide(session: Desk, now: datetime) -> None:
+    """Apply what was reported and is due, and let each touched board decide."""
+    holdings = session.holdings
+    look_at_queue(session, now)
+    _apply_reports(session, now)
+    _wake_due(session, now)
+    while holdings.to_evaluate:  # what happens in one run may concern the next one
+        to_evaluate, holdings.to_evaluate = holdings.to_evaluate, {}
+        for board in to_evaluate:
+            board.evaluate(now)
+            session.absorb(board)
+
+
+def _apply_reports(session: Desk, now: datetime) -> None:
+    reports = session.attempts.reports
+    for _ in range(min(len(reports), _REPORTS_PER_PASS)):
+        report = reports.popleft()
+        try:
+            _apply(session, report, now)
+        except Exception:
+            reports.appendleft(report)
+            raise
+
+
+def _apply(session: Desk, report: Report, now: datetime) -> None:
+    holdings = session.holdings
+    board = holdings.boards.get(report.key.run)
+    if board is None and report.inbox_id is not None and report.key.run in holdings.unreadable.runs:
+        return  # its row stays, for whoever can read the run
+    if report.inbox_id is not None:
+        holdings.heard.append(report.inbox_id)
+        session.enqueueing.wake()
+    if board is None or _is_of_an_earlier_call(board, report) or not board.apply(report, now):
+        session.metrics.stale_reports += 1
+        logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
+        if report.outcome is not Outcome.STARTED and not is_trigger(report.key):
+            holdings.room_changed = True  # it was told to stop, and has left its executor's slot now
+            session.enqueueing.wake()
+        return
+    if report.outcome is Outcome.LOST and not is_trigger(report.key):
+        session.metrics.lost_attempts += 1
+    if report.outcome is Outcome.STARTED:
+        session.absorb(board)  # nothing to decide, the row may wait for the next commit
+        return
+    if report.assets and report.outcome is Outcome.SUCCESS:
+        holdings.asset_events.extend(events_of(report, board.run.dag_id, now))
+    holdings.applied.append(report)
+    holdings.to_evaluate[board] = None
+
+
+def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
+    """Whether another scheduler tells (once more, when it could not know that we had heard) what is over already."""
+    if report.ran_by is None:
+        return False
+    instance = board.find(report.key.task_index, report.key.map_index)
+    return instance is None or instance.queued_by != report.ran_by
+
+
+def _wake_due(session: Desk, now: datetime) -> None:
+    holdings = session.holdings
+    for run, instance in holdings.timers.due(now):
+        board = holdings.boards.get(run)
+        if board is None:
+            continue
+        if instance is not None:
+            if board.find(instance.task, instance.map_index) is instance:  # the run was not read anew meanwhile
+                board.wake(instance)
+                board.time_out_trigger(instance, now)
+        elif not holdings.dags[board.run.dag_id].row.is_paused:
+            timeout = board.graph.spec.dagrun_timeout
+            start = board.run.start_date
+            if (
+                board.run.state is RunState.RUNNING
+                and timeout is not None
+                and start is not None
+                and (now - start).total_seconds() > timeout
+            ):
+                board.time_out(now)
+        holdings.to_evaluate[board] = None

@@ -1,0 +1,128 @@
+"""What this process's executor was given and has not finished, and the reports nobody has stored yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aiosched.core.run.deferral import is_trigger
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.executors.attempt.failures import storable_report
+from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.state.running_watchers import Watchers
+from aiosched.scheduler.state.stuck_attempts import Beginnings
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Outlives sessions. Triggers and callbacks hold no slot and count against no limit."""
+
+    metrics: Metrics
+    beginnings: Beginnings = field(default_factory=Beginnings)
+    in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
+    begun: dict[AttemptKey, Report] = field(default_factory=dict)  # of those: their starts, which rows may not tell yet
+    triggers: set[AttemptKey] = field(default_factory=set)
+    callbacks: dict[int, int] = field(default_factory=dict)  # id -> partition; until their reports are stored
+    reports: deque[Report] = field(default_factory=deque)
+    callback_reports: deque[Report] = field(default_factory=deque)
+    on_news: Callable[[], None] = lambda: None
+    on_callback: Callable[[], None] = lambda: None
+    lent: dict[AttemptKey, int] = field(default_factory=dict)  # run here, for the owners of these partitions
+    outgoing: deque[Report] = field(default_factory=deque)  # what became of them, not sent yet
+    doubts_at: float | None = None  # monotonic second of the next look whether they are still wanted; None: now
+    on_lent: Callable[[], None] = lambda: None
+    watchers: Watchers = field(default_factory=Watchers)
+    drop: Callable[[Sequence[AttemptKey]], None] = lambda keys: None  # tell the executor to forget triggers
+    revoke: Callable[[AttemptKey], None] = lambda key: None  # tell the executor to give an attempt up
+
+    def known(self) -> set[AttemptKey]:
+        """The attempts that run here, and those that have ended and are not stored as ended yet."""
+        return self.in_flight.keys() | {r.key for r in self.reports if r.outcome is not Outcome.STARTED}
+
+    def lend(self, runs: Mapping[int, int]) -> None:
+        """These runs (and their partitions) belong to others from now on: what runs here of them, runs for them.
+
+        Reports that other schedulers sent and that are not applied yet are the new owner's to read.
+        """
+        news = [r for r in self.reports if r.key.run in runs and r.inbox_id is None and not is_trigger(r.key)]
+        lent = {report.key for report in news} | {key for key in self.in_flight if key.run in runs}
+        self.lent.update((key, runs[key.run]) for key in lent)
+        self.outgoing.extend(news)
+        self.reports = deque(report for report in self.reports if report.key.run not in runs)
+        self.forget_triggers(runs)
+        if self.lent:
+            self.on_lent()
+
+    def take_back(self, partitions: Container[int]) -> None:
+        """These partitions are ours again: so is what becomes of their attempts."""
+        back = {key for key, partition in self.lent.items() if partition in partitions}
+        self.reports.extend(report for report in self.outgoing if report.key in back)
+        self.outgoing = deque(report for report in self.outgoing if report.key not in back)
+        for key in back:
+            del self.lent[key]
+
+    def sent(self, reports: Sequence[Report]) -> None:
+        """The first of the outgoing reports, which these are, are stored; an attempt is lent until its end is told."""
+        for report in reports:
+            self.outgoing.popleft()
+            if report.outcome is not Outcome.STARTED:
+                self.lent.pop(report.key, None)
+
+    def doubted(self, now: float, every: float) -> bool:
+        """Whether it is time to look if lent attempts are still wanted; begins the next period then."""
+        if self.doubts_at is not None and now < self.doubts_at:
+            return False
+        self.doubts_at = now + every
+        return True
+
+    def abandon(self) -> None:
+        """This incarnation is over, others run its attempts again: nothing is known of any."""
+        self.in_flight.clear()
+        self.begun.clear()
+        self.beginnings.forget()
+        self.drop([*self.triggers, *self.watchers.running])
+        self.watchers.running.clear()
+        self.triggers.clear()
+        self.reports.clear()
+        self.lent.clear()
+        self.outgoing.clear()
+
+    def forget_triggers(self, runs: Container[int]) -> None:
+        """Others wait for these runs' triggers from now on: ours end without a word, and may be handed out anew."""
+        gone = [key for key in self.triggers if key.run in runs]
+        self.triggers.difference_update(gone)
+        self.drop(gone)
+
+    def receive(self, report: Report) -> None:
+        """What executors call. News of an attempt that is not (or no longer) ours is dropped."""
+        report = storable_report(report)
+        key, started = report.key, report.outcome is Outcome.STARTED
+        if key.run < 0:
+            self.watchers.hear(report)
+            return
+        if key.task_index < 0 and key.try_number in self.callbacks:
+            if not started:
+                self.callback_reports.append(report)
+                self.on_callback()
+            return
+        if is_trigger(key) and key in self.triggers:
+            if started:
+                return
+            self.triggers.discard(key)
+        elif key not in self.in_flight:
+            self.metrics.stale_reports += 1
+            return
+        elif not started:
+            del self.in_flight[key]
+            self.begun.pop(key, None)
+            report = self.beginnings.judge(report)
+        else:
+            self.begun[key] = report
+            self.beginnings.started(key)
+        if key in self.lent:
+            self.outgoing.append(report)
+            self.on_lent()
+            return
+        self.reports.append(report)
+        self.on_news()

@@ -1,0 +1,492 @@
+"""What one scheduler holds in memory: DAGs, boards of unfinished runs, who waits, what is due.
+
+A cache of rows of the partitions it owns, nothing else: it may be dropped at any time and
+read again (loading.py). All changes happen synchronously on the event loop, so whoever
+looks between two awaits sees a consistent picture. Does not live here: decisions (core),
+SQL (db), the loops that carry decisions out (run_creation, evaluation, enqueueing).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from aiosched.core.assets.conditions import AssetExpression
+from aiosched.core.creation.run_creation import active_runs_limit
+from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.instances import held_pool, holds_pool
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.run.manual_changes import INTENTIONS
+from aiosched.core.slots.allocation import Candidate, DagRoom, TaskRoom
+from aiosched.core.slots.waiting import WaitingQueue
+from aiosched.core.timetables.assets import condition_of
+from aiosched.core.timetables.base import NextRun
+from aiosched.core.values.instants import later
+from aiosched.core.values.messages import AttemptKey, Report
+from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
+from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.backfills import Backfill
+from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
+from aiosched.db.statements.outbox import NewCallback
+from aiosched.db.statements.runs import DagRow, Version
+from aiosched.db.statements.triggers import deferral_row
+from aiosched.errors import InvalidTransition
+from aiosched.scheduler.effects.deadlines import moved_deadlines
+from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.previous_run_index import Followers
+from aiosched.scheduler.state.queued_runs import QueuedRuns
+from aiosched.scheduler.state.versions import Unreadable, renew_code, run_info
+from aiosched.scheduler.state.wakeup import Timers
+
+_TICK: Final = timedelta(microseconds=1)
+
+
+@dataclass(slots=True, eq=False)
+class OwnedDag:
+    """A DAG whose partition is owned. Runs keep the version that they were created with."""
+
+    row: DagRow
+    version: Version  # the newest one
+    graph: Graph
+    room: DagRoom
+    next_run: NextRun | None = None  # as far as is known: it is computed again when there is room for it
+    on_calendar: datetime | None = None  # the instant of its entry among the due runs
+    queued: QueuedRuns = field(default_factory=QueuedRuns)  # runs that wait to start
+    starting: set[int] = field(default_factory=set)  # their keys, while their rows are read
+    running: dict[int, Board] = field(default_factory=dict)
+    ending: dict[int, Board] = field(default_factory=dict)  # over in memory, and not yet in the database
+    held_back: dict[Instance, Board] = field(default_factory=dict)  # ready, but the DAG is paused
+    backfills: dict[int, Backfill] = field(default_factory=dict)  # those that are not completed
+    looks_back: bool = False  # it had runs with tasks that look at the run before
+    unread: list[Run] = field(default_factory=list)  # unfinished, of versions that cannot be read: left alone
+
+    @property
+    def creates_runs(self) -> bool:
+        """Whether the schedule may create runs now, limits apart."""
+        return not (self.row.is_paused or self.row.is_stale or self.row.has_import_errors)
+
+    def finished_backfills(self) -> list[Backfill]:
+        """The backfills none of whose runs is queued, starting or running."""
+        if self.starting:
+            return []
+        active = self.queued.groups() | {run.backfill_id for run in (*self.under_way(), *self.unread)}
+        return [backfill for backfill in self.backfills.values() if backfill.id not in active]
+
+    def active_runs(self) -> int:
+        """Queued and running runs that count for `max_active_runs` (14.3): backfills do not."""
+        return sum(run.backfill_id is None for run in self.under_way()) + self.queued.count(None)
+
+    def run_limits(self) -> dict[int | None, int]:
+        """How many runs may run, by backfill (None: of none). Runs of a backfill that is over go by the DAG's limit."""
+        limit = active_runs_limit(self.version.spec)
+        groups: dict[int | None, int] = dict.fromkeys(self.queued.groups(), limit)
+        return groups | {None: limit} | {backfill.id: backfill.max_active_runs for backfill in self.backfills.values()}
+
+    def under_way(self) -> list[Run]:
+        """The runs that are running as far as the database knows."""
+        held = [board.run for board in (*self.running.values(), *self.ending.values())]
+        return held + [run for run in self.unread if run.state is RunState.RUNNING]
+
+    @property
+    def asset_condition(self) -> AssetExpression | None:
+        """When its events make runs; None: it is not scheduled on assets."""
+        return condition_of(self.version.spec.timetable)
+
+
+class Holdings:
+    """See the module docstring."""
+
+    def __init__(self) -> None:
+        self.partitions: set[int] = set()
+        self.dags: dict[str, OwnedDag] = {}
+        self.versions: dict[int, tuple[Version, Graph]] = {}
+        self.unreadable = Unreadable()
+        self.boards: dict[int, Board] = {}
+        self.waiting = WaitingQueue()
+        self.to_evaluate: dict[Board, None] = {}
+        self.dirty: dict[Board, None] = {}  # have something to store
+        self.timers: Timers[tuple[int, Instance | None]] = Timers()  # (run, instance; None: the run's timeout)
+        self.due_runs: Timers[str] = Timers()  # DAG ids by their next run
+        self.followers = Followers()
+        self.to_look_back: dict[str, None] = {}  # DAGs with boards that do not know the run before theirs
+        self.to_start: dict[str, None] = {}  # DAGs whose queued runs may start, or whose backfills may be over
+        self.backfilled: dict[str, None] = {}  # DAGs that have, or had, backfills that are not completed
+        self.room_changed = False  # something waiting might fit now
+        self.applied: list[Report] = []  # reports whose effects are not committed yet
+        self.cancelled: list[AttemptKey] = []
+        self.ended: list[Board] = []  # reached their end, not committed yet
+        self.begun: list[Board] = []
+        self.answers: list[tuple[int, CommandResult]] = []
+        self.heard: list[int] = []  # reports of other schedulers that are applied or dropped, by their rows
+        self.elsewhere: set[int] = set()  # other incarnations that run, or ran, attempts of ours
+        self.asset_events: list[NewEvent] = []  # of tasks whose success is not committed yet
+        self.asset_news: set[int] = set()  # partitions with events that may make a run
+
+    def graph_of(self, version: Version) -> Graph:
+        """The compiled graph of a version, remembered."""
+        found = self.versions.get(version.id)
+        if found is None:
+            found = self.versions[version.id] = (version, Graph(version.spec))
+        return found[1]
+
+    # -- boards -----------------------------------------------------------------------------
+
+    def add_board(self, board: Board) -> None:
+        """Hold an unfinished run that runs."""
+        dag = self.dags[board.run.dag_id]
+        board.is_paused = dag.row.is_paused
+        self.boards[board.run.key] = board
+        dag.running[board.run.key] = board
+        if board.run.version_id != dag.version.id:
+            renew_code(board, dag.version)
+        if board.graph.lookback is not None:
+            dag.looks_back = True
+            self.to_look_back[board.run.dag_id] = None
+            self.to_evaluate.update(dict.fromkeys(self.followers.tell(board)))
+        timeout = board.graph.spec.dagrun_timeout
+        if timeout is not None and board.run.start_date is not None:
+            self.timers.add(later(board.run.start_date, timeout) + _TICK, (board.run.key, None))
+        for instance in board:
+            task_room = dag.room.tasks.get(board.graph.task_ids[instance.task])
+            if instance.state in HOLDING_SLOT:
+                dag.room.occupy(board.run.key, task_room)
+            elif task_room is not None and instance.state in ACTIVE_FOR_TASK_LIMITS:
+                task_room.occupy(board.run.key)
+        self.to_evaluate[board] = None
+
+    def absorb(self, board: Board) -> None:
+        """Take over what a board's decisions ask for, except what is to be stored."""
+        effects = board.effects
+        key = board.run.key
+        dag = self.dags[board.run.dag_id]
+        if effects.released or effects.inactive:
+            for _ in effects.released:
+                dag.room.vacate(key)
+            for instance in effects.inactive:
+                if (task_room := dag.room.tasks.get(board.graph.task_ids[instance.task])) is not None:
+                    task_room.vacate(key)
+            self.waiting.release(dag.room)
+            self.room_changed = True
+            effects.released.clear()
+            effects.inactive.clear()
+        if effects.withdrawn:
+            for instance in effects.withdrawn:
+                self.waiting.discard(board.key(instance))
+                dag.held_back.pop(instance, None)
+            effects.withdrawn.clear()
+        if effects.ready:
+            for instance in effects.ready:
+                self._line_up(dag, board, instance)
+            effects.ready.clear()
+        if effects.timers:
+            for at, instance in effects.timers:
+                self.timers.add(at, (key, instance))
+            effects.timers.clear()
+        if effects.cancelled:
+            self.cancelled.extend(effects.cancelled)
+            effects.cancelled.clear()
+        if effects or effects.triggers:
+            self.dirty[board] = None
+        if told := self.followers.tell(board):
+            self.to_evaluate.update(dict.fromkeys(told))
+        if board.finished and key in self.boards:
+            self.followers.forget(board)
+            del self.boards[key], dag.running[key]
+            dag.ending[key] = board
+            self.ended.append(board)
+        elif board.graph.lookback is not None and dag.queued and board.stands_still:
+            self.to_start[dag.row.dag_id] = None  # the run that it waits for may be a queued one
+
+    def let_go(self, board: Board) -> None:
+        """The end of a run is stored: from now on its place is free for another."""
+        dag = self.dags.get(board.run.dag_id)
+        if dag is not None and dag.ending.pop(board.run.key, None) is not None:
+            if dag.queued or dag.backfills:
+                self.to_start[dag.row.dag_id] = None
+            self.plan(dag)
+
+    def _line_up(self, dag: OwnedDag, board: Board, instance: Instance) -> None:
+        if dag.row.is_paused:
+            dag.held_back[instance] = board
+            return
+        self.waiting.add(candidate_of(board, instance, dag.room))
+        self.room_changed = True
+
+    def find(self, key: AttemptKey) -> tuple[Board, Instance] | None:
+        """The board and the instance of an attempt; None when its run is not held."""
+        board = self.boards.get(key.run)
+        instance = None if board is None else board.find(key.task_index, key.map_index)
+        return None if board is None or instance is None else (board, instance)
+
+    def get(self, key: AttemptKey) -> tuple[Board, Instance]:
+        """As `find`, for what must be held."""
+        found = self.find(key)
+        if found is None:
+            raise InvalidTransition(f"{key} waits for a slot, but its run is not held")
+        return found
+
+    def slots_given_back(self, include_deferred: Collection[str] = ()) -> dict[str, int]:
+        """The pool slots that the next transaction gives back, by pool.
+
+        `include_deferred` are the pools whose slots are kept by tasks that defer.
+        """
+        freed: dict[str, int] = {}
+        for board in self.dirty:
+            for instance in board.effects.changed:
+                pool = board.graph.tasks[instance.task].pool
+                if held_pool(instance) and not holds_pool(instance, pool, include_deferred):
+                    freed[pool] = freed.get(pool, 0) + board.graph.tasks[instance.task].pool_slots
+        return freed
+
+    def collect(self, include_deferred: Collection[str] = ()) -> Batch:
+        """Everything that waits to be stored, as one batch; from here on it counts as sent.
+
+        `include_deferred` as for `slots_given_back`.
+        """
+        batch = Batch(
+            reports=self.applied,
+            cancelled=self.cancelled,
+            finished=self.ended,
+            started=self.begun,
+            answers=self.answers,
+            heard=self.heard,
+            asset_events=self.asset_events,
+        )
+        self.asset_events = []
+        self.applied, self.cancelled, self.ended, self.begun, self.answers, self.heard = [], [], [], [], [], []
+        for board in self.dirty:
+            self.collect_board(board, batch, include_deferred)
+        self.dirty.clear()
+        return batch
+
+    def collect_board(self, board: Board, batch: Batch, include_deferred: Collection[str] = ()) -> None:
+        """What one board has to store."""
+        effects, run = board.effects, board.run
+        key, tasks = run.key, board.graph.tasks
+        if effects.created:
+            batch.created.extend((key, i.task, i.map_index, i.max_tries) for i in effects.created)
+            effects.created = []
+        if effects.expanded:
+            batch.expanded.extend((key, i.task) for i in effects.expanded)
+            effects.expanded = []
+        changed = effects.changed
+        if effects.lazy:
+            changed.update(effects.lazy)
+            effects.lazy = {}
+        for i in changed:
+            old, new = i.stored_state, i.state
+            task = tasks[i.task]
+            held, holds = held_pool(i), holds_pool(i, task.pool, include_deferred)
+            i.holds_pool = holds
+            if held != holds:
+                step = task.pool_slots if holds else -task.pool_slots
+                batch.pool_deltas[task.pool] = batch.pool_deltas.get(task.pool, 0) + step
+            reason = i.reason
+            if new == "scheduled" and reason is None:
+                reason = self.waiting.reason(board.key(i))
+            batch.instances.append(
+                InstanceChange(
+                    key, i.task, i.map_index, old.stored, i.stored_try, new.stored, i.try_number, i.max_tries,
+                    i.losses, i.queued_by, i.scheduled_at, i.queued_at, i.start_date, i.end_date, i.next_at, reason,
+                )
+            )  # fmt: skip
+            i.stored_state, i.stored_try = new, i.try_number
+        effects.changed = {}
+        if effects.tries:
+            batch.tries.extend(effects.tries)
+            effects.tries = []
+        if effects.sources:
+            batch.sources.extend(effects.sources)
+            effects.sources = []
+        if effects.xcoms:
+            batch.xcoms.extend(XComRow(key, i.task, i.map_index, v.key, v.value) for i, v in effects.xcoms)
+            effects.xcoms.clear()
+        if effects.forget_xcoms:
+            batch.forget_xcoms.extend((key, i.task, i.map_index) for i in effects.forget_xcoms)
+            effects.forget_xcoms.clear()
+        if effects.deferrals:
+            for i in effects.deferrals:
+                if (waited := board.deferrals.get(i)) is None:
+                    batch.undeferred.append((key, i.task, i.map_index))
+                else:
+                    batch.deferrals.append(deferral_row(key, i, waited))
+            effects.deferrals.clear()
+        if effects.triggers:
+            batch.triggers.extend((board, i) for i in effects.triggers)
+            effects.triggers.clear()
+        if effects.callbacks:
+            for kind, why, task_index, map_index, try_number in effects.callbacks:
+                place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
+                task_id = None if task_index is None else board.graph.task_ids[task_index]
+                batch.callbacks.append(NewCallback(*place, task_id, map_index, try_number, reason=why))
+            effects.callbacks.clear()
+        if effects.run_changed:
+            effects.run_changed = False
+            self._collect_run(board, batch)
+            before, times = run.stored_state, (run.queued_at, run.start_date, run.end_date)
+            batch.runs.append(RunChange(key, before, run.state, *times, run.reason, run.clear_number))
+            run.stored_state = run.state
+
+    def _collect_run(self, board: Board, batch: Batch) -> None:
+        """What a run's change means for its deadlines (23.5), and whether it is one failure too many (9.3)."""
+        run, row = board.run, self.dags[board.run.dag_id].row
+        limit = self.dags[run.dag_id].version.spec.max_consecutive_failed_dag_runs
+        batch.deadlines += moved_deadlines(run, board.graph.spec, row.partition)
+        if run.stored_state is not RunState.RUNNING:
+            return
+        if run.state is RunState.SUCCESS and run.end_date is not None and board.graph.spec.deadlines:
+            batch.kept.append((run.key, run.end_date))
+        if run.state is RunState.FAILED and run.reason not in INTENTIONS and limit > 0:
+            batch.failing[run.dag_id] = limit
+
+    # -- DAGs -------------------------------------------------------------------------------
+
+    def add_backfill(self, backfill: Backfill) -> None:
+        """Hold a backfill that is not completed; its DAG must be held."""
+        self.dags[backfill.dag_id].backfills[backfill.id] = backfill
+        self.backfilled[backfill.dag_id] = self.to_start[backfill.dag_id] = None
+
+    def pause(self, dag_id: str) -> None:
+        """The DAG was paused in the database: nothing more of it starts."""
+        if (dag := self.dags.get(dag_id)) is not None:
+            self.put_dag(dataclasses.replace(dag.row, is_paused=True), dag.version)
+
+    def put_dag(self, row: DagRow, version: Version) -> OwnedDag:
+        """Hold a DAG, or its new version: limits are live, they act on existing runs too."""
+        graph = self.graph_of(version)
+        dag = self.dags.get(row.dag_id)
+        if dag is None:
+            room = DagRoom(row.dag_id, version.spec.max_active_tasks)
+            dag = self.dags[row.dag_id] = OwnedDag(row, version, graph, room)
+        was_paused = dag.row.is_paused
+        if dag.version.id != version.id:
+            for board in dag.running.values():
+                renew_code(board, version)
+        dag.row, dag.version, dag.graph = row, version, graph
+        self._apply_limits(dag)
+        if dag.queued:
+            self.to_start[row.dag_id] = None
+        if was_paused and not row.is_paused:
+            self._let_go(dag)
+        elif row.is_paused and not was_paused:
+            self._hold_back(dag)
+        return dag
+
+    def _apply_limits(self, dag: OwnedDag) -> None:
+        spec, room = dag.version.spec, dag.room
+        limited = {task.task_id: task for task in spec.tasks if _has_limits(task)}
+        regroup = room.per_run != spec.max_active_tasks_per_run or limited.keys() != room.tasks.keys()
+        room.limit, room.per_run = spec.max_active_tasks, spec.max_active_tasks_per_run
+        for task_id in room.tasks.keys() - limited.keys():
+            del room.tasks[task_id]
+        for task_id, task in limited.items():
+            task_room = room.tasks.setdefault(task_id, TaskRoom(task_id))
+            regroup |= task_room.per_run != task.max_active_tis_per_dagrun
+            task_room.per_dag, task_room.per_run = task.max_active_tis_per_dag, task.max_active_tis_per_dagrun
+        if regroup:
+            self._recount(dag)
+            self._line_up_again(dag)
+        self.waiting.release(room)
+        self.room_changed = True
+
+    def _recount(self, dag: OwnedDag) -> None:
+        """Count the tasks with limits of their own anew, from the boards."""
+        for task_room in dag.room.tasks.values():
+            task_room.active = 0
+            task_room.by_run.clear()
+        for board in dag.running.values():
+            for instance in board:
+                task_room_of = dag.room.tasks.get(board.graph.task_ids[instance.task])
+                if task_room_of is not None and instance.state in ACTIVE_FOR_TASK_LIMITS:
+                    task_room_of.occupy(board.run.key)
+
+    def _line_up_again(self, dag: OwnedDag) -> None:
+        for board in dag.running.values():
+            for instance in board:
+                if self.waiting.discard(board.key(instance)):
+                    self._line_up(dag, board, instance)
+
+    def _let_go(self, dag: OwnedDag) -> None:
+        """The DAG is not paused any more: what was held back lines up; its timeouts count again."""
+        held, dag.held_back = dag.held_back, {}
+        for instance, board in held.items():
+            self._line_up(dag, board, instance)
+        for board in dag.running.values():
+            board.unpause()
+            self.to_evaluate[board] = None
+            if board.graph.spec.dagrun_timeout is not None and board.run.start_date is not None:
+                at = later(board.run.start_date, board.graph.spec.dagrun_timeout) + _TICK
+                self.timers.add(at, (board.run.key, None))
+        self.plan(dag)
+
+    def _hold_back(self, dag: OwnedDag) -> None:
+        for board in dag.running.values():
+            board.pause()
+            for instance in board:
+                if self.waiting.discard(board.key(instance)):
+                    dag.held_back[instance] = board
+
+    def plan(self, dag: OwnedDag) -> None:
+        """Put the DAG's next run on the calendar, and have a look at the asset events that wait for it."""
+        if dag.next_run is not None and dag.creates_runs and dag.on_calendar != dag.next_run.run_after:
+            dag.on_calendar = dag.next_run.run_after
+            self.due_runs.add(dag.next_run.run_after, dag.row.dag_id)
+        if dag.asset_condition is not None:
+            self.asset_news.add(dag.row.partition)
+
+    def drop_dag(self, dag_id: str) -> None:
+        """Forget a DAG and its runs."""
+        dag = self.dags.pop(dag_id, None)
+        if dag is None:
+            return
+        for board in dag.running.values():
+            self.boards.pop(board.run.key, None)
+            self.followers.forget(board)
+            self.to_evaluate.pop(board, None)
+            self.dirty.pop(board, None)
+            for instance in board:
+                self.waiting.discard(board.key(instance))
+
+    # -- looking ----------------------------------------------------------------------------
+
+    def unfinished_runs(self) -> int:
+        """Runs that are held and not finished, queued ones included."""
+        return len(self.boards) + sum(len(dag.queued) + len(dag.starting) for dag in self.dags.values())
+
+    def next_due(self) -> datetime | None:
+        """When the earliest next run is due, of the DAGs that may create it."""
+        runs = [d.next_run.run_after for d in self.dags.values() if d.next_run is not None and d.creates_runs]
+        return min(runs, default=None)
+
+
+def make_board(run: Run, version: Version, graph: Graph, instances: Iterable[Instance]) -> Board:
+    """A board for a run that is about to run; set the run's start date first, its attempts show it."""
+    return Board(graph, run, instances, info=run_info(run, version))
+
+
+def candidate_of(board: Board, instance: Instance, room: DagRoom) -> Candidate:
+    """What an instance that is ready needs, and where it stands among others."""
+    task = board.graph.tasks[instance.task]
+    logical = board.run.logical_date
+    return Candidate(
+        board.key(instance),
+        room,
+        pool=task.pool,
+        pool_slots=task.pool_slots,
+        weight=board.graph.weights[instance.task],
+        logical_at=math.inf if logical is None else logical.timestamp(),
+        is_async=task.is_async,
+        executor=task.executor,
+        task=room.tasks.get(task.task_id),
+        defers=board.begins_deferred(instance),
+    )
+
+
+def _has_limits(task: TaskSpec) -> bool:
+    return task.max_active_tis_per_dag is not None or task.max_active_tis_per_dagrun is not None

@@ -1,0 +1,1 @@
+"""Why something does not run, asked of the rows: needs no living scheduler."""

@@ -1,0 +1,193 @@
+"""Who competes for the slots that a waiting task instance needs, and how long tasks usually take.
+
+The order is that of the candidates of a scheduler (core/slots/allocation.py `precedence`), in the whole fleet. Bounded:
+contenders are those of the `MOST_RUNS` oldest running runs; more waiting instances than `MOST_INSTANCES`, or more DAG
+versions than `_MOST_VERSIONS`, and the rank is unknown. Where a bound was met, a note says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.run.board import Instance
+from aiosched.core.slots.allocation import Candidate, ExecutorRoom, PoolRoom, Room, precedence
+from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.states import TaskState
+from aiosched.core.why.explanation import MOST_HOLDERS, Holder, seconds_since
+from aiosched.db.people.pools import GET_POOL, Pool
+from aiosched.db.queries import why as statements
+from aiosched.db.queries.why import Contender
+from aiosched.db.server.engine import Connection
+from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
+
+_MOST_VERSIONS: Final = 200
+_FEW_RUNS: Final = "more than {0:,} runs are running: who holds slots or goes first is known of the {0:,} oldest"
+_FEW_HOLDERS: Final = "more than {0:,} task instances hold slots: holders are named of the {0:,} oldest"
+_LONG_QUEUE: Final = "more than {0:,} task instances wait for slots: its rank is not known"
+_MANY_VERSIONS: Final = "what competes belongs to more than {0:,} DAG versions: its rank is not known"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def room_for(conn: Connection, candidate: Candidate, figures: dict[str, Any] | None) -> tuple[Room, int]:
+    """What there is of what the candidate needs, as its scheduler last said, and the used slots of its pool."""
+    row = await conn.fetchrow(GET_POOL, candidate.pool)
+    pools: dict[str, PoolRoom] = {}
+    used = 0
+    if row is not None:
+        pool, used = Pool(*row), row["used"]
+        pools[pool.name] = PoolRoom(pool.slots, pool.open or 0, pool.include_deferred)
+    executors: dict[str | None, ExecutorRoom] = {}
+    figures = figures or {}
+    for name, slots in figures.get("executor", {}).items():
+        room = ExecutorRoom(name, int(slots["open"]), int(slots["open_async"]))
+        executors.setdefault(None, room)
+        executors[name] = room
+    parallelism = int(figures.get("parallelism", 0))
+    return Room(pools, executors, parallelism - int(figures.get("in_flight", 0)), parallelism), used
+
+
+@dataclass(frozen=True, slots=True)
+class Competition:
+    """Who holds slots of the pool and of the DAG, where these are full; and how many go first, with their slots.
+
+    `notes` say which bound was met, in words.
+    """
+
+    of_pool: tuple[Holder, ...] = ()
+    of_dag: tuple[Holder, ...] = ()
+    ahead: tuple[int, int] | None = None
+    notes: tuple[str, ...] = ()
+
+    def tasks(self) -> set[tuple[str, str]]:
+        """(DAG id, task id) of the holders."""
+        holders = (*self.of_pool, *self.of_dag)
+        return {(holder.dag_id, holder.task_id) for holder in holders if holder.task_id is not None}
+
+
+async def competition(
+    reader: HoldsVersions, conn: Connection, candidate: Candidate, room: Room, instance: Instance, now: datetime
+) -> Competition:
+    """Who is in the way of a candidate. Nobody's rows are read where nothing is."""
+    if instance.state is not TaskState.SCHEDULED:
+        return Competition()
+    of_pool: Sequence[Contender] = ()
+    of_dag: Sequence[Contender] = ()
+    pool = room.pools.get(candidate.pool)
+    if pool is not None and room.pool_refusal(candidate.pool, candidate.pool_slots, defers=candidate.defers):
+        of_pool = await statements.holding_instances(conn)
+    if candidate.dag.refusal(candidate.key.run, candidate.task, defers=candidate.defers):
+        of_dag = await statements.holding_instances(conn, candidate.dag.dag_id)
+    has_queue = pool is not None and pool.total >= 0
+    waiting = await statements.waiting_instances(conn) if has_queue else []
+    notes: list[str] = []
+    if (of_pool or of_dag or has_queue) and await statements.more_run_than_are_read(conn):
+        notes.append(_FEW_RUNS.format(statements.MOST_RUNS))
+    if max(len(of_pool), len(of_dag)) > statements.MOST_INSTANCES:
+        notes.append(_FEW_HOLDERS.format(statements.MOST_INSTANCES))
+    if waiting is None:
+        notes.append(_LONG_QUEUE.format(statements.MOST_INSTANCES))
+    wanted = {each.version_id for each in (*of_pool, *of_dag, *(waiting or ()))}
+    too_many = len(wanted - reader.holdings.versions.keys()) > _MOST_VERSIONS
+    if too_many:
+        waiting = None
+        notes.append(_MANY_VERSIONS.format(_MOST_VERSIONS))
+        wanted = {each.version_id for each in (*of_pool[:MOST_HOLDERS], *of_dag[:MOST_HOLDERS])}
+    await readable_versions(reader, conn, wanted)
+    deferred_too = pool is not None and pool.include_deferred
+    holders_of_pool = [
+        each
+        for each in of_pool
+        if (task := _task(reader, each)) is not None
+        and task.pool == candidate.pool
+        and (each.state is not TaskState.DEFERRED or deferred_too)
+    ]
+    return Competition(
+        tuple(_holder(reader, each, now, in_pool=True) for each in holders_of_pool[:MOST_HOLDERS]),
+        tuple(_holder(reader, each, now, in_pool=False) for each in of_dag[:MOST_HOLDERS]),
+        None if waiting is None else _ahead(reader, candidate, instance, waiting),
+        tuple(notes),
+    )
+
+
+def _task(reader: HoldsVersions, contender: Contender) -> TaskSpec | None:
+    """The task of a contender; None where its version was not read, or its task is gone."""
+    found = reader.holdings.versions.get(contender.version_id)
+    tasks = () if found is None else found[1].tasks
+    return tasks[contender.task_index] if contender.task_index < len(tasks) else None
+
+
+def _holder(reader: HoldsVersions, contender: Contender, now: datetime, *, in_pool: bool) -> Holder:
+    task = _task(reader, contender)
+    since = contender.queued_at if contender.state is TaskState.QUEUED else contender.start_date
+    return Holder(
+        dag_id=contender.dag_id,
+        run_id=contender.run_id,
+        task_id=None if task is None else task.task_id,
+        map_index=contender.map_index,
+        state=contender.state.value,
+        slots=task.pool_slots if task is not None and in_pool else 1,
+        seconds=seconds_since(since, now),
+        logical_date=contender.logical_date,
+    )
+
+
+def _ahead(
+    reader: HoldsVersions, candidate: Candidate, instance: Instance, waiting: Iterable[Contender]
+) -> tuple[int, int]:
+    """How many of the fleet go before the candidate in its pool, and the slots that these need."""
+    mine = (*precedence(candidate), instance.scheduled_at or _EPOCH, candidate.key.run)
+    number = slots = 0
+    for each in waiting:
+        found, task = reader.holdings.versions.get(each.version_id), _task(reader, each)
+        if found is None or task is None or task.pool != candidate.pool:
+            continue
+        other = Candidate(
+            AttemptKey(each.run, each.task_index, each.map_index, 0),
+            candidate.dag,
+            weight=found[1].weights[each.task_index],
+            logical_at=math.inf if each.logical_date is None else each.logical_date.timestamp(),
+        )
+        if (*precedence(other), each.scheduled_at or _EPOCH, each.run) < mine:
+            number += 1
+            slots += task.pool_slots
+    return number, slots
+
+
+class Durations:
+    """How long tasks usually take: the median of their latest successes, in seconds, as far as it was asked."""
+
+    def __init__(self, reader: HoldsVersions, conn: Connection) -> None:
+        self._reader, self._conn = reader, conn
+        self._seconds: dict[tuple[str, str], float] = {}
+
+    async def learn(self, tasks: Collection[tuple[str, str]]) -> None:
+        """Read those of tasks by (DAG id, task id)."""
+        wanted = sorted(tasks)
+        latest = await statements.latest_runs(self._conn, {dag_id for dag_id, _ in wanted})
+        readable = await readable_versions(self._reader, self._conn, {version for *_, version in latest})
+        places: list[tuple[int, int, int]] = []
+        for dag_id, run, version in (each for each in latest if each[2] in readable):
+            index = self._reader.holdings.versions[version][1].index
+            for place, (owner, task_id) in enumerate(wanted):
+                if owner == dag_id and task_id in index:
+                    places.append((place, run, index[task_id]))
+        found = await statements.median_seconds(self._conn, places)
+        self._seconds.update((wanted[place], seconds) for place, seconds in found.items())
+
+    def of(self, dag_id: str, task_id: str) -> float | None:
+        return self._seconds.get((dag_id, task_id))
+
+    def applied(self, holders: Iterable[Holder]) -> tuple[Holder, ...]:
+        """The holders with how long they usually take."""
+        return tuple(
+            dataclasses.replace(holder, usual_seconds=self.of(holder.dag_id, holder.task_id))
+            if holder.task_id is not None
+            else holder
+            for holder in holders
+        )

@@ -1,0 +1,376 @@
+"""Why something does not run, asked of the rows: works from any process, with or without a living scheduler.
+
+Reads one DAG (and one run of it) into the same structures that a scheduler holds, by the same functions, and asks
+core/why. All statements are one snapshot. Does not live here: the gates and their words (core), SQL
+(db/queries/why.py), who competes for slots (why_slots.py). Source: docs/why.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from aiosched.clock import SystemClock
+from aiosched.core.assets.conditions import QueuedAsset, alias_names
+from aiosched.core.creation.next_run import next_scheduled_run
+from aiosched.core.creation.run_creation import DagStatus, active_runs_limit
+from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.timetables import AssetOrTimeSchedule
+from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISHED, HOLDING_SLOT, RunState, TaskState
+from aiosched.core.why.dag import DagFacts, explain_dag
+from aiosched.core.why.ends import looked_at
+from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
+from aiosched.core.why.run import RunFacts, explain_run
+from aiosched.core.why.task import BlockedLoop, TaskFacts, explain_task
+from aiosched.db.queries import queries
+from aiosched.db.queries import why as statements
+from aiosched.db.queries.queries import RunRow
+from aiosched.db.queries.status import SchedulerRow, list_schedulers
+from aiosched.db.server.engine import Connection, Database
+from aiosched.db.statements import assets, runs
+from aiosched.db.statements.backfills import load_backfills
+from aiosched.db.statements.schedules import schedule_positions
+from aiosched.errors import DagError, NotFound, did_you_mean
+from aiosched.scheduler.partitions.previous_run import read_past
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, recollect
+from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
+from aiosched.scheduler.state.state import Holdings, OwnedDag, candidate_of, make_board
+from aiosched.scheduler.state.versions import ensure_versions, readable_versions
+from aiosched.scheduler.why.slots import Durations, competition, room_for
+
+_MOST_LOOKED_BACK: Final = 200  # running runs of which is read whether they wait for a run before them
+
+
+async def why(
+    db: Database,
+    dag_id: str,
+    run: str | None = None,
+    task_id: str | None = None,
+    map_index: int | None = None,
+    *,
+    now: datetime | None = None,
+) -> Explanation:
+    """Why a DAG, a run of it, or a task instance does not run; or that it does, or how it ended.
+
+    `run` is a run id, a logical date, `latest` or `latest-failed`. Of a mapped task without a `map_index` (or with -1)
+    the instance that tells most is explained: one that waits, else one that failed. Raises NotFound naming near names.
+    """
+    now = now or SystemClock().now()
+    await queries.get_dag(db, dag_id)
+    found = None if run is None else await queries.find_run(db, dag_id, run)
+    schedulers = await list_schedulers(db)
+    async with db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+        reader = await _Reader.open(conn, dag_id, schedulers, now)
+        if found is None:
+            said = explain_dag(await reader.of_dag())
+        elif reader.dag is None:
+            raise NotFound(f"DAG {dag_id!r} has no version: its file was never read.")
+        else:
+            said = await _explain(reader, reader.dag, found, task_id, map_index)
+        return replace(said, notes=tuple(reader.notes))
+
+
+async def _explain(
+    reader: _Reader, dag: OwnedDag, found: RunRow, task_id: str | None, map_index: int | None
+) -> Explanation:
+    stored = await runs.load_runs(reader.conn, [found.key])
+    if not stored:
+        raise NotFound(f"Run {found.run_id} of {found.dag_id} was deleted just now.")
+    run = stored[0]
+    board = await reader.board_of(run)
+    instance = None if task_id is None else _chosen(board, task_id, map_index)  # unknown names are told first
+    facts = await reader.of_run(dag, run)
+    usual = Durations(reader, reader.conn)
+    if instance is None:
+        unfinished = [each for each in board if each.state not in FINISHED and each.state is not TaskState.NONE]
+        names = {board.graph.task_ids[each.task] for each in unfinished[:MOST_HOLDERS]}
+        await usual.learn({(run.dag_id, name) for name in names})
+        return explain_run(facts, board, lambda name: usual.of(run.dag_id, name))
+    return explain_task(await reader.of_task(dag, facts, board, instance, usual))
+
+
+def _chosen(board: Board, task_id: str, map_index: int | None) -> Instance:
+    """The instance that is meant. Raises NotFound."""
+    index, run = board.graph.index, board.run
+    if task_id not in index:
+        raise NotFound(f"DAG {run.dag_id!r} has no task {task_id!r}.{did_you_mean(task_id, index)}")
+    group = board.tally.of(index[task_id])
+    if not group:
+        raise NotFound(f"Task {task_id!r} takes no part in run {run.run_id} of {run.dag_id}: its dates exclude it.")
+    if map_index is not None and (map_index >= 0 or group[0].map_index < 0):
+        if (instance := board.find(index[task_id], map_index)) is None:
+            raise NotFound(f"Run {run.run_id} of {run.dag_id} has no instance {task_id}[{map_index}].")
+        return instance
+    return min(group, key=_telling)
+
+
+def _telling(instance: Instance) -> tuple[int, int]:
+    """A sort key: what waits, then what failed, then what runs, then the rest."""
+    waits = instance.state not in FINISHED and instance.state not in HOLDING_SLOT
+    failed, holds = instance.state in FAILURES, instance.state in HOLDING_SLOT
+    return (0 if waits else 1 if failed else 2 if holds else 3), instance.map_index
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Rows of one DAG as a scheduler holds them. `dag` is None for a DAG that was never read."""
+
+    conn: Connection
+    dag_id: str
+    now: datetime
+    owner: Owner
+    figures: dict[str, Any] | None
+    blocked: list[dict[str, Any]]  # event loops of workers that are blocked, in the whole fleet (figures.py)
+    names: dict[int, str]  # of schedulers, by incarnation
+    holdings: Holdings = field(default_factory=Holdings)
+    dag: OwnedDag | None = None
+    unfinished: list[Run] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # which bounds of what is read were met
+
+    @classmethod
+    async def open(cls, conn: Connection, dag_id: str, schedulers: list[SchedulerRow], now: datetime) -> _Reader:
+        row = await statements.get_dag_row(conn, dag_id)
+        incarnation = None if row is None else await statements.owner_of(conn, row.partition)
+        mine = next((each for each in schedulers if each.incarnation == incarnation), None)
+        others = sum(each.alive for each in schedulers if each is not mine)
+        owner = Owner(others=others)
+        if mine is not None:
+            owner = Owner(
+                name=mine.name or mine.hostname, is_alive=mine.alive, is_draining=mine.draining, others=others
+            )
+        figures = mine.figures if mine is not None and mine.alive else None
+        told = [each.figures or {} for each in schedulers if each.alive]
+        rooms = [room for each in told for room in each.get("executor", {}).values()]
+        blocked = [loop for room in rooms for loop in room.get("blocked", ())]
+        names = {each.incarnation: each.name or each.hostname for each in schedulers}
+        reader = cls(conn, dag_id, now, owner, figures, blocked, names)
+        if row is not None:
+            await ensure_versions(reader, conn, {row.version_id})
+            reader.dag = reader.holdings.put_dag(row, reader.holdings.versions[row.version_id][0])
+            reader.unfinished = await statements.unfinished_runs(conn, dag_id, row.partition)
+            if len(reader.unfinished) >= statements.MOST_RUNS:
+                reader.notes.append(
+                    f"of the unfinished runs of {dag_id} the first {statements.MOST_RUNS:,} are counted"
+                )
+        return reader
+
+    # -- the DAG ----------------------------------------------------------------------------
+
+    async def of_dag(self) -> DagFacts:
+        latest = await statements.latest_run(self.conn, self.dag_id)
+        last = None
+        if latest is not None:
+            ended = seconds_since(latest.end_date, self.now)
+            words = f"{latest.state}{ago(ended).replace(' for', '')}{' ago' if latest.end_date else ''}"
+            last = f"{run_label(latest.run_id, latest.logical_date)} ({words})"
+        if self.dag is None:
+            status = DagStatus(self.dag_id, None, 0, 0, has_import_errors=True)
+            return DagFacts(now=self.now, owner=self.owner, status=status, is_timed=False, last=last)
+        row, spec, condition = self.dag.row, self.dag.version.spec, self.dag.asset_condition
+        is_timed = isinstance(spec.timetable, AssetOrTimeSchedule) or (
+            condition is None and spec.timetable.can_be_scheduled
+        )
+        position = (await schedule_positions(self.conn, [spec]))[self.dag_id]
+        try:
+            next_run = next_scheduled_run(spec, position, self.now)
+        except DagError:
+            next_run = None
+        counted = [run for run in self.unfinished if run.backfill_id is None or condition is not None]
+        status = DagStatus(
+            self.dag_id,
+            next_run,
+            active_runs_limit(spec),
+            len(counted),
+            is_paused=row.is_paused,
+            is_stale=row.is_stale,
+            has_import_errors=row.has_import_errors,
+            allowed_run_types=spec.allowed_run_types,
+            failures=0 if position.failures is None else position.failures.runs,
+        )
+        queue: list[QueuedAsset] = []
+        aliases: dict[str, set[str]] = {}
+        if condition is not None:
+            queue = (await assets.read_queue(self.conn, [row.partition])).get(self.dag_id, [])
+            aliases = await assets.alias_targets(self.conn, alias_names(condition))
+        running = sum(run.state is RunState.RUNNING for run in self.unfinished)
+        return DagFacts(
+            now=self.now,
+            owner=self.owner,
+            status=status,
+            schedule=spec.timetable.summary,
+            is_timed=is_timed,
+            condition=condition,
+            queue=tuple(queue),
+            aliases=aliases,
+            running=running,
+            queued=len(self.unfinished) - running,
+            active=await self._holders(counted),
+            last=last,
+        )
+
+    async def _holders(self, active: list[Run]) -> tuple[Holder, ...]:
+        usual = await statements.usual_run_seconds(self.conn, self.dag_id) if active else None
+        return tuple(
+            Holder(
+                dag_id=run.dag_id,
+                run_id=run.run_id,
+                state=run.state.value,
+                seconds=seconds_since(run.start_date if run.state is RunState.RUNNING else run.queued_at, self.now),
+                usual_seconds=usual,
+                logical_date=run.logical_date,
+            )
+            for run in active[:MOST_HOLDERS]
+        )
+
+    # -- a run ------------------------------------------------------------------------------
+
+    async def of_run(self, dag: OwnedDag, run: Run) -> RunFacts:
+        for each in self.unfinished:
+            if each.state is RunState.QUEUED:
+                dag.queued.append(each)
+        for backfill in await load_backfills(self.conn, [dag.row.partition]):
+            if backfill.dag_id == self.dag_id:
+                dag.backfills[backfill.id] = backfill
+        group = run.backfill_id
+        limits = dag.run_limits()
+        running = Counter(each.backfill_id for each in self.unfinished if each.state is RunState.RUNNING)
+        limit = limits.get(group, active_runs_limit(dag.version.spec))
+        waits = run.state is RunState.QUEUED
+        known = await self._hold_running(dag) if running[group] + waits > limit else NOT_ASKED
+        awaited = awaited_in(self.holdings, dag, known)
+        places = {key: place for place, key in enumerate(awaited.by)}
+        queued = [each for each in self.unfinished if each.state is RunState.QUEUED and each.backfill_id == group]
+        queued.sort(key=lambda each: places.get(each.key, len(places)))  # now in the order in which they may start
+        turn = next((number for number, each in enumerate(queued, 1) if each.key == run.key), 0)
+        active = [each for each in self.unfinished if each.state is RunState.RUNNING and each.backfill_id == group]
+        beyond = self._beyond(dag, active, known) if len(active) > limit else None
+        return RunFacts(
+            now=self.now,
+            owner=self.owner,
+            run=run,
+            is_paused=dag.row.is_paused,
+            limit=limit,
+            running=running[group],
+            queued=tuple(queued[:turn]) if waits else (),
+            active=await self._holders(active) if waits else (),
+            backfill_is_paused=group in dag.backfills and dag.backfills[group].is_paused,
+            awaited=awaited,
+            waiting=dag.running[awaited.by[run.key]].run.run_id if run.key in awaited.by else None,
+            beyond=beyond,
+        )
+
+    def _beyond(self, dag: OwnedDag, active: list[Run], known: Mapping[int, int | None]) -> str | None:
+        """Which of these running runs has started although the limit was reached, and why, where that still holds."""
+
+        def begun(run: Run) -> tuple[datetime, bool, int]:
+            return (
+                run.start_date or self.now,
+                run.key not in dag.running or not dag.running[run.key].is_held_back,
+                run.key,
+            )
+
+        last = max(active, key=begun)
+        waiting = awaited_by(self.holdings, dag, last.key, known)
+        return None if waiting is None else f"{last.run_id} started beyond the limit because {waiting} waits for it"
+
+    async def _hold_running(self, dag: OwnedDag) -> Mapping[int, int | None]:
+        """Hold the running runs whose tasks look back as their scheduler does; the runs before those that are awaited.
+
+        Nothing where there are too many of them.
+        """
+        running = [each for each in self.unfinished if each.state is RunState.RUNNING]
+        await ensure_versions(self, self.conn, {each.version_id for each in self.unfinished})
+        versions = self.holdings.versions
+        looking = [each for each in running if versions[each.version_id][1].lookback is not None]
+        if not looking:
+            return NOT_ASKED
+        if len(looking) > _MOST_LOOKED_BACK:
+            self.notes.append(f"more than {_MOST_LOOKED_BACK} runs of {self.dag_id} may wait for others: not looked at")
+            return NOT_ASKED
+        instances = await runs.load_instances(self.conn, [each.key for each in looking])
+        recollections = await recollect(self.conn, looking, self.holdings)
+        for each in looking:
+            board = dag.running[each.key] = make_board(each, *versions[each.version_id], instances[each.key])
+            board.is_paused = dag.row.is_paused
+            recollections.get(each.key, NOTHING).tell(board)
+        boards = list(dag.running.values())
+        for board, past, before in await read_past(self, self.conn, boards, dag.running):
+            self.holdings.followers.add(board, past, before)
+        for board in boards:
+            board.resume()
+            board.evaluate(self.now)  # of what that decides nothing is stored
+        dag.looks_back = True
+        return await answers(self.holdings, self.conn, [dag.row.dag_id])
+
+    async def board_of(self, run: Run) -> Board:
+        """The run as it would be held: with what its rows say, and what they do not (loading.py)."""
+        await ensure_versions(self, self.conn, {run.version_id})
+        version, graph = self.holdings.versions[run.version_id]
+        instances = await runs.load_instances(self.conn, [run.key])
+        board = make_board(run, version, graph, instances[run.key])
+        for place, (waited, holds_pool) in (await statements.stored_deferrals(self.conn, run.key)).items():
+            if (instance := board.find(*place)) is not None:
+                instance.holds_pool = holds_pool
+                board.deferrals.recall(instance, waited)
+        (await recollect(self.conn, [run], self.holdings)).get(run.key, NOTHING).tell(board)
+        if graph.lookback is not None:
+            for _, past, _ in await read_past(self, self.conn, [board]):
+                board.look_back(past)
+        return board
+
+    # -- a task instance --------------------------------------------------------------------
+
+    async def of_task(
+        self, dag: OwnedDag, run: RunFacts, board: Board, instance: Instance, usual: Durations
+    ) -> TaskFacts:
+        await self._count_active(dag)
+        graph, dag_id = board.graph, board.run.dag_id
+        candidate = candidate_of(board, instance, dag.room)
+        room, used = await room_for(self.conn, candidate, self.figures)
+        rivals = await competition(self, self.conn, candidate, room, instance, self.now)
+        self.notes += rivals.notes
+        names = {graph.task_ids[instance.task], *(graph.task_ids[each.task] for each in looked_at(board, instance))}
+        await usual.learn({(dag_id, name) for name in names} | rivals.tasks())
+        return TaskFacts(
+            run=run,
+            board=board,
+            instance=instance,
+            candidate=candidate,
+            room=room,
+            has_figures=self.figures is not None and "executor" in self.figures,
+            executor=next(iter((self.figures or {}).get("executor", ())), None),
+            pool_used=used,
+            pool_holders=usual.applied(rivals.of_pool),
+            dag_holders=usual.applied(rivals.of_dag),
+            ahead=rivals.ahead,
+            queued_by=None if instance.queued_by is None else self.names.get(instance.queued_by),
+            deferred_since=await statements.deferred_since(self.conn, board.run.key, instance.task, instance.map_index),
+            blocked=self._blocked_loop(board.key(instance)) if instance.state in HOLDING_SLOT else None,
+            usual=lambda name: usual.of(dag_id, name),
+        )
+
+    def _blocked_loop(self, key: AttemptKey) -> BlockedLoop | None:
+        """What stops the worker process of an attempt, if something does."""
+        found = next((loop for loop in self.blocked if list(key) in loop["attempts"]), None)
+        if found is None:
+            return None
+        since = datetime.fromtimestamp(found["since"], UTC)
+        by_itself = found["by"] == list(key)
+        return BlockedLoop(since=since, who=found["who"], where=found["where"], by_itself=by_itself)
+
+    async def _count_active(self, dag: OwnedDag) -> None:
+        """Fill the DAG's room as a scheduler counts it."""
+        counts = await statements.active_instances(self.conn, self.dag_id, dag.row.partition)
+        readable = await readable_versions(self, self.conn, {each.version_id for each in counts})
+        for each in (each for each in counts if each.version_id in readable):
+            task_id = self.holdings.versions[each.version_id][1].task_ids[each.task_index]
+            task = dag.room.tasks.get(task_id)
+            for _ in range(each.number):
+                if each.state in HOLDING_SLOT:
+                    dag.room.occupy(each.run, task)
+                elif task is not None and each.state in ACTIVE_FOR_TASK_LIMITS:
+                    task.occupy(each.run)
