@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
-    from aiosched.authoring.asset_dags import asset
-    from aiosched.authoring.asset_events import Metadata
-    from aiosched.authoring.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
-    from aiosched.authoring.connections import BaseHook, Connection
-    from aiosched.authoring.context import Context, get_current_context
-    from aiosched.authoring.dag import DAG
-    from aiosched.authoring.deadlines import DeadlineAlert, DeadlineReference
-    from aiosched.authoring.decorators import dag, task_group
-    from aiosched.authoring.dependencies import Label, chain, cross_downstream
-    from aiosched.authoring.groups import TaskGroup
+    from aiosched.authoring.assets.asset_dags import asset
+    from aiosched.authoring.assets.asset_events import Metadata
+    from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
+    from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
+    from aiosched.authoring.base.params import Param
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.dag.deadlines import DeadlineAlert, DeadlineReference
+    from aiosched.authoring.dag.decorators import dag, task_group
+    from aiosched.authoring.dag.groups import TaskGroup
     from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email, send_webhook
-    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.operators import (
         BaseBranchOperator,
         BaseSensorOperator,
@@ -44,8 +42,10 @@ if TYPE_CHECKING:
         TriggerDagRunOperator,
         WeekDay,
     )
-    from aiosched.authoring.params import Param
-    from aiosched.authoring.rendering import literal
+    from aiosched.authoring.runtime.connections import BaseHook, Connection
+    from aiosched.authoring.runtime.context import Context, get_current_context
+    from aiosched.authoring.runtime.rendering import literal
+    from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
         BashSensor,
         DateTimeSensor,
@@ -56,9 +56,11 @@ if TYPE_CHECKING:
         TimeDeltaSensor,
         TimeSensor,
     )
-    from aiosched.authoring.setup_teardown import setup, teardown
-    from aiosched.authoring.start_trigger import StartTriggerArgs
-    from aiosched.authoring.taskflow import task
+    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.tasks.setup_teardown import setup, teardown
+    from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
+    from aiosched.authoring.tasks.taskflow import task
+    from aiosched.authoring.tasks.xcom_arg import XComArg
     from aiosched.authoring.triggers import (
         BaseTrigger,
         DagStateTrigger,
@@ -72,8 +74,6 @@ if TYPE_CHECKING:
         TimeDeltaTrigger,
         TriggerEvent,
     )
-    from aiosched.authoring.variables import Variable
-    from aiosched.authoring.xcom_arg import XComArg
     from aiosched.core.graph.trigger_rules import TriggerRule
     from aiosched.core.timetables import CronTriggerTimetable, DeltaTriggerTimetable
     from aiosched.errors import AioschedError, DagError, FailTask, RescheduleTask, SkipTask, TaskDeferred, TaskTimeout
@@ -83,15 +83,15 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AioschedError": "errors",
-    "Asset": "authoring.assets",
-    "AssetAlias": "authoring.assets",
-    "AssetAll": "authoring.assets",
-    "AssetAny": "authoring.assets",
-    "AssetWatcher": "authoring.assets",
+    "Asset": "authoring.assets.assets",
+    "AssetAlias": "authoring.assets.assets",
+    "AssetAll": "authoring.assets.assets",
+    "AssetAny": "authoring.assets.assets",
+    "AssetWatcher": "authoring.assets.assets",
     "BaseBranchOperator": "authoring.operators",
-    "BaseHook": "authoring.connections",
+    "BaseHook": "authoring.runtime.connections",
     "BaseNotifier": "authoring.notifiers",
-    "BaseOperator": "authoring.operator",
+    "BaseOperator": "authoring.tasks.operator",
     "BaseSensorOperator": "authoring.operators",
     "BaseTrigger": "authoring.triggers",
     "BashOperator": "authoring.operators",
@@ -99,17 +99,17 @@ _HOMES = {
     "BranchDateTimeOperator": "authoring.operators",
     "BranchDayOfWeekOperator": "authoring.operators",
     "BranchPythonOperator": "authoring.operators",
-    "Connection": "authoring.connections",
-    "Context": "authoring.context",
+    "Connection": "authoring.runtime.connections",
+    "Context": "authoring.runtime.context",
     "CronTriggerTimetable": "core.timetables",
-    "DAG": "authoring.dag",
+    "DAG": "authoring.dag.dag",
     "DagError": "errors",
     "DagStateTrigger": "authoring.triggers",
     "DateTimeSensor": "authoring.sensors",
     "DateTimeTrigger": "authoring.triggers",
     "DayOfWeekSensor": "authoring.sensors",
-    "DeadlineAlert": "authoring.deadlines",
-    "DeadlineReference": "authoring.deadlines",
+    "DeadlineAlert": "authoring.dag.deadlines",
+    "DeadlineReference": "authoring.dag.deadlines",
     "DeltaTriggerTimetable": "core.timetables",
     "EmailOperator": "authoring.operators",
     "EmptyOperator": "authoring.operators",
@@ -122,10 +122,10 @@ _HOMES = {
     "HttpOperator": "authoring.operators",
     "HttpSensor": "authoring.sensors",
     "HttpTrigger": "authoring.triggers",
-    "Label": "authoring.dependencies",
+    "Label": "authoring.base.dependencies",
     "LatestOnlyOperator": "authoring.operators",
-    "Metadata": "authoring.asset_events",
-    "Param": "authoring.params",
+    "Metadata": "authoring.assets.asset_events",
+    "Param": "authoring.base.params",
     "PokeReturnValue": "authoring.operators",
     "PythonOperator": "authoring.operators",
     "PythonSensor": "authoring.operators",
@@ -137,34 +137,34 @@ _HOMES = {
     "SkipTask": "errors",
     "SmtpNotifier": "authoring.notifiers",
     "TaskDeferred": "errors",
-    "TaskGroup": "authoring.groups",
+    "TaskGroup": "authoring.dag.groups",
     "TaskTimeout": "errors",
     "TimeDeltaSensor": "authoring.sensors",
     "TimeDeltaTrigger": "authoring.triggers",
     "TimeSensor": "authoring.sensors",
     "TriggerDagRunOperator": "authoring.operators",
-    "StartTriggerArgs": "authoring.start_trigger",
+    "StartTriggerArgs": "authoring.tasks.start_trigger",
     "TaskFailedEvent": "authoring.triggers",
     "TaskSkippedEvent": "authoring.triggers",
     "TaskSuccessEvent": "authoring.triggers",
     "TriggerEvent": "authoring.triggers",
     "TriggerRule": "core.graph.trigger_rules",
-    "Variable": "authoring.variables",
+    "Variable": "authoring.runtime.variables",
     "WebhookNotifier": "authoring.notifiers",
     "WeekDay": "authoring.operators",
-    "XComArg": "authoring.xcom_arg",
-    "asset": "authoring.asset_dags",
-    "chain": "authoring.dependencies",
-    "cross_downstream": "authoring.dependencies",
-    "dag": "authoring.decorators",
-    "get_current_context": "authoring.context",
-    "literal": "authoring.rendering",
+    "XComArg": "authoring.tasks.xcom_arg",
+    "asset": "authoring.assets.asset_dags",
+    "chain": "authoring.base.dependencies",
+    "cross_downstream": "authoring.base.dependencies",
+    "dag": "authoring.dag.decorators",
+    "get_current_context": "authoring.runtime.context",
+    "literal": "authoring.runtime.rendering",
     "send_email": "authoring.notifiers",
     "send_webhook": "authoring.notifiers",
-    "setup": "authoring.setup_teardown",
-    "task": "authoring.taskflow",
-    "task_group": "authoring.decorators",
-    "teardown": "authoring.setup_teardown",
+    "setup": "authoring.tasks.setup_teardown",
+    "task": "authoring.tasks.taskflow",
+    "task_group": "authoring.dag.decorators",
+    "teardown": "authoring.tasks.setup_teardown",
 }
 
 __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiosched.authoring.custom_timetables import DagRunInfo, TimeRestriction, Timetable
+from aiosched.authoring.dag.custom_timetables import DagRunInfo, TimeRestriction, Timetable
 from aiosched.core.timetables import (
     AssetOrTimeSchedule,
     AssetTriggeredTimetable,

@@ -4,7 +4,7 @@
 `TaskFailedEvent` ends its task itself. `StartTriggerArgs` lets a task begin in its trigger.
 """
 
-from aiosched.authoring.start_trigger import StartTriggerArgs
+from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
 from aiosched.authoring.triggers import (
     BaseTrigger,
     DagStateTrigger,

@@ -20,7 +20,7 @@ from typing import Final, Literal
 import asyncpg
 
 from aiosched import DAG, Scheduler
-from aiosched.authoring.loader import load_file
+from aiosched.authoring.dag.loader import load_file
 from aiosched.db.statements.inbox import add_command
 from aiosched.scheduler import SchedulerEvent
 from aiosched.scheduler.gc_tuning import rare_collections

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CODE = ("aiosched", "tests", "examples", "benchmarks")
 MOST_LINES = 500
+MOST_FILES = 20
 MOST_DISTRIBUTIONS = 46  # seven of them for the web server, see docs/decisions/0002
 GROUPS = (
     "assets",
@@ -245,9 +246,23 @@ def test_every_decision_is_in_the_list_of_decisions() -> None:
 
 def test_the_architecture_names_every_file_of_the_scheduler() -> None:
     page = read("docs/architecture.md")
-    names = [path.name for path in (ROOT / "aiosched" / "scheduler").glob("*.py") if path.name != "__init__.py"]
+    names = [path.name for path in (ROOT / "aiosched" / "scheduler").rglob("*.py") if path.name != "__init__.py"]
 
     assert [name for name in names if f"`{name}`" not in page] == []
+
+
+def test_a_folder_has_few_files_and_says_what_it_is() -> None:
+    folders = [path for path in (ROOT / "aiosched").rglob("*/") if list(path.glob("*.py"))]
+    says = {
+        folder: ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))
+        for folder in folders
+        if (folder / "__init__.py").exists()
+    }
+
+    assert [
+        f"{folder}: {count}" for folder in folders if (count := len(list(folder.glob("*.py"))) - 1) > MOST_FILES
+    ] == []
+    assert [str(folder) for folder in says if not says[folder]] == []
 
 
 def test_every_dependency_has_its_line_in_the_decisions() -> None:

@@ -1,26 +1,11 @@
 """What DAG authors import, and how a DAG becomes a `DagSpec`.
 
-    dag.py            the DAG                        operator.py       what all tasks have in common
-    taskflow.py       @task                          operators/        what tasks do: Python, bash, SQL, HTTP, …
-    sensors/          tasks that wait                triggers/         what deferred tasks wait for
-    notifiers/        callbacks that tell somebody   services.py       asking the scheduler while a task runs
-    decorators.py     @dag, @task_group              groups.py         groups
-    setup_teardown.py @setup, @teardown              setup_scopes.py   `with` a setup or teardown
-    dependencies.py   >>, chain, labels              xcom_arg.py       outputs as arguments
-    expansion.py      what is mapped over            nesting.py        who reads whose instances
-    mapped.py         mapped tasks (function_mapping.py, group_mapping.py: of functions and groups)
-    deadlines.py      deadlines of runs              custom_timetables.py  timetables of the author's own
-    slas.py           telling of tasks that are late previous_run.py   the successful run before, in the context
-    params.py         params and their schema        rendering.py      filling in arguments (templates.py: Jinja)
-    context.py        what a task knows of its run   task_instance.py  ti and its XComs
-    loader.py         from a file to its DAGs        serialize.py      from a DAG to its spec
-    assets.py         assets and conditions on them  asset_events.py   what tasks say and read about them
-    settings.py       defaults of an installation    macros.py         helpers in templates
-    variables.py, connections.py  what is kept outside of DAGs (lookups.py: in which order it is looked for)
+    base/       checks, dates, arrows, params, HTTP and mail    dag/        the DAG, its groups, its file, its spec
+    tasks/      BaseOperator, @task, outputs, setups            mapping/    mapped tasks and groups
+    runtime/    what a task has while it runs                   assets/     assets and their events
+    operators/  what tasks do: Python, bash, SQL, HTTP, …       sensors/    tasks that wait
+    triggers/   what deferred tasks wait for                    notifiers/  callbacks that tell somebody
 
-Beneath these: http.py and mail.py (requests and mails), building.py (the innermost `with`), defaults_by_name.py
-(default_args), checks.py and dates.py (what authors may write), plain_values.py (values as JSON), location.py (the
-author's line).
 Names are imported when they are first used; DAG files import everything from `aiosched`.
 """
 
@@ -31,18 +16,17 @@ from typing import TYPE_CHECKING
 from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
-    from aiosched.authoring.asset_dags import asset
-    from aiosched.authoring.asset_events import Metadata
-    from aiosched.authoring.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
-    from aiosched.authoring.connections import BaseHook, Connection
-    from aiosched.authoring.context import Context, build_context, current_context, get_current_context
-    from aiosched.authoring.dag import DAG
-    from aiosched.authoring.deadlines import DeadlineAlert, DeadlineReference
-    from aiosched.authoring.dependencies import Label, chain, cross_downstream
-    from aiosched.authoring.groups import TaskGroup
-    from aiosched.authoring.loader import LoadedFile, load_file, may_define_dags
+    from aiosched.authoring.assets.asset_dags import asset
+    from aiosched.authoring.assets.asset_events import Metadata
+    from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
+    from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
+    from aiosched.authoring.base.params import DagParam, Param, ParamsDict
+    from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.dag.deadlines import DeadlineAlert, DeadlineReference
+    from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.dag.loader import LoadedFile, load_file, may_define_dags
     from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email, send_webhook
-    from aiosched.authoring.operator import BaseOperator
     from aiosched.authoring.operators import (
         BaseBranchOperator,
         BaseSensorOperator,
@@ -64,8 +48,11 @@ if TYPE_CHECKING:
         TriggerDagRunOperator,
         WeekDay,
     )
-    from aiosched.authoring.params import DagParam, Param, ParamsDict
-    from aiosched.authoring.rendering import literal
+    from aiosched.authoring.runtime.connections import BaseHook, Connection
+    from aiosched.authoring.runtime.context import Context, build_context, current_context, get_current_context
+    from aiosched.authoring.runtime.rendering import literal
+    from aiosched.authoring.runtime.task_instance import TaskInstance
+    from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
         BashSensor,
         DateTimeSensor,
@@ -76,11 +63,11 @@ if TYPE_CHECKING:
         TimeDeltaSensor,
         TimeSensor,
     )
-    from aiosched.authoring.settings import AuthoringDefaults, use_defaults
-    from aiosched.authoring.setup_teardown import setup, teardown
-    from aiosched.authoring.start_trigger import StartTriggerArgs
-    from aiosched.authoring.task_instance import TaskInstance
-    from aiosched.authoring.taskflow import task
+    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.tasks.setup_teardown import setup, teardown
+    from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
+    from aiosched.authoring.tasks.taskflow import task
+    from aiosched.authoring.tasks.xcom_arg import XComArg
     from aiosched.authoring.triggers import (
         BaseTrigger,
         DagStateTrigger,
@@ -94,20 +81,18 @@ if TYPE_CHECKING:
         TimeDeltaTrigger,
         TriggerEvent,
     )
-    from aiosched.authoring.variables import Variable
-    from aiosched.authoring.xcom_arg import XComArg
 
 _HOMES = {
-    "Asset": "assets",
-    "AssetAlias": "assets",
-    "AssetAll": "assets",
-    "AssetAny": "assets",
-    "AssetWatcher": "assets",
-    "AuthoringDefaults": "settings",
+    "Asset": "assets.assets",
+    "AssetAlias": "assets.assets",
+    "AssetAll": "assets.assets",
+    "AssetAny": "assets.assets",
+    "AssetWatcher": "assets.assets",
+    "AuthoringDefaults": "base.settings",
     "BaseBranchOperator": "operators",
-    "BaseHook": "connections",
+    "BaseHook": "runtime.connections",
     "BaseNotifier": "notifiers",
-    "BaseOperator": "operator",
+    "BaseOperator": "tasks.operator",
     "BaseSensorOperator": "operators",
     "BaseTrigger": "triggers",
     "BashOperator": "operators",
@@ -115,16 +100,16 @@ _HOMES = {
     "BranchDateTimeOperator": "operators",
     "BranchDayOfWeekOperator": "operators",
     "BranchPythonOperator": "operators",
-    "Connection": "connections",
-    "Context": "context",
-    "DAG": "dag",
-    "DagParam": "params",
+    "Connection": "runtime.connections",
+    "Context": "runtime.context",
+    "DAG": "dag.dag",
+    "DagParam": "base.params",
     "DagStateTrigger": "triggers",
     "DateTimeSensor": "sensors",
     "DateTimeTrigger": "triggers",
     "DayOfWeekSensor": "sensors",
-    "DeadlineAlert": "deadlines",
-    "DeadlineReference": "deadlines",
+    "DeadlineAlert": "dag.deadlines",
+    "DeadlineReference": "dag.deadlines",
     "EmailOperator": "operators",
     "EmptyOperator": "operators",
     "ExternalPythonOperator": "operators",
@@ -135,12 +120,12 @@ _HOMES = {
     "HttpOperator": "operators",
     "HttpSensor": "sensors",
     "HttpTrigger": "triggers",
-    "Label": "dependencies",
+    "Label": "base.dependencies",
     "LatestOnlyOperator": "operators",
-    "LoadedFile": "loader",
-    "Metadata": "asset_events",
-    "Param": "params",
-    "ParamsDict": "params",
+    "LoadedFile": "dag.loader",
+    "Metadata": "assets.asset_events",
+    "Param": "base.params",
+    "ParamsDict": "base.params",
     "PokeReturnValue": "operators",
     "PythonOperator": "operators",
     "PythonSensor": "operators",
@@ -148,36 +133,36 @@ _HOMES = {
     "SQLExecuteQueryOperator": "operators",
     "ShortCircuitOperator": "operators",
     "SmtpNotifier": "notifiers",
-    "TaskGroup": "groups",
-    "TaskInstance": "task_instance",
+    "TaskGroup": "dag.groups",
+    "TaskInstance": "runtime.task_instance",
     "TimeDeltaSensor": "sensors",
     "TimeDeltaTrigger": "triggers",
     "TimeSensor": "sensors",
     "TriggerDagRunOperator": "operators",
-    "StartTriggerArgs": "start_trigger",
+    "StartTriggerArgs": "tasks.start_trigger",
     "TaskFailedEvent": "triggers",
     "TaskSkippedEvent": "triggers",
     "TaskSuccessEvent": "triggers",
     "TriggerEvent": "triggers",
-    "Variable": "variables",
+    "Variable": "runtime.variables",
     "WebhookNotifier": "notifiers",
     "WeekDay": "operators",
-    "XComArg": "xcom_arg",
-    "asset": "asset_dags",
-    "build_context": "context",
-    "chain": "dependencies",
-    "cross_downstream": "dependencies",
-    "current_context": "context",
-    "get_current_context": "context",
-    "literal": "rendering",
-    "load_file": "loader",
-    "may_define_dags": "loader",
+    "XComArg": "tasks.xcom_arg",
+    "asset": "assets.asset_dags",
+    "build_context": "runtime.context",
+    "chain": "base.dependencies",
+    "cross_downstream": "base.dependencies",
+    "current_context": "runtime.context",
+    "get_current_context": "runtime.context",
+    "literal": "runtime.rendering",
+    "load_file": "dag.loader",
+    "may_define_dags": "dag.loader",
     "send_email": "notifiers",
     "send_webhook": "notifiers",
-    "setup": "setup_teardown",
-    "task": "taskflow",
-    "teardown": "setup_teardown",
-    "use_defaults": "settings",
+    "setup": "tasks.setup_teardown",
+    "task": "tasks.taskflow",
+    "teardown": "tasks.setup_teardown",
+    "use_defaults": "base.settings",
 }
 
 __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)

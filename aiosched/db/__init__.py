@@ -7,10 +7,12 @@
 Neither SQLAlchemy nor Alembic is imported before something needs it.
 """
 
+from aiosched.db.server.connection import Connection
 from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_connection_failure, is_retryable
-from aiosched.db.server.migrate import HEAD, check_schema, current_revision, migrate
+from aiosched.db.server.migrate import migrate
+from aiosched.db.server.schema_version import HEAD, check_schema, current_revision
 
 __all__ = [
     "HEAD",

@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
-from aiosched.authoring.loader import load_file
-from aiosched.authoring.sources import finder
+from aiosched.authoring.dag.loader import load_file
+from aiosched.authoring.dag.sources import finder
 from aiosched.core.graph.spec import encode_spec
 from aiosched.parsing.discovery import printable
 from aiosched.parsing.limits import Limits, in_units, lift_memory_limit, restrict_this_process

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import pathspec
 
-from aiosched.authoring.sources import Stamp, digest_of, read_whole
+from aiosched.authoring.dag.sources import Stamp, digest_of, read_whole
 
 IGNORE_FILES: Final = (".airflowignore", ".aioschedignore")  # in this order: ours has the last word
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")

@@ -17,7 +17,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.authoring.settings import AuthoringDefaults
+from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.parsing.discovery import DagFile
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line

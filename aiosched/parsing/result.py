@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from aiosched.authoring.sources import source_hash
+from aiosched.authoring.dag.sources import source_hash
 from aiosched.core.assets.conditions import AssetReference
 from aiosched.core.graph.spec import DagSpec, asset_references, content_hash, decode_spec
 

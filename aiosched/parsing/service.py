@@ -26,7 +26,8 @@ import asyncpg
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
 from aiosched.core.values.ids import PARTITIONS, partition_of
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import dags as rows
 from aiosched.db.statements.inbox import notify
 from aiosched.errors import DatabaseError

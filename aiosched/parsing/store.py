@@ -14,7 +14,7 @@ from datetime import datetime
 
 from aiosched.core.assets.conditions import AssetReference
 from aiosched.core.graph.spec import DagSpec, encode_spec
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import assets
 from aiosched.db.statements import dags as rows
 from aiosched.errors import DatabaseError

@@ -19,7 +19,7 @@ import time
 import zipfile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from aiosched.authoring.sources import digest_of, read_whole
+from aiosched.authoring.dag.sources import digest_of, read_whole
 from aiosched.core.values.masking import KEY_VARIABLES
 from aiosched.parsing.killable import become_supervisor, run_killable
 from aiosched.parsing.limits import Limits
@@ -27,7 +27,7 @@ from aiosched.parsing.result import FileError, ParsedFile, one_line
 from aiosched.parsing.verdict import parsed_file
 
 if TYPE_CHECKING:
-    from aiosched.authoring.settings import AuthoringDefaults
+    from aiosched.authoring.base.settings import AuthoringDefaults
 
 _READS: Final = 3  # of a file that is written meanwhile
 
@@ -50,7 +50,7 @@ class ParseRequest(NamedTuple):
 
 def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     """Make this process a supervisor: called once in each worker of the pool."""
-    from aiosched.authoring.settings import use_defaults
+    from aiosched.authoring.base.settings import use_defaults
 
     global _limits
     for name in KEY_VARIABLES:

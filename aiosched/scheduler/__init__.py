@@ -1,15 +1,15 @@
 """Decides what runs next, and keeps each decision in one database.
 
-    service.py        the Scheduler: its parts, start and stop    actions.py, run_handle.py  what an application may ask
-    session.py        what the loops share                        events.py   what listeners are told
-    executor_choice.py  from the settings to an executor          gc_tuning.py  Python's collector of cycles
+service.py        the Scheduler: its parts, start and stop    actions.py, run_handle.py  what an application may ask
+session.py        what the loops share                        events.py   what listeners are told
+executor_choice.py  from the settings to an executor          gc_tuning.py  Python's collector of cycles
 
-    state/            what is held in memory                      journal/    the group commit
-    runs/             which runs exist, and which start           slots/      evaluation and the critical section
-    requests/         what people and programs ask for            partitions/ which DAGs it owns
-    membership/       incarnation, lease, heartbeat               effects/    what follows a commit
-    services/         what running tasks ask                      why/        why something does not run
-    observability/    figures for others
+state/            what is held in memory                      journal/    the group commit
+runs/             which runs exist, and which start           slots/      evaluation and the critical section
+requests/         what people and programs ask for            partitions/ which DAGs it owns
+membership/       incarnation, lease, heartbeat               effects/    what follows a commit
+services/         what running tasks ask                      why/        why something does not run
+observability/    figures for others
 """
 
 from typing import TYPE_CHECKING

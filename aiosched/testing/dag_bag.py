@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aiosched.authoring.loader import load_file
-from aiosched.authoring.settings import AuthoringDefaults, use_defaults
+from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
+from aiosched.authoring.dag.loader import load_file
 from aiosched.config import Settings, load_settings
 from aiosched.errors import ConfigError, NotFound, did_you_mean
 from aiosched.parsing.discovery import Discovery
@@ -21,7 +21,7 @@ from aiosched.parsing.result import FileError
 from aiosched.parsing.tracebacks import file_error
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dag.dag import DAG
 
 
 @dataclass(frozen=True, slots=True)

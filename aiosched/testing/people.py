@@ -53,7 +53,7 @@ from aiosched.testing.rows.assets import is_mentioned
 from aiosched.testing.view import View
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dag.dag import DAG
 
 
 class People(View):

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from aiosched.clock import Clock, FakeClock
 from aiosched.core.creation.deadlines import least_runs
-from aiosched.core.graph.instances import new_places
+from aiosched.core.graph.new_instances import new_places
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.triggers import deferral_of

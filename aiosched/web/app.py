@@ -16,10 +16,10 @@ from fastapi import Depends, FastAPI
 import aiosched
 from aiosched.web.api import ROUTERS
 from aiosched.web.api.operation import probes
+from aiosched.web.application import Application, operation_id
 from aiosched.web.auth.access import Authenticator, Loopback, authorise
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.oidc import Provider
-from aiosched.web.openapi import Application, operation_id
 from aiosched.web.requests.request_client import Gateway
 from aiosched.web.server import problems
 from aiosched.web.server.etags import Etags

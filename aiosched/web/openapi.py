@@ -1,96 +1,18 @@
-"""The OpenAPI document of the REST API: `python -m aiosched.web.openapi > docs/openapi.json` writes what is committed.
-
-FastAPI describes the endpoints; here the document gets what it does not know: errors are problems everywhere, which
-role an operation needs, and how callers prove who they are.
-"""
+"""The committed OpenAPI document: `python -m aiosched.web.openapi > docs/openapi.json` writes it."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
 
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
-
-from aiosched.web.auth.access import Role, needed_role
-from aiosched.web.auth.sessions import COOKIE
-
-_PROBLEM: Final = {"$ref": "#/components/responses/Problem"}
-_UNUSED: Final = ("HTTPValidationError", "ValidationError")
-_SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"session": []}]
-
-
-class Application(FastAPI):
-    """FastAPI whose document is ours."""
-
-    def openapi(self) -> dict[str, Any]:
-        """The document; made once."""
-        if self.openapi_schema is None:
-            self.openapi_schema = _completed(super().openapi(), _roles())
-        return self.openapi_schema
-
-
-def operation_id(route: APIRoute) -> str:
-    """The name of the endpoint's function: stable, and unique (a test sees to that)."""
-    return route.name
-
-
-def _roles() -> Mapping[str, Role]:
-    from aiosched.web.api import ROUTERS
-    from aiosched.web.api.operation import probes
-
-    routes = [route for router in (*ROUTERS, probes.router) for route in router.routes if isinstance(route, APIRoute)]
-    return {route.name: role for route in routes if (role := needed_role(route.endpoint)) is not None}
-
-
-def _completed(document: dict[str, Any], roles: Mapping[str, Role]) -> dict[str, Any]:
-    parts = document["components"]
-    for name in _UNUSED:
-        parts["schemas"].pop(name, None)
-    schema = {"$ref": "#/components/schemas/ProblemDetails"}
-    parts["responses"] = {
-        "Problem": {
-            "description": "An error, as a problem of RFC 9457: `code` is stable, `detail` says what to do",
-            "content": {"application/problem+json": {"schema": schema}},
-        }
-    }
-    parts["securitySchemes"] = {
-        "token": {"type": "http", "scheme": "bearer", "description": "A token of `aiosched tokens create`"},
-        "session": {
-            "type": "apiKey",
-            "in": "cookie",
-            "name": COOKIE,
-            "description": "What POST /api/v1/login gives; requests that change something bring X-CSRF-Token, too",
-        },
-    }
-    for operation in _operations(document):
-        operation["responses"] = {
-            code: answer for code, answer in operation["responses"].items() if code not in ("default", "422")
-        } | {"default": _PROBLEM}
-        role = roles[operation["operationId"]]
-        if role is Role.PUBLIC:
-            operation["security"] = []
-        else:
-            operation["security"] = _SECURITY
-            operation["description"] += f"\n\nNeeds the role {role.name.lower()}."
-        operation["summary"] = operation["description"].partition("\n")[0].partition(". ")[0].removesuffix(".")
-    return document
-
-
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for methods in document["paths"].values():
-        yield from methods.values()
+from aiosched.config import Settings
+from aiosched.db.server.engine import Database
+from aiosched.web.app import make_app
+from aiosched.web.requests.request_client import Gateway
 
 
 def text() -> str:
     """The document as it is committed."""
-    from aiosched.config import Settings
-    from aiosched.db.server.engine import Database
-    from aiosched.web.app import make_app
-    from aiosched.web.requests.request_client import Gateway
-
     settings = Settings()
     nowhere = Database("postgresql://nobody@localhost/nothing", settings.database, "openapi")  # never opened
     return json.dumps(make_app(Gateway(nowhere, settings)).openapi(), indent=1, sort_keys=True) + "\n"

@@ -11,8 +11,8 @@ import pytest
 from authoring_builders import attempt_of, context_of
 
 from aiosched import DAG, EmptyOperator, get_current_context
-from aiosched.authoring.context import CONTEXT_KEYS, current_context
-from aiosched.authoring.previous_run import PREVIOUS_RUN
+from aiosched.authoring.runtime.context import CONTEXT_KEYS, current_context
+from aiosched.authoring.runtime.previous_run import PREVIOUS_RUN
 from aiosched.errors import AioschedError
 
 

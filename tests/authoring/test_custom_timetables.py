@@ -210,7 +210,7 @@ def test_a_limit_of_active_runs_bounds_max_active_runs() -> None:
 
 
 def test_it_goes_together_with_assets() -> None:
-    from aiosched.authoring.assets import Asset
+    from aiosched.authoring.assets.assets import Asset
 
     found = spec_of(AssetOrTimeSchedule(timetable=AfterWorkday(), assets=Asset("a"))).timetable
 

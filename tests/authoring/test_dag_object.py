@@ -12,8 +12,8 @@ import pendulum
 import pytest
 
 from aiosched import DAG, EmptyOperator, Param, PythonOperator, dag, task
-from aiosched.authoring.checks import AuthoringWarning
-from aiosched.authoring.settings import AuthoringDefaults, defaults, use_defaults
+from aiosched.authoring.base.checks import AuthoringWarning
+from aiosched.authoring.base.settings import AuthoringDefaults, defaults, use_defaults
 from aiosched.errors import DagCycleError, DagError, DuplicateTaskError, NotFound, ParamError, TimetableError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiosched import DAG, DeadlineAlert, DeadlineReference
-from aiosched.authoring.deadlines import Reference
+from aiosched.authoring.dag.deadlines import Reference
 from aiosched.core.graph.spec import DeadlineSpec
 from aiosched.errors import DagError
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiosched import DAG, BaseOperator, BashOperator, Context, EmptyOperator, PythonOperator, TaskGroup
-from aiosched.authoring.checks import AuthoringWarning
+from aiosched.authoring.base.checks import AuthoringWarning
 from aiosched.errors import DagError
 
 HERE = __file__

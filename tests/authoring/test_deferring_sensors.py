@@ -9,7 +9,7 @@ import pytest
 from authoring_builders import attempt_of, context_of
 
 from aiosched import BaseSensorOperator, BaseTrigger, Context
-from aiosched.authoring.context import current_context
+from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.triggers import DateTimeTrigger
 from aiosched.authoring.triggers.encoding import dump
 from aiosched.core.values.messages import Resume

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.authoring.loader import LoadedFile, load_file, may_define_dags, module_name
+from aiosched.authoring.dag.loader import LoadedFile, load_file, may_define_dags, module_name
 from aiosched.core.graph.spec import encode_spec
 from aiosched.errors import DagError, DuplicateTaskError
 

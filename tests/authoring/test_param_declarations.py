@@ -9,7 +9,7 @@ import pytest
 from authoring_builders import attempt_of, run_task
 
 from aiosched import DAG, Asset, EmptyOperator, Param, PythonOperator, dag, task
-from aiosched.authoring.params import ParamsDict
+from aiosched.authoring.base.params import ParamsDict
 from aiosched.core.graph.params import resolve_params
 from aiosched.core.graph.spec import ParamSpec
 from aiosched.errors import DagError, ParamError

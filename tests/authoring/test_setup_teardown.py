@@ -13,8 +13,8 @@ import pytest
 from authoring_builders import edges
 
 from aiosched import DAG, BaseOperator, EmptyOperator, TaskGroup, setup, task, task_group, teardown
-from aiosched.authoring.checks import AuthoringWarning
-from aiosched.authoring.serialize import advise
+from aiosched.authoring.base.checks import AuthoringWarning
+from aiosched.authoring.dag.serialize import advise
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.errors import DagError
 
@@ -228,7 +228,7 @@ def test_what_makes_no_sense_is_refused(wrong: Callable[[], Any], message: str) 
         with DAG("d"), pytest.raises(DagError, match=message):
             wrong()
     finally:
-        from aiosched.authoring import setup_scopes
+        from aiosched.authoring.tasks import setup_scopes
 
         setup_scopes._scopes.set(())
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from aiosched import DAG, EmptyOperator, PythonOperator, task
-from aiosched.authoring.checks import AuthoringWarning
-from aiosched.authoring.serialize import advise
-from aiosched.authoring.slas import BlockingTask, MissedSlas, SlaMiss
+from aiosched.authoring.base.checks import AuthoringWarning
+from aiosched.authoring.dag.serialize import advise
+from aiosched.authoring.dag.slas import BlockingTask, MissedSlas, SlaMiss
 from aiosched.errors import DagError
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.exc import OperationalError
 
-from aiosched.authoring.connections import Connection
 from aiosched.authoring.operators.sql import SQLExecuteQueryOperator, fetch_one_handler, url_of
 from aiosched.authoring.operators.sql_text import split_sql
+from aiosched.authoring.runtime.connections import Connection
 from aiosched.errors import AioschedError
 
 Run = Callable[..., Any]

@@ -8,7 +8,7 @@ import pytest
 from authoring_builders import FakeServices, attempt_of, not_allowed, without_loop
 
 from aiosched import EmptyOperator
-from aiosched.authoring.task_instance import TaskInstance
+from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.core.values.messages import XComRef
 
 XCOMS = {

@@ -12,8 +12,8 @@ import pytest
 from authoring_builders import FakeServices, context_of
 
 from aiosched import DAG
-from aiosched.authoring.context import Context, current_context
 from aiosched.authoring.operators.trigger_dagrun import TriggerDagRunOperator, TriggeredRunFailed
+from aiosched.authoring.runtime.context import Context, current_context
 from aiosched.authoring.triggers import DagStateTrigger
 from aiosched.errors import DagError, NotFound, Refused, SkipTask, TaskDeferred
 

@@ -17,7 +17,7 @@ from authoring_builders import FakeServices, context_of, without_loop
 
 from aiosched import BaseHook, Connection, Variable
 from aiosched.authoring import BaseOperator, load_file
-from aiosched.authoring.context import current_context
+from aiosched.authoring.runtime.context import current_context
 from aiosched.core.values.masking import secrets
 from aiosched.errors import AioschedError, DagError, NotFound, TemplateError
 

@@ -15,7 +15,8 @@ import pytest
 from authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of, not_allowed
 
 from aiosched import DAG, BaseSensorOperator, WeekDay
-from aiosched.authoring.context import current_context
+from aiosched.authoring.runtime.context import current_context
+from aiosched.authoring.runtime.services import Services, offering
 from aiosched.authoring.sensors import (
     BashSensor,
     DateTimeSensor,
@@ -27,7 +28,6 @@ from aiosched.authoring.sensors import (
     TimeDeltaSensor,
     TimeSensor,
 )
-from aiosched.authoring.services import Services, offering
 from aiosched.authoring.triggers import (
     DagStateTrigger,
     DateTimeTrigger,

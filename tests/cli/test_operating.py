@@ -14,7 +14,7 @@ import pytest
 from aiosched.cli.serve import disk
 from aiosched.config import Settings
 from aiosched.db.server.engine import Database
-from aiosched.db.server.migrate import HEAD
+from aiosched.db.server.schema_version import HEAD
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task
 

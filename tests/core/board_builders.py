@@ -9,8 +9,9 @@ from typing import Any
 from board_player import NOW, Ending, board_of, new_run, report_of
 
 from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.spec import DagSpec, TaskSpec
-from aiosched.core.run.board import Board, Instance, new_instances
+from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.messages import Outcome, Report
 
 SUCCESS, FAILED, SKIPPED, RESCHEDULED, LOST = (

@@ -22,7 +22,8 @@ from trigger_rule_oracle import RUN, WAIT
 
 from aiosched.core.graph.branching import skipped_by
 from aiosched.core.graph.graph import Graph
-from aiosched.core.run.board import MAX_LOSSES, SKIPPED_DOWNSTREAM, Board, Effects, Instance, Run, new_instances
+from aiosched.core.graph.new_instances import new_instances
+from aiosched.core.run.board import MAX_LOSSES, SKIPPED_DOWNSTREAM, Board, Effects, Instance, Run
 from aiosched.core.run.upstream_counts import Tally
 from aiosched.core.values.messages import AttemptKey, Outcome, Report, RunInfo, SkipDecision
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskState

@@ -13,7 +13,8 @@ from board_builders import FAILED, RESCHEDULED, SKIPPED, SUCCESS, end, grant, of
 from board_player import FAIL_NOW, NOW, Ending, board_of, new_run, play, report_of
 from graph_builders import graph, setup, task, teardown
 
-from aiosched.core.run.board import Instance, new_instances
+from aiosched.core.graph.new_instances import new_instances
+from aiosched.core.run.board import Instance
 from aiosched.core.run.upstream_counts import Tally
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.states import RunState, TaskState

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.spec import (
     Concatenated,
     DagSpec,
@@ -29,7 +30,7 @@ from aiosched.core.graph.spec import (
     TaskSpec,
     Zipped,
 )
-from aiosched.core.run.board import Effects, Instance, new_instances
+from aiosched.core.run.board import Effects, Instance
 from aiosched.core.run.upstream_counts import Tally
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.states import FINISHED, RunState, TaskState

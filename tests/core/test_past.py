@@ -16,9 +16,10 @@ from graph_builders import mapped, over, task
 from mapping_builders import at, begin, begun, finish, seen
 
 from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.previous_run import Past, StoredRun, previous_types, waits_for_past
 from aiosched.core.graph.spec import DagSpec, TaskSpec
-from aiosched.core.run.board import Board, new_instances
+from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, SkipDecision
 from aiosched.core.values.states import RunState, RunType, TaskState
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aiosched.authoring.assets import Asset, AssetAlias
+from aiosched.authoring.assets.assets import Asset, AssetAlias
 from aiosched.core.assets.conditions import AllRequired, AnyRequired, AssetRequired
 from aiosched.core.timetables import (
     AssetOrTimeSchedule,

@@ -11,7 +11,7 @@ from aiosched.db.server import admin
 from aiosched.db.server.admin import RowCount, info, reset, shell
 from aiosched.db.server.dsn import address_of
 from aiosched.db.server.engine import Database
-from aiosched.db.server.migrate import HEAD, current_revision
+from aiosched.db.server.schema_version import HEAD, current_revision
 from aiosched.errors import Refused, SchemaOutOfDate
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from aiosched.config import DatabaseSettings
 from aiosched.db.server import request_answers as answers
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.inbox import CommandResult
 from aiosched.errors import TooManyConnections

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from aiosched.core.assets.conditions import AssetReference, triggering_instant
 from aiosched.core.values.ids import partition_of
 from aiosched.db.queries import asset_queries
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import assets
 from aiosched.db.statements.assets import NewConsumer, NewEvent
 

@@ -18,7 +18,8 @@ from aiosched.db.server.backups import Script, backup, restore
 from aiosched.db.server.dsn import address_of, with_database
 from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
-from aiosched.db.server.migrate import HEAD, migrate
+from aiosched.db.server.migrate import migrate
+from aiosched.db.server.schema_version import HEAD
 from aiosched.errors import DatabaseError, NotFound, Refused, UnsupportedDatabase
 from tests.conftest import OLDER_SERVERS
 from tests.db.conftest import ExternalServer

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import partition_of
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements.dags import (
     FileRow,
     NewDag,

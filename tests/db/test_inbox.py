@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from aiosched.core.values.ids import partition_of
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.inbox import READ_RESULT, CommandResult
 from tests.db.waiting import until_true

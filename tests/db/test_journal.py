@@ -12,7 +12,8 @@ import pytest
 
 from aiosched.core.run.board import FinishedTry
 from aiosched.core.values.messages import AttemptKey
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import journal, ownership
 from aiosched.db.statements.journal import InstanceChange, PoolRow, RunChange, XComRow
 from aiosched.errors import FencedOut, StaleRows

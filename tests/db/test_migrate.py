@@ -17,7 +17,8 @@ from sqlalchemy import text
 
 from aiosched.db.schema.schema import metadata
 from aiosched.db.server.engine import Database
-from aiosched.db.server.migrate import HEAD, MIGRATIONS, REVISIONS, current_revision, migrate
+from aiosched.db.server.migrate import migrate
+from aiosched.db.server.schema_version import HEAD, MIGRATIONS, REVISIONS, current_revision
 from aiosched.errors import DatabaseReadOnly, SchemaOutOfDate
 
 

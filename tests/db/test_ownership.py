@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import ownership
 from aiosched.db.statements.journal import begin
 from aiosched.errors import FencedOut

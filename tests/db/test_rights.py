@@ -17,8 +17,9 @@ from aiosched.db.server.admin import client
 from aiosched.db.server.dsn import address_of
 from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
-from aiosched.db.server.migrate import HEAD, migrate, migrations_config, outstanding
+from aiosched.db.server.migrate import migrate, outstanding
 from aiosched.db.server.rights import Rights, missing_grants
+from aiosched.db.server.schema_version import HEAD, migrations_config
 from aiosched.errors import DatabaseError
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve

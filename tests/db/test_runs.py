@@ -12,7 +12,8 @@ from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import XComRef
 from aiosched.core.values.states import RunState, TaskState
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import runs
 from aiosched.errors import StaleRows
 from aiosched.parsing.store import register_specs

@@ -12,8 +12,10 @@ import asyncpg
 
 import aiosched.db
 from aiosched.db.server.admin import info, reset
-from aiosched.db.server.engine import Connection, Database
-from aiosched.db.server.migrate import HEAD, migrate
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
+from aiosched.db.server.migrate import migrate
+from aiosched.db.server.schema_version import HEAD
 
 
 async def test_an_older_server_is_migrated_and_used(older_dsn: str) -> None:

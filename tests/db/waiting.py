@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 
 async def until_true(conn: Connection, query: str) -> None:

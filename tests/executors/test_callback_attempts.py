@@ -9,8 +9,8 @@ import pytest
 from attempt_builders import FakeServices, Reports, StartLocal, callback_attempt, write_dag
 
 from aiosched.authoring import DAG, PythonOperator
-from aiosched.authoring.context import get_current_context
-from aiosched.authoring.deadlines import DeadlineAlert, DeadlineReference
+from aiosched.authoring.dag.deadlines import DeadlineAlert, DeadlineReference
+from aiosched.authoring.runtime.context import get_current_context
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.executors.attempt.attempts import execution_of
 from aiosched.executors.attempt.log_files import log_path

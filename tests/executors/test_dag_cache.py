@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring.sources import finder
+from aiosched.authoring.dag.sources import finder
 from aiosched.config import Settings
 from aiosched.core.values.messages import RunInfo
 from aiosched.executors.attempt import dag_cache

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import uvloop
 
-from aiosched.authoring.settings import AuthoringDefaults
+from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.worker.lease_deadline import TrustWindow
 from aiosched.executors.worker.protocol import Exited, WorkerConfig

@@ -16,7 +16,7 @@ import pytest
 from attempt_builders import FakeServices, attempt
 
 from aiosched.authoring import DAG, BaseOperator, PythonOperator
-from aiosched.authoring.context import get_current_context
+from aiosched.authoring.runtime.context import get_current_context
 from aiosched.core.values.messages import Attempt, Outcome, Report, SkipDecision, XComValue
 from aiosched.errors import AttemptStopped, FailTask, RescheduleTask, SkipTask, TaskTimeout
 from aiosched.executors.attempt.blocking import blocking_on

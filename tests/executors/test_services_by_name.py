@@ -11,13 +11,13 @@ import pytest
 from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 from aiosched.authoring import DAG, PythonOperator
-from aiosched.authoring.services import acall, call
+from aiosched.authoring.runtime.services import acall, call
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.errors import AttemptStopped
 from aiosched.executors.inline.executor import InlineExecutor
 
 TASKS = """
-    from aiosched.authoring.services import acall, call
+    from aiosched.authoring.runtime.services import acall, call
 
     def plain():
         return call("echo", number=1)

@@ -22,7 +22,7 @@ HERE = "my_triggers."
 MODULE = """
 import asyncio, os, signal
 from pathlib import Path
-from aiosched.authoring.services import acall
+from aiosched.authoring.runtime.services import acall
 from aiosched.authoring.triggers import (
     BaseTrigger, TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent, TriggerEvent
 )
@@ -185,7 +185,7 @@ async def test_a_trigger_may_ask_the_scheduler(start: Start, reports: Reports) -
 
 
 async def test_a_trigger_may_stand_in_the_dag_file(start: Start, reports: Reports, dags_folder: Path) -> None:
-    from aiosched.authoring.loader import module_name
+    from aiosched.authoring.dag.loader import module_name
 
     (dags_folder / "e.py").write_text(MODULE + DAG_OF_NO_USE)
     module = module_name(dags_folder / "e.py")

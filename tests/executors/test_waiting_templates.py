@@ -60,7 +60,7 @@ async def test_a_template_that_is_wrong_still_fails_with_its_own_error() -> None
 async def test_workers_build_dags_with_the_defaults_of_the_installation(
     start_local: StartLocal, dags_folder: Any, reports: Reports
 ) -> None:
-    from aiosched.authoring.settings import AuthoringDefaults
+    from aiosched.authoring.base.settings import AuthoringDefaults
 
     dags_folder.mkdir()
     (dags_folder / "d.py").write_text(

@@ -20,7 +20,7 @@ DAGS = """
 import os, subprocess, sys
 from datetime import datetime
 from aiosched import DAG, BashOperator, ExternalPythonOperator, task
-from aiosched.authoring.context import get_current_context
+from aiosched.authoring.runtime.context import get_current_context
 
 BEAT = {beat!r}
 BEATS = {beats!r}

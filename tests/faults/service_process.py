@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from aiosched import DAG, Scheduler, task
-from aiosched.authoring.context import get_current_context
+from aiosched.authoring.runtime.context import get_current_context
 from aiosched.config import Settings
 
 RUNS, TASKS = 100, 5

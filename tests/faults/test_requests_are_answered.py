@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from tests.faults.injection import When, faults, nth
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running

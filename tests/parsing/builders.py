@@ -27,7 +27,11 @@ def settings_for(folder: Path, *, import_timeout: float = 5.0, file_timeout: flo
 
 def dag_source(*dag_ids: str, tasks: int = 1, before: str = "", extra: str = "") -> str:
     """A DAG file; each DAG has `tasks` empty tasks."""
-    lines = ["from aiosched.authoring.dag import DAG", "from aiosched.authoring.operators import EmptyOperator", before]
+    lines = [
+        "from aiosched.authoring.dag.dag import DAG",
+        "from aiosched.authoring.operators import EmptyOperator",
+        before,
+    ]
     for dag_id in dag_ids:
         lines += [f"with DAG({dag_id!r}, schedule=None, catchup=False{extra}):"]
         lines += [f"    EmptyOperator(task_id='t{n}')" for n in range(tasks)] or ["    pass"]

@@ -54,7 +54,7 @@ FILES: dict[str, str | bytes] = {
     "helper_user.py": "import broken_helper",
     "waits_for_input.py": "raise ValueError(repr(input()))",
     "cycle.py": """
-        from aiosched.authoring.dag import DAG
+        from aiosched.authoring.dag.dag import DAG
         from aiosched.authoring.operators import EmptyOperator
         with DAG("cycle", schedule=None, catchup=False):
             a, b = EmptyOperator(task_id="a"), EmptyOperator(task_id="b")

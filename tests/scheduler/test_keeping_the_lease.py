@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements.ownership import Peer, View
 from aiosched.executors.worker.lease_deadline import TrustWindow
 from aiosched.scheduler.membership.lease import Doubts, Identity, Lease

@@ -14,7 +14,8 @@ from aiosched import task as author_task
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.messages import Attempt, Outcome
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import slas as statements
 from aiosched.scheduler.service import Scheduler
 from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, register, running, settings_for_tests, task

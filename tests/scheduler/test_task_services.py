@@ -16,7 +16,8 @@ from harness import NEW_YEAR, Running, dag, running, task
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import GroupSpec
 from aiosched.core.values.messages import XComRef
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.services import task_services
 from aiosched.scheduler.services.task_services import DatabaseServices

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aiosched import DAG, Asset
-from aiosched.authoring.serialize import advise
+from aiosched.authoring.dag.serialize import advise
 from aiosched.core.creation.run_creation import DagStatus
 from aiosched.core.graph.spec import DagSpec, TaskSpec, encode_spec
 from aiosched.core.timetables import condition_of

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from aiosched import DAG, EmptyOperator, PythonOperator
-from aiosched.authoring.settings import AuthoringDefaults, defaults, use_defaults
+from aiosched.authoring.base.settings import AuthoringDefaults, defaults, use_defaults
 from aiosched.config import Settings
 from aiosched.errors import DagError
 from aiosched.executors.dag_test.dag_test import run_dag_test

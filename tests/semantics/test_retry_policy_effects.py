@@ -10,8 +10,9 @@ import pytest
 
 from aiosched import DAG, PythonOperator
 from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.spec import DagSpec, TaskSpec
-from aiosched.core.run.board import Board, Run, new_instances
+from aiosched.core.run.board import Board, Run
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.core.values.messages import Outcome, Report, RunInfo
 from aiosched.core.values.states import RunState, TaskState

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import asyncpg
 
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import backfills, journal, outbox, ownership, reports, runs, triggers
 from aiosched.db.statements import pool_demands as demands
 from aiosched.db.statements import rehydration as recollections

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, cast
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import inbox
 from tests.simulation.fleet import Machine, VirtualClock, VirtualExecutor, make_scheduler, virtual_time
 from tests.simulation.history import Buried, Commit, Fault, History, RowChange

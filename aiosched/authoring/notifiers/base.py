@@ -9,11 +9,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from aiosched.authoring.rendering import MARKS
+from aiosched.authoring.runtime.rendering import MARKS
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
-    from aiosched.authoring.templates import TemplateEngine
+    from aiosched.authoring.runtime.context import Context
+    from aiosched.authoring.runtime.templates import TemplateEngine
 
 
 class BaseNotifier:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from aiosched.authoring.mail import Mail
+from aiosched.authoring.base.mail import Mail
 from aiosched.authoring.notifiers.base import BaseNotifier
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 SUBJECT: Final = "{{ dag.dag_id }}{% if ti %}.{{ ti.task_id }}{% endif %}: {{ reason or 'done' }}"
 BODY: Final = """\

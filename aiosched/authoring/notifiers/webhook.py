@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.http import HttpCall, checked
+from aiosched.authoring.base.http import HttpCall, checked
 from aiosched.authoring.notifiers.base import BaseNotifier
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class WebhookNotifier(BaseNotifier):

@@ -8,14 +8,14 @@ import shutil
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.operators.python import call_arguments
 from aiosched.authoring.operators.subprocesses import Command, command_environment, describe_code
-from aiosched.authoring.rendering import render_value
+from aiosched.authoring.runtime.rendering import render_value
+from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.errors import CommandFailed, SkipTask
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class BashOperator(BaseOperator):

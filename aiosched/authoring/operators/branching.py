@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Collection
 from datetime import datetime, time
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.operators.python import decide_branch
 from aiosched.authoring.operators.weekdays import WeekDay, week_days, zone_of
+from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.clock import Clock, SystemClock
 from aiosched.core.timetables import DataInterval, Restriction
 from aiosched.core.values.messages import SkipDecision
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
-    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.runtime.context import Context
 
 Followed = str | Collection[str] | None
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.mail import Mail
-from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.base.mail import Mail
+from aiosched.authoring.tasks.operator import BaseOperator
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class EmailOperator(BaseOperator):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.tasks.operator import BaseOperator
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class EmptyOperator(BaseOperator):

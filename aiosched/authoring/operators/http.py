@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.http import HttpCall, checked, judged
-from aiosched.authoring.operator import BaseOperator
+from aiosched.authoring.base.http import HttpCall, checked, judged
+from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.errors import CommandFailed
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class HttpOperator(BaseOperator):

@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.asset_events import exhaust
-from aiosched.authoring.groups import TaskGroup
-from aiosched.authoring.operator import BaseOperator
-from aiosched.authoring.previous_run import PREVIOUS_RUN, names_previous_run
+from aiosched.authoring.assets.asset_events import exhaust
+from aiosched.authoring.dag.groups import TaskGroup
+from aiosched.authoring.runtime.previous_run import PREVIOUS_RUN, names_previous_run
+from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
-    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.runtime.context import Context
 
 
 class PythonOperator(BaseOperator):

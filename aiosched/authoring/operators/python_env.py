@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from aiosched.authoring import checks
+from aiosched.authoring.base import checks
 from aiosched.authoring.operators.python import PythonOperator, call_arguments
 from aiosched.authoring.operators.subprocesses import Command, command_environment, describe_code
 from aiosched.authoring.operators.venvs import Environment, cache_folder, ensure
@@ -25,7 +25,7 @@ from aiosched.authoring.triggers import encoding
 from aiosched.errors import AioschedError, CommandFailed, SkipTask
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 _SCRIPT: Final = """\
 from __future__ import annotations

@@ -11,9 +11,9 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring import checks
-from aiosched.authoring.operator import BaseOperator, Seconds
+from aiosched.authoring.base import checks
 from aiosched.authoring.operators.python import call_arguments, is_coroutine_function
+from aiosched.authoring.tasks.operator import BaseOperator, Seconds
 from aiosched.clock import Clock, SystemClock
 from aiosched.core.values.messages import Resume
 from aiosched.errors import (
@@ -28,7 +28,7 @@ from aiosched.errors import (
 )
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
     from aiosched.authoring.triggers.base import BaseTrigger
 
 WEEK = 7 * 24 * 3600.0

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
-from aiosched.authoring.connections import Connection
-from aiosched.authoring.operator import BaseOperator
 from aiosched.authoring.operators.sql_text import split_sql
+from aiosched.authoring.runtime.connections import Connection
+from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
     import sqlalchemy
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 _ASYNC_DRIVERS: Final = ("asyncpg", "aiosqlite", "asyncmy", "aiomysql", "aioodbc", "psycopg_async", "oracledb_async")
 _DIALECTS: Final = {"postgres": "postgresql"}  # by type of connection, where they differ

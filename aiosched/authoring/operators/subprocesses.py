@@ -24,7 +24,7 @@ from aiosched import leftovers
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 KILL_AFTER: Final = 10.0  # seconds between TERM and KILL
 

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring import checks
-from aiosched.authoring.dates import aware
-from aiosched.authoring.operator import BaseOperator, Seconds
-from aiosched.authoring.plain_values import strict_json
-from aiosched.authoring.services import acall
+from aiosched.authoring.base import checks
+from aiosched.authoring.base.dates import aware
+from aiosched.authoring.base.plain_values import strict_json
+from aiosched.authoring.runtime.services import acall
+from aiosched.authoring.tasks.operator import BaseOperator, Seconds
 from aiosched.authoring.triggers.external import DagStateTrigger
 from aiosched.core.values.states import RunState
 from aiosched.errors import AioschedError, Refused, SkipTask
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class TriggeredRunFailed(AioschedError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aiosched.core.timetables import zone
 
 if TYPE_CHECKING:
-    from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.tasks.operator import BaseOperator
 
 
 class WeekDay(IntEnum):

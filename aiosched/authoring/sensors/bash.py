@@ -11,7 +11,7 @@ from aiosched.authoring.operators.subprocesses import Command, command_environme
 from aiosched.errors import CommandFailed
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class BashSensor(BaseSensorOperator):

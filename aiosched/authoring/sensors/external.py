@@ -6,17 +6,17 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from aiosched.authoring import checks
-from aiosched.authoring.operator import Seconds
+from aiosched.authoring.base import checks
 from aiosched.authoring.operators.python import call_arguments
 from aiosched.authoring.operators.sensor import BaseSensorOperator
-from aiosched.authoring.services import acall
+from aiosched.authoring.runtime.services import acall
+from aiosched.authoring.tasks.operator import Seconds
 from aiosched.authoring.triggers.external import ExternalTaskTrigger
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import AioschedError, NotFound, SkipTask
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class ExternalTaskFailed(AioschedError):

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.connections import Connection
 from aiosched.authoring.operators.sensor import BaseSensorOperator
-from aiosched.authoring.start_trigger import StartTriggerArgs
+from aiosched.authoring.runtime.connections import Connection
+from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
 from aiosched.authoring.triggers.file import FileTrigger, matching_files
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class FileSensor(BaseSensorOperator):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.http import HttpCall, checked, judged
+from aiosched.authoring.base.http import HttpCall, checked, judged
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.triggers.http import HttpTrigger
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class HttpSensor(BaseSensorOperator):

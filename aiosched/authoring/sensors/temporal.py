@@ -7,16 +7,16 @@ from collections.abc import Collection, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring import checks
-from aiosched.authoring.operator import Seconds
+from aiosched.authoring.base import checks
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.operators.weekdays import WeekDay, week_days, zone_of
-from aiosched.authoring.rendering import needs_rendering
-from aiosched.authoring.start_trigger import StartTriggerArgs
+from aiosched.authoring.runtime.rendering import needs_rendering
+from aiosched.authoring.tasks.operator import Seconds
+from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
 from aiosched.authoring.triggers.temporal import DateTimeTrigger
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
+    from aiosched.authoring.runtime.context import Context
 
 
 class MomentSensor(BaseSensorOperator):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from aiosched.authoring.services import acall
+from aiosched.authoring.runtime.services import acall
 from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
 from aiosched.errors import NotFound, Refused
 

@@ -30,7 +30,7 @@ from aiosched.cli.base.session import load, open_database, shown_path
 from aiosched.errors import ConfigError, DagError, NotFound, did_you_mean
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dag.dag import DAG
     from aiosched.config import Settings
     from aiosched.core.creation.next_run import SchedulePosition
     from aiosched.core.graph.spec import DagSpec
@@ -109,8 +109,8 @@ def find_dag(dag_id: str, settings: Settings) -> DAG:
     Raises NotFound naming near ids and files that cannot be imported, ConfigError if there is no
     such folder, DagError with the code frame when a file that mentions it cannot be imported.
     """
-    from aiosched.authoring.loader import load_file
-    from aiosched.authoring.settings import AuthoringDefaults, use_defaults
+    from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
+    from aiosched.authoring.dag.loader import load_file
     from aiosched.parsing.tracebacks import file_error
 
     use_defaults(AuthoringDefaults.of(settings))

@@ -40,8 +40,9 @@ def migrate(
     output: Output = None,
 ) -> None:
     """Bring the tables to the state that this aiosched needs; an empty database gets them."""
-    from aiosched.db.server.migrate import HEAD, outstanding
     from aiosched.db.server.migrate import migrate as run_migrations
+    from aiosched.db.server.migrate import outstanding
+    from aiosched.db.server.schema_version import HEAD
 
     settings = load(database__dsn=dsn).settings
     if sql:
@@ -63,7 +64,7 @@ def migrate(
 @app.command()
 def check(dsn: Dsn = None, output: Output = None) -> None:
     """Exit 0 if the database answers, takes writes and has the right tables."""
-    from aiosched.db.server.migrate import current_revision
+    from aiosched.db.server.schema_version import current_revision
 
     async def look(db: Database) -> tuple[str, str | None]:
         return db.where, await current_revision(db)
@@ -214,7 +215,7 @@ def restore(
     """
     from aiosched.db.server import backups
     from aiosched.db.server.dsn import address_of
-    from aiosched.db.server.migrate import HEAD
+    from aiosched.db.server.schema_version import HEAD
 
     async def work(where: str) -> tuple[str | None, backups.Restored]:
         with console(stderr=True).status(f"restoring {path}"):

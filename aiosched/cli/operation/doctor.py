@@ -79,7 +79,7 @@ def _dags_folder(settings: Settings) -> Finding:
 
 async def _examine_database(db: Database) -> AsyncIterator[Finding]:
     from aiosched.db.server import admin
-    from aiosched.db.server.migrate import check_schema
+    from aiosched.db.server.schema_version import check_schema
 
     found = await admin.info(db)
     yield Finding("database", "ok", f"PostgreSQL {found.server_version} at {found.address}, {found.database}")

@@ -3,7 +3,7 @@
 Lives here: the condition that a DAG's schedule holds (stored in the serialized DAG), whether
 queued events meet it, which DAGs may get a run now, and what such a run looks like. Does not
 live here: storing events and creating the runs (scheduler/runs/asset_runs.py), the objects that authors
-write (authoring/assets.py).
+write (authoring/assets/assets.py).
 
 Source: the semantics reference, sections 14.3 and 15; section 34, decisions 4 and 5.
 """

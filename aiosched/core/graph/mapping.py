@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from aiosched.core.graph.instances import Instance
 from aiosched.core.graph.spec import Concatenated, DagSpec, LiteralLength, MapInput, MappingSpec, TaskOutput
 from aiosched.core.graph.trigger_rules import TriggerRule, Verdict
 from aiosched.core.values.states import FAILURES, TaskState
-
-if TYPE_CHECKING:
-    from aiosched.core.graph.instances import Instance
 
 RETURN_VALUE: Final = "return_value"  # the XCom key of what a task returned
 Known = Callable[[str], int | None]  # the length of what a task returned, by its id; None while it is not known

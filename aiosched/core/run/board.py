@@ -21,8 +21,9 @@ from typing import Final
 import msgspec
 
 from aiosched.core.graph.branching import skipped_by
-from aiosched.core.graph.instances import Effects, FinishedTry, Instance, Run, new_instances
+from aiosched.core.graph.instances import Effects, FinishedTry, Instance, Run
 from aiosched.core.graph.mapping import RETURN_VALUE
+from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.previous_run import Past
 from aiosched.core.graph.trigger_rules import Verdict
 from aiosched.core.run.callbacks import dag_callback, task_callback

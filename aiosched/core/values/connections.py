@@ -6,7 +6,7 @@ The URI form is Airflow's, so that the same `…_CONN_X` variables work:
     http://https://api.example.com/v1          the host is "https://api.example.com"
     aws://?__extra__=%7B%22region%22%3A...     extras that a query cannot hold, as JSON
 
-Pure values; who stores them is db/people/secrets.py, who looks them up authoring/connections.py.
+Pure values; who stores them is db/people/secrets.py, who looks them up authoring/runtime/connections.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Lives here: which names mark a secret, and the `Redactor` that knows the secrets
 process. Reading a connection or a variable with such a name registers what it holds; an
 attempt that reads none pays for one comparison.
 
-Does not live here: reading them (authoring/variables.py, authoring/connections.py) and
+Does not live here: reading them (authoring/runtime/variables.py, authoring/runtime/connections.py) and
 the places that redact (executors/attempt/logs.py, executors/attempt/runner.py, cli).
 """
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from aiosched.db.crypto.keyring import Keyring, make_key_file
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.errors import ConfigError, Refused
 
 logger = logging.getLogger(__name__)

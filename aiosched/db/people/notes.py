@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 # Index: primary key.
 SET_RUN_NOTE: Final = "UPDATE dag_run SET note = $2 WHERE id = $1"

@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from aiosched.core.graph.spec import DEFAULT_POOL
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import notify
 from aiosched.errors import NotFound, Refused, did_you_mean
 

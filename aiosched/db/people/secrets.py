@@ -5,7 +5,7 @@ each connection; names, types and descriptions are readable. Changes by people l
 (names, never values) in the audit log, the table `command`.
 
 Does not live here: the keys (keyring.py), who may see a value (cli), the environment as
-another source (authoring/variables.py, authoring/connections.py).
+another source (authoring/runtime/variables.py, authoring/runtime/connections.py).
 
 Source: docs/architecture.md, "The tables"; the semantics reference, section 27.
 """
@@ -25,7 +25,8 @@ from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
 from aiosched.db.people.pools import AUDIT
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements.triggers import renew_deferrals
 from aiosched.errors import NotFound, Refused, did_you_mean
 

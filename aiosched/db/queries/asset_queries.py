@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
 
 

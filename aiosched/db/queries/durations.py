@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 # The mean over the latest finished runs of each DAG, so its cost does not grow with history.
 # Indexes: ix of dag_run by DAG id and logical date or id; the primary key of task_instance.

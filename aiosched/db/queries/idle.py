@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from aiosched.core.values.states import HOLDING_SLOT
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements.runs import DAG_COLUMNS, DagRow
 
 # Indexes: those of what waits (partial), which are small.

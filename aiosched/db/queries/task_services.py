@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)

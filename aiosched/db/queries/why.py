@@ -14,7 +14,7 @@ from aiosched.core.graph.instances import Run
 from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import runs
 from aiosched.db.statements.runs import DagRow
 from aiosched.db.statements.triggers import LOAD_DEFERRALS, DeferralRow, deferral_of

@@ -9,11 +9,13 @@ from typing import Final
 
 import asyncpg
 
+from aiosched.db.server.connection import Connection
 from aiosched.db.server.dsn import address_of, normalize, password_of, without_password
 from aiosched.db.server.embedded_host import binaries
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import explained
-from aiosched.db.server.migrate import HEAD, MIGRATION_LOCK, REVISIONS, migrate, out_of_date, read_revision
+from aiosched.db.server.migrate import migrate
+from aiosched.db.server.schema_version import HEAD, MIGRATION_LOCK, REVISIONS, out_of_date, read_revision
 from aiosched.errors import Refused
 
 MAIN_TABLES: Final = (

@@ -27,7 +27,7 @@ from aiosched.db.server.admin import ClientCommand, client
 from aiosched.db.server.dsn import address_of, normalize
 from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.failures import check_server_version, explained, read_only
-from aiosched.db.server.migrate import HEAD, IS_READ_ONLY, MIGRATION_LOCK, REVISIONS, read_revision
+from aiosched.db.server.schema_version import HEAD, IS_READ_ONLY, MIGRATION_LOCK, REVISIONS, read_revision
 from aiosched.errors import DatabaseError, NotFound, Refused, UnsupportedDatabase
 
 T = TypeVar("T")

@@ -9,19 +9,19 @@ No JSON codecs are registered on asyncpg's connections: statements take and retu
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
 import asyncpg
 
 from aiosched.config import DatabaseSettings
+from aiosched.db.server.connection import Connection
 from aiosched.db.server.dsn import address_of, normalize
 from aiosched.db.server.failures import check_server_version, explained
-from aiosched.db.server.migrate import check_schema
 from aiosched.db.server.request_answers import Answers
+from aiosched.db.server.schema_version import check_schema
 from aiosched.errors import ConfigError
 from aiosched.timeouts import clean_up_timeout
 
@@ -36,39 +36,6 @@ _UNPREPARED: Final = {  # SQLAlchemy names its statements; behind a pooler no tw
     "prepared_statement_cache_size": 0,
     "prepared_statement_name_func": lambda: f"aiosched_{uuid4().hex}",
 }
-
-
-class Connection(Protocol):
-    """What statements need of an asyncpg connection. Rows answer to `row["name"]` and `row[0]`."""
-
-    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str: ...
-    async def executemany(
-        self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None
-    ) -> None: ...
-    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Any]: ...
-    async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Any: ...
-    async def fetchval(self, query: str, *args: Any, column: int = 0, timeout: float | None = None) -> Any: ...
-    async def copy_records_to_table(
-        self,
-        table_name: str,
-        *,
-        records: Any,
-        columns: Iterable[str] | None = None,
-        schema_name: str | None = None,
-        timeout: float | None = None,
-    ) -> str: ...
-    def transaction(
-        self, *, isolation: Any = None, readonly: bool = False, deferrable: bool = False
-    ) -> AbstractAsyncContextManager[Any]: ...
-    async def prepare(self, query: str, *, timeout: float | None = None) -> Any: ...
-    def cursor(self, query: str, *args: Any, prefetch: int | None = None, timeout: float | None = None) -> Any: ...
-    async def add_listener(self, channel: str, callback: Callable[..., Any]) -> None: ...
-    async def remove_listener(self, channel: str, callback: Callable[..., Any]) -> None: ...
-    def add_termination_listener(self, callback: Callable[..., Any]) -> None: ...
-    def get_server_pid(self) -> int: ...
-    def is_closed(self) -> bool: ...
-    def terminate(self) -> None: ...
-    async def close(self, *, timeout: float | None = None) -> None: ...
 
 
 @dataclass(eq=False, slots=True)

@@ -1,68 +1,31 @@
-"""Which schema a database has, which one this aiosched needs, and the way from one to the other.
+"""Bringing a schema to the revision that this aiosched needs, or the SQL that does it.
 
-Reading the revision costs one statement and no import of Alembic; Alembic is imported when
-tables really have to change. The steps themselves stand in `migrations/versions`.
+Alembic is imported when tables really have to change. The steps themselves stand in `migrations/versions`.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
 from aiosched.db.server.dsn import address_of, normalize
 from aiosched.db.server.failures import check_server_version, explained, read_only
 from aiosched.db.server.rights import Rights, read_rights, refuse_without
-from aiosched.errors import SchemaOutOfDate
+from aiosched.db.server.schema_version import (
+    HEAD,
+    IS_READ_ONLY,
+    MIGRATION_LOCK,
+    REVISIONS,
+    migrations_config,
+    out_of_date,
+    read_revision,
+)
 
 if TYPE_CHECKING:
-    from alembic.config import Config
     from sqlalchemy import Connection as SyncConnection
 
-    from aiosched.db.server.engine import Connection, Database
-
-REVISIONS: Final = ("0001", "0002", "0003", "0004")  # oldest first; the files in migrations/versions
-HEAD: Final = REVISIONS[-1]
-
-MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
-
-# Held by whoever migrates, for as long as its session lives: "aiosched" in bytes.
-MIGRATION_LOCK: Final = 0x61696F7363686564
-
-REVISION_TABLE_EXISTS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
-REVISION: Final = "SELECT version_num FROM alembic_version"
-IS_READ_ONLY: Final = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool"
-
-
-async def current_revision(db: Database) -> str | None:
-    """The revision of the schema, None where aiosched has never been."""
-    async with db.acquire() as conn:
-        return await read_revision(conn)
-
-
-async def check_schema(db: Database) -> None:
-    """Raise DatabaseReadOnly if nothing can be written, SchemaOutOfDate if the tables are not those of `HEAD`."""
-    async with db.acquire() as conn:
-        with explained(db.dsn):
-            if await conn.fetchval(IS_READ_ONLY):
-                raise read_only(address_of(db.dsn))
-            found = await read_revision(conn)
-    if found != HEAD:
-        raise out_of_date(found)
-
-
-async def read_revision(conn: Connection) -> str | None:
-    """The revision of the schema, read on `conn`."""
-    if not await conn.fetchval(REVISION_TABLE_EXISTS):
-        return None
-    revision: str | None = await conn.fetchval(REVISION)
-    return revision
-
-
-def out_of_date(found: str | None) -> SchemaOutOfDate:
-    """The error for a schema at `found`; one that this aiosched does not know was made by a newer one."""
-    return SchemaOutOfDate(found=found, needed=HEAD, newer=found is not None and found not in REVISIONS)
+    from aiosched.db.server.connection import Connection
 
 
 async def migrate(dsn: str, *, default_pool_slots: int | None = None) -> str | None:
@@ -146,12 +109,3 @@ def _run_alembic(connection: SyncConnection) -> None:
     from alembic import command
 
     command.upgrade(migrations_config(attributes={"connection": connection}), HEAD)
-
-
-def migrations_config(**options: Any) -> Config:
-    """Alembic's configuration for our migrations; `options` are those of its `Config`."""
-    from alembic.config import Config
-
-    config = Config(**options)
-    config.set_main_option("script_location", MIGRATIONS.as_posix().replace("%", "%%"))
-    return config

@@ -8,8 +8,8 @@ from typing import Final
 from alembic import command
 
 from aiosched.db.schema.schema import metadata
-from aiosched.db.server.migrate import HEAD, MIGRATION_LOCK, migrations_config
 from aiosched.db.server.rights import Rights, grants_of_use
+from aiosched.db.server.schema_version import HEAD, MIGRATION_LOCK, migrations_config
 
 # The script is for the schema that it was made for; an empty database is told by the table that must not exist yet.
 _SAME: Final = """DO $$

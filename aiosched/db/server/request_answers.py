@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from aiosched.db.server.engine import Connection, Database
+    from aiosched.db.server.connection import Connection, Connections
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _REST_SECONDS: Final = 10.0  # how long the connection is kept when nobody waits
 class Answers:
     """One for each `Database`, which closes it."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Connections) -> None:
         self.closing = False
         self._db = db
         self._waiting: dict[int, set[asyncio.Event]] = {}  # by request

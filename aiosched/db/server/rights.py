@@ -13,7 +13,7 @@ from aiosched.db.server.dsn import address_of
 from aiosched.errors import DatabaseError
 
 if TYPE_CHECKING:
-    from aiosched.db.server.engine import Connection
+    from aiosched.db.server.connection import Connection
 
 # Names come quoted where they have to be. The schema is the one in which tables are created: the first of the search
 # path that exists and may be used, else the first that exists, else NULL; `wanted` is what the search path names first.

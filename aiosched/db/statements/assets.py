@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.assets.conditions import AssetId, AssetReference, QueuedAsset
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 # -- what parsing stores ------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import asyncpg
 
 from aiosched.core.values.states import RunState
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.errors import Refused
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 
 class RunOfRequest(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.core.values.ids import partition_of
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)

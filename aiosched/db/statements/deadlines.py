@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 
 class DeadlineRow(NamedTuple):

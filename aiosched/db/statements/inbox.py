@@ -18,7 +18,8 @@ from uuid import UUID
 import msgspec
 
 from aiosched.core.values.ids import partition_of
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.server.request_answers import APPLIED_CHANNEL
 from aiosched.errors import AioschedError, InternalError, NotFound, Refused

@@ -16,7 +16,7 @@ import asyncpg
 from aiosched.core.graph.instances import TrySource
 from aiosched.core.run.board import FinishedTry
 from aiosched.db.server.arrays import array_texts
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.errors import FencedOut, StaleRows
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from aiosched.core.values.messages import CallbackCall
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 
 class NewCallback(NamedTuple):

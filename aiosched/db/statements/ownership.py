@@ -18,7 +18,7 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import FencedOut
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 STORE_DEMANDS: Final = """
     UPDATE pool AS p

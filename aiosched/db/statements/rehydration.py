@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.values.states import TaskState
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 Place = tuple[int, int]  # task index, map index
 

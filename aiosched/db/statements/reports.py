@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from aiosched.core.values.messages import AttemptKey, Report
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 _decode: Final = msgspec.json.Decoder(Report).decode
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements.dags import DELETE_VERSIONS, unused_versions
 from aiosched.db.statements.schedules import BY_TIMETABLE
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements.inbox import notify
 
 RUNS_CHANNEL: Final = "aiosched_runs"  # payload: keys of runs, comma separated; empty: too many to name

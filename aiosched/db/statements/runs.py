@@ -20,7 +20,7 @@ from aiosched.core.timetables.base import NextRun
 from aiosched.core.values.messages import XComRef
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.server.arrays import array_texts
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements.documents import why_unreadable
 from aiosched.errors import StaleRows
 

@@ -15,7 +15,7 @@ from aiosched.core.creation.next_run import (
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.states import RunState
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 
 BY_TIMETABLE: Final = "timetable"  # `triggered_by` of the runs that the schedule makes, whoever took them over since
 

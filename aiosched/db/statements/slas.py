@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks
 
 MOST_BLOCKING: Final = 1000  # task instances that a notification names

@@ -19,7 +19,7 @@ from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.messages import Deferral, Resume
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import NOTHING, is_sealed, opened, sealed
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.errors import ConfigError, Refused
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.assets.conditions import WatcherSpec
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements.runs import modules_of
 
 

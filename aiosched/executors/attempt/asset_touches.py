@@ -9,13 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from aiosched.authoring.assets import Asset, AssetAlias, AssetLink, Outlet, outlet_of
+from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, Outlet, outlet_of
 from aiosched.core.values.messages import AssetTouch, TaskServices
 from aiosched.executors.attempt.results import encode_xcom
 
 if TYPE_CHECKING:
-    from aiosched.authoring.asset_events import OutletEvents
-    from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.assets.asset_events import OutletEvents
+    from aiosched.authoring.tasks.operator import BaseOperator
 
 UriNames = Mapping[str, str]  # the names of the assets at these URIs
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from aiosched.authoring.asset_events import OutletEvents
-from aiosched.authoring.context import Context, build_context, build_run_context, current_context
-from aiosched.authoring.services import Services, offering
-from aiosched.authoring.sources import finder
-from aiosched.authoring.task_instance import TaskInstance
+from aiosched.authoring.assets.asset_events import OutletEvents
+from aiosched.authoring.dag.sources import finder
+from aiosched.authoring.runtime.context import Context, build_context, build_run_context, current_context
+from aiosched.authoring.runtime.services import Services, offering
+from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.authoring.triggers.encoding import class_of, dump, load
 from aiosched.authoring.triggers.endings import TaskEndEvent
 from aiosched.core.values.masking import secrets
@@ -45,8 +45,8 @@ from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Executi
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag import DAG
-    from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.triggers.base import BaseTrigger
 
 _DAG_MODULE: Final = "aiosched_dag_"  # modules of DAG files: imported through their DAG
@@ -231,7 +231,7 @@ class CallbackExecution(Execution):
 
     async def _tell_missed_slas(self, call: CallbackCall, dag: DAG, context: Context) -> None:
         """Call the DAG's `sla_miss_callback`, and send the mail; what was missed is asked for now (23.3)."""
-        from aiosched.authoring.slas import MissedSlas  # few DAGs have any
+        from aiosched.authoring.dag.slas import MissedSlas  # few DAGs have any
 
         answer = await self._services.call(self.attempt.key.run, "sla_misses", json.dumps({"callback": call.id}))
         missed = msgspec.json.decode(answer, type=MissedSlas)

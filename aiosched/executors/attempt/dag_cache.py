@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aiosched.authoring.loader import LoadedFile, load_file
-from aiosched.authoring.settings import AuthoringDefaults, use_defaults
-from aiosched.authoring.sources import digest_of, finder, read_whole, source_hash
+from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
+from aiosched.authoring.dag.loader import LoadedFile, load_file
+from aiosched.authoring.dag.sources import digest_of, finder, read_whole, source_hash
 from aiosched.config import Settings
 from aiosched.core.values.messages import RunInfo
 from aiosched.errors import AttemptStopped
@@ -28,7 +28,7 @@ from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, TimeLimit, drive
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dag.dag import DAG
 
 LOOK_AGAIN: Final = 1.0  # seconds after which a file that is not as the scheduler says is looked at again
 

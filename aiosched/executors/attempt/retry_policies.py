@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
-    from aiosched.authoring.operator import RetryPolicy
+    from aiosched.authoring.runtime.context import Context
+    from aiosched.authoring.tasks.operator import RetryPolicy
 
 
 class Again(NamedTuple):

@@ -25,13 +25,13 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from aiosched.authoring.context import build_context, current_context
-from aiosched.authoring.nesting import is_mapped_over, map_length, mapped_groups
-from aiosched.authoring.operator import BaseOperator
-from aiosched.authoring.previous_run import load_previous_run, task_names_previous_run
-from aiosched.authoring.rendering import render_label
-from aiosched.authoring.settings import defaults
-from aiosched.authoring.task_instance import TaskInstance
+from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.mapping.nesting import is_mapped_over, map_length, mapped_groups
+from aiosched.authoring.runtime.context import build_context, current_context
+from aiosched.authoring.runtime.previous_run import load_previous_run, task_names_previous_run
+from aiosched.authoring.runtime.rendering import render_label
+from aiosched.authoring.runtime.task_instance import TaskInstance
+from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.triggers.encoding import deferral_of
 from aiosched.core.run.code import newer_code
 from aiosched.core.values.masking import secrets
@@ -66,8 +66,8 @@ from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Again, ask
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
-    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.runtime.context import Context
 
 T = TypeVar("T")
 TimeLimit = Callable[[float, str], AbstractContextManager[None]]

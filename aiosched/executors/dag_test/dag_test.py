@@ -19,19 +19,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from aiosched.authoring.context import build_context
-from aiosched.authoring.mapped import MappedOperator
-from aiosched.authoring.nesting import is_mapped_over, map_length
+from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.mapping.mapped import MappedOperator
+from aiosched.authoring.mapping.nesting import is_mapped_over, map_length
 from aiosched.authoring.operators.python import PythonOperator
-from aiosched.authoring.settings import defaults
-from aiosched.authoring.task_instance import TaskInstance
+from aiosched.authoring.runtime.context import build_context
+from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.clock import Clock, SystemClock
 from aiosched.core.creation.run_creation import manual_run, tasks_of_run
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import CallbackRequest
+from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.params import resolve_params
 from aiosched.core.graph.previous_run import Past
-from aiosched.core.run.board import Board, Effects, Instance, Run, new_instances
+from aiosched.core.run.board import Board, Effects, Instance, Run
 from aiosched.core.run.deferral import is_trigger, trigger_key
 from aiosched.core.values.messages import Attempt, AttemptKey, CallbackCall, Outcome, Report, RunInfo
 from aiosched.core.values.states import FAILURES, RunState, TaskState
@@ -43,7 +44,7 @@ from aiosched.executors.dag_test.services import Memory
 from aiosched.executors.inline.executor import InlineExecutor
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dag.dag import DAG
 
 log = logging.getLogger(__name__)
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aiosched.authoring.context import build_context, current_context
-from aiosched.authoring.task_instance import TaskInstance
+from aiosched.authoring.runtime.context import build_context, current_context
+from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Attempt, TaskServices
 from aiosched.errors import NotFound
 from aiosched.executors.attempt.blocking import blocking_on
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dag.dag import DAG
 
 
 async def rendered_fields(dag: DAG, attempt: Attempt, services: TaskServices) -> dict[str, Any]:

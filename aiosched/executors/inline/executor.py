@@ -45,7 +45,7 @@ from aiosched.executors.worker.lease_deadline import TrustWindow
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag import DAG
+    from aiosched.authoring.dag.dag import DAG
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aiosched.authoring.settings import AuthoringDefaults
+from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.config import Settings
 from aiosched.executors.attempt.start_notices import DELAY
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from aiosched.authoring.settings import AuthoringDefaults
+from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComRef
 from aiosched.errors import AioschedError, ExecutorError, NotFound, Refused, TimedOut
 

@@ -18,7 +18,7 @@ from aiosched.core.creation.deadlines import AVERAGE_RUNTIME, QUEUED_AT, deadlin
 from aiosched.core.graph.instances import Run
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.states import RUN_FINISHED, RunState
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import deadlines as statements
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import outbox as statements
 from aiosched.db.statements.outbox import Delivery
 from aiosched.db.statements.runs import load_runs

@@ -19,7 +19,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.core.creation.slas import missed_dates, next_look, slas_of
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import slas as statements
 from aiosched.db.statements.slas import DatedRun, Miss
 from aiosched.scheduler.services.questions import Question

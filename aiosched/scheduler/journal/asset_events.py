@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from aiosched.core.values.messages import Report
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements.assets import NewEvent, record_events
 
 logger = logging.getLogger(__name__)

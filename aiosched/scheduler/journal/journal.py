@@ -15,7 +15,8 @@ from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_connection_failure
 from aiosched.db.statements import journal as statements
 from aiosched.db.statements.deadlines import pause_failing, prune, store_deadlines

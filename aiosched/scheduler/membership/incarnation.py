@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements.inbox import NEWS_CHANNEL, read_news
 from aiosched.db.statements.ownership import View, release, set_draining

@@ -21,7 +21,7 @@ from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.queries import idle as statements
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import assets, ownership
 from aiosched.db.statements import runs as run_statements

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from aiosched.core.values.states import HOLDING_SLOT
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import reports as statements
 from aiosched.db.statements.inbox import notify
 from aiosched.scheduler.session import Session

@@ -21,7 +21,7 @@ from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import runs as statements
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.reports import living

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from aiosched.core.graph.previous_run import Past, PreviousRun, StoredRun, previous_types
 from aiosched.core.run.board import Board, Run
 from aiosched.core.values.states import RunType
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import rehydration as statements
 from aiosched.db.statements.rehydration import RunBefore
 from aiosched.scheduler.state.versions import HoldsVersions, readable_versions

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Board, Run
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import rehydration as statements
 from aiosched.db.statements.rehydration import Place
 

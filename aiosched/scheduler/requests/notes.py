@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from aiosched.core.graph.graph import Graph
 from aiosched.db.people import notes as statements
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
 from aiosched.db.statements.inbox import Command
 from aiosched.errors import NotFound, Refused, did_you_mean

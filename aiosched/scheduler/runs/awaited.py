@@ -16,7 +16,7 @@ from aiosched.core.creation.awaited import Awaited, Standing, find_awaited, who_
 from aiosched.core.graph.previous_run import previous_types
 from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunType
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements.rehydration import runs_before
 from aiosched.scheduler.state.state import Holdings, OwnedDag
 

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from aiosched.core.creation.run_creation import PlannedRun
-from aiosched.core.graph.instances import count_instances, new_places
-from aiosched.core.run.board import Run, new_instances
+from aiosched.core.graph.new_instances import count_instances, new_instances, new_places
+from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunState
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import runs as statements
 from aiosched.scheduler.effects.deadlines import plan_deadlines
 from aiosched.scheduler.session import Session

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 
 from aiosched.core.creation.run_creation import PlannedRun, tasks_of_run
 from aiosched.core.graph.graph import Graph
+from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.spec import MappingSpec
-from aiosched.core.run.board import Board, Instance, Run, new_instances
+from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.states import RUN_FINISHED, RunState, RunType
 from aiosched.db.statements import clearing as statements

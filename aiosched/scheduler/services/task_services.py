@@ -30,7 +30,8 @@ import msgspec
 
 from aiosched.core.values.messages import XComRef
 from aiosched.db.queries import task_services as services
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements import runs as statements
 from aiosched.errors import NotFound, Refused, TimedOut

@@ -19,7 +19,7 @@ import msgspec
 from aiosched.core.graph.instances import Run
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import RunInfo
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.db.statements import runs as statements
 from aiosched.db.statements.runs import UnreadableVersion, Version
 from aiosched.errors import Refused

@@ -23,7 +23,7 @@ from aiosched.core.why.explanation import MOST_HOLDERS, Holder, seconds_since
 from aiosched.db.people.pools import GET_POOL, Pool
 from aiosched.db.queries import why as statements
 from aiosched.db.queries.why import Contender
-from aiosched.db.server.engine import Connection
+from aiosched.db.server.connection import Connection
 from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
 
 _MOST_VERSIONS: Final = 200

@@ -30,7 +30,8 @@ from aiosched.db.queries import queries
 from aiosched.db.queries import why as statements
 from aiosched.db.queries.queries import RunRow
 from aiosched.db.queries.status import SchedulerRow, list_schedulers
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.statements import assets, runs
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.schedules import schedule_positions

@@ -32,9 +32,9 @@ from aiosched.testing.attempts.endings import Ending
 from aiosched.testing.attempts.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
-    from aiosched.authoring.context import Context
-    from aiosched.authoring.dag import DAG
-    from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.runtime.context import Context
+    from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.triggers.base import BaseTrigger
 
 ACTING: Final = (

@@ -17,7 +17,7 @@ from aiosched.authoring.triggers.encoding import dump, load
 from aiosched.core.values.messages import Attempt, Deferral, Outcome, SkipDecision
 
 if TYPE_CHECKING:
-    from aiosched.authoring.asset_events import Metadata
+    from aiosched.authoring.assets.asset_events import Metadata
 
 NO_TIME: Final = timedelta()
 NOTHING_PUSHED: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.authoring.asset_events import OutletEvents
-from aiosched.authoring.assets import Asset, AssetAlias, AssetLink, Outlet, outlet_of
-from aiosched.authoring.nesting import map_length
-from aiosched.authoring.settings import defaults
+from aiosched.authoring.assets.asset_events import OutletEvents
+from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, Outlet, outlet_of
+from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.mapping.nesting import map_length
 from aiosched.authoring.triggers.encoding import dump
 from aiosched.core.graph.spec import AssetRef, TaskSpec
 from aiosched.core.values.messages import Outcome
@@ -23,7 +23,7 @@ from aiosched.executors.attempt.results import collect_xcoms
 from aiosched.testing.attempts.endings import Ending
 
 if TYPE_CHECKING:
-    from aiosched.authoring.operator import BaseOperator
+    from aiosched.authoring.tasks.operator import BaseOperator
 
 _MAX_XCOM_BYTES: Final = 1_048_576
 

@@ -190,7 +190,7 @@ class Rows:
         return [self.versions[row.version_id].spec for row in self.dags.values() if not row.is_stale]
 
     def past(self, run: Run, held: Mapping[int, Board], *, catchup: bool) -> tuple[Past, int | None]:
-        """What a run knows of the runs before it, and the key of the one before (scheduler/partitions/previous_run.py)."""
+        """What a run knows of the runs before it, and the key of that one (scheduler/partitions/previous_run.py)."""
         opens = run.backfill_id is not None and run.backfill_order == 1
         key = self.run_before(run, catchup=catchup)
         if key is None:

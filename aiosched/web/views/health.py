@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from aiosched.db.queries.status import ParsingSummary, SchedulerRow, list_schedulers, parsing_summary
 from aiosched.db.server.engine import Database
-from aiosched.db.server.migrate import check_schema
+from aiosched.db.server.schema_version import check_schema
 from aiosched.errors import DatabaseError
 
 

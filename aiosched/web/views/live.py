@@ -27,7 +27,8 @@ import msgspec
 from aiosched.core.values.states import TaskState
 from aiosched.db.queries import live_queries
 from aiosched.db.server import request_answers as answers
-from aiosched.db.server.engine import Connection, Database
+from aiosched.db.server.connection import Connection
+from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import inbox, ownership
 from aiosched.db.statements import run_changes as changes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from aiosched import Connection, Variable
-from aiosched.authoring.services import acall, call
+from aiosched.authoring.runtime.services import acall, call
 
 ASKED = "asked"  # the DAG that is triggered
 VARIABLE, CONNECTION = "faults", "faults"  # that are read, with `VALUE` in both

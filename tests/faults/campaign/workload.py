@@ -91,7 +91,7 @@ class Workload:
         lines = [
             "from datetime import datetime, timedelta",
             "from aiosched import DAG, task",
-            "from aiosched.authoring.context import get_current_context",
+            "from aiosched.authoring.runtime.context import get_current_context",
             "from recorder import work, work_async",
             *(["from aiosched import Asset", "from asking import aask, ask"] if self.asks else ()),
             *([*_LEAVING, "from leaving import aleave, command, leave, outside"] if self.leaves else ()),

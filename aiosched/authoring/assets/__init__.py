@@ -1,0 +1,1 @@
+"""Assets as authors write them, and their events."""

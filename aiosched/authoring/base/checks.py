@@ -1,0 +1,198 @@
+"""What authors may write: names, values and durations, with errors that name the line and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from aiosched.authoring.base.location import Location, author_location
+from aiosched.core.values.ids import ALLOWED_KEY
+from aiosched.core.values.states import RunType
+from aiosched.errors import DagError
+
+RENAMED: Final = {
+    "schedule_interval": "schedule",
+    "timetable": "schedule",
+    "concurrency": "max_active_tasks",
+    "task_concurrency": "max_active_tis_per_dag",
+    "fail_stop": "fail_fast",
+    "default_arguments": "default_args",
+    "provide_context": "a parameter of the function named after what it wants, or **kwargs",
+}
+
+IGNORED: Final = {  # name -> why it has no effect; without a reason nothing is said
+    "ui_color": "",
+    "ui_fgcolor": "",
+    "default_view": "the web UI decides what it shows",
+    "orientation": "the web UI decides what it shows",
+    "access_control": "there are no roles per DAG",
+    "email_on_failure": "mails are sent by callbacks, use on_failure_callback=send_email(to=…)",
+    "email_on_retry": "mails are sent by callbacks, use on_retry_callback=send_email(to=…)",
+    "run_as_user": "tasks run as the user of their worker",
+    "resources": "use executor_config",
+    "disable_bundle_versioning": "a run always stays with the version it was created with",
+}
+
+
+class AuthoringWarning(UserWarning):
+    """Something in a DAG file that works, but not as its author may think."""
+
+
+def fail(message: str, where: Location | None = None, *, kind: type[DagError] = DagError) -> DagError:
+    """The error to raise, with the author's file and line (by default that of the running call)."""
+    where = where or author_location()
+    return kind(message, file=where.file if where else None, line=where.line if where else None)
+
+
+def warn(message: str, where: Location | None = None) -> None:
+    """Show a warning at the author's line; the loader collects it for the DAG file."""
+    where = where or author_location() or Location("<unknown>", 1)
+    warnings.warn_explicit(message, AuthoringWarning, where.file, where.line)
+
+
+class NamesItsParameters(type):
+    """For classes that authors call: wrong and missing parameters are errors at the author's line."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        first, *_ = parameters = _parameters_of(cls)
+        called = f"{cls.__name__}({(args[0] if args else kwargs.get(first))!r})"
+        known_names_only(called, kwargs, parameters)
+        for name, required in list(parameters.items())[len(args) :]:
+            if required and name not in kwargs:
+                raise missing(cls.__name__, name, ())
+        return super().__call__(*args, **kwargs)
+
+
+@functools.cache
+def _parameters_of(cls: type) -> dict[str, bool]:
+    """The names of the parameters of `cls`, and whether they must be given."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    return {p.name: p.default is p.empty for p in parameters}
+
+
+def known_names_only(owner: str, given: dict[str, Any], known: Collection[str], where: Location | None = None) -> None:
+    """Refuse the first name of `given` that is not `known`; drop those that Airflow has and we ignore."""
+    for name in [name for name in given if name not in known]:
+        if name in IGNORED:
+            value = given.pop(name)
+            if value and IGNORED[name]:
+                warn(f"{owner}: {name!r} has no effect, {IGNORED[name]}. Remove it.", where)
+            continue
+        raise fail(f"{owner} has no parameter {name!r}. {suggestion(name, known)}", where)
+
+
+def missing(owner: str, name: str, given: Iterable[str], where: Location | None = None) -> DagError:
+    """The error for a parameter that must be given; `given` are unknown names that may be meant for it."""
+    near = difflib.get_close_matches(name, given, n=1)
+    remedy = f"Write {name}=… instead of {near[0]}=…" if near else f"Add {name}=… to the call"
+    return fail(f"{owner} needs {name!r}. {remedy}.", where)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What the author may have meant by `name`, as a sentence."""
+    known = sorted(known)
+    if name in RENAMED:
+        return f"Use {RENAMED[name]!r} instead." if RENAMED[name] in known else f"Use {RENAMED[name]}."
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6) or [one for one in known if one.startswith(name)]
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    return f"Remove it, or use one of: {', '.join(known)}."
+
+
+def valid_key(kind: str, key: object, where: Location | None = None) -> str:
+    """`key` if it may be a DAG id, task id or group id."""
+    if isinstance(key, str) and ALLOWED_KEY.match(key):
+        return key
+    raise fail(
+        f"{key!r} cannot be a {kind}: use 1 to 250 letters, digits, dashes, dots and underscores.",
+        where,
+    )
+
+
+def one_of(name: str, value: str, allowed: Collection[str], where: Location | None = None) -> str:
+    """`value` if it is allowed for the parameter `name`."""
+    if value in allowed:
+        return str(value)
+    near = difflib.get_close_matches(str(value), sorted(allowed), n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(sorted(allowed))}."
+    raise fail(f"{name}={value!r} does not exist. {hint}", where)
+
+
+def run_types(name: str, value: object, where: Location | None = None) -> tuple[str, ...] | None:
+    """Kinds of runs by their names, each once and in their usual order; None when nothing is said."""
+    if value is None:
+        return None
+    listed = [value] if isinstance(value, str) else list(value) if isinstance(value, Collection) else None
+    known = [run_type.value for run_type in RunType]
+    if not listed:
+        raise fail(f"{name}={value!r} allows no run: name some of {', '.join(known)}, or leave it out.", where)
+    named = {one_of(name, str(one), known, where) for one in listed}
+    return tuple(run_type for run_type in known if run_type in named)
+
+
+def whole_number(
+    name: str, value: object, *, least: int | None = None, most: int = 2**31 - 1, where: Location | None = None
+) -> int:
+    """`value` if it is an integer of at least `least` (None: minus `most`) and at most `most`."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if is_number and (-most if least is None else least) <= value <= most:  # type: ignore[operator] # a number
+        return value  # type: ignore[return-value]
+    bound = f" of at least {least}" if least is not None else ""
+    if is_number and value > most:  # type: ignore[operator]
+        bound = f" of at most {most}"
+    raise fail(f"{name}={value!r} is wrong: give a whole number{bound}.", where)
+
+
+def optional_number(name: str, value: object, *, least: int, where: Location | None = None) -> int | None:
+    """As `whole_number`, but None is allowed too."""
+    return None if value is None else whole_number(name, value, least=least, where=where)
+
+
+def duration(name: str, value: object, where: Location | None = None) -> timedelta:
+    """`value` as a timedelta; plain numbers are seconds; negative is refused."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    span = timedelta(seconds=value) if is_number else value  # type: ignore[arg-type] # a number
+    if isinstance(span, timedelta) and span >= timedelta(0):
+        return span
+    raise fail(f"{name}={value!r} is wrong: give a timedelta, or seconds as a number, not below zero.", where)
+
+
+def optional_duration(name: str, value: object, where: Location | None = None) -> timedelta | None:
+    """As `duration`, but None is allowed too."""
+    return None if value is None else duration(name, value, where)
+
+
+def callbacks(name: str, value: object, where: Location | None = None) -> list[Callable[..., Any]]:
+    """One function, a list of them or None, as a list."""
+    if value is None:
+        return []
+    listed: Sequence[object] = list(value) if isinstance(value, list | tuple) else [value]
+    functions: list[Callable[..., Any]] = [function for function in listed if callable(function)]
+    if len(functions) != len(listed):
+        raise fail(f"{name}={value!r} is wrong: give a function, or a list of functions.", where)
+    return functions
+
+
+def mail_addresses(name: str, value: object, where: Location | None = None) -> str | list[str]:
+    """Mail addresses as they were given: one text, with commas or semicolons, or several; None is none."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return value
+    listed: list[object] = list(value) if isinstance(value, Iterable) else [value]
+    found = [one for one in listed if isinstance(one, str)]
+    if len(found) == len(listed):
+        return found
+    raise fail(f"{name}={value!r:.80} is wrong: give an address, or a list of addresses.", where)
+
+
+def optional_callable(name: str, value: Any, where: Location | None = None) -> Any:
+    """`value`, which is a function or None."""
+    if value is not None and not callable(value):
+        raise fail(f"{name}={value!r} is wrong: give a function.", where)
+    return value

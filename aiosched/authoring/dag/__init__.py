@@ -1,0 +1,1 @@
+"""`DAG` and its groups: building one, loading its file, turning it into a `DagSpec`."""

@@ -1,0 +1,121 @@
+"""Groups of tasks: a prefix for ids, default arguments, and one end of an arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from aiosched.authoring.base import building, checks
+from aiosched.authoring.base.dependencies import Dependable
+from aiosched.authoring.base.location import author_location
+from aiosched.errors import DuplicateTaskError
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.mapping.expansion import ExpandInput
+    from aiosched.authoring.tasks.operator import BaseOperator
+
+
+class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
+    """Tasks that belong together: `with TaskGroup("load"): ...`.
+
+    Ids of tasks and groups inside get the group's id as prefix (`load.users`) unless `prefix_group_id` is
+    false. `default_args` go over those of the enclosing group and DAG. As one end of an arrow a group stands
+    for its first or its last tasks, teardowns apart, as they are when the arrow is drawn.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        prefix_group_id: bool = True,
+        parent_group: TaskGroup | None = None,
+        dag: DAG | None = None,
+        default_args: Mapping[str, Any] | None = None,
+        tooltip: str = "",
+        add_suffix_on_collision: bool = False,
+        group_display_name: str = "",
+    ) -> None:
+        where = author_location()
+        dag = dag or (parent_group.dag if parent_group is not None else building.current_dag())
+        if dag is None:
+            message = f"TaskGroup {group_id!r} is in no DAG. Create it inside `with DAG(...)`, or give dag=."
+            raise checks.fail(message, where)
+        if "." in checks.valid_key("group_id", group_id, where):
+            raise checks.fail(f"group_id {group_id!r} must not contain a dot: dots separate nested groups.", where)
+        self.dag: DAG = dag
+        self.parent_group = parent_group or building.current_group(dag)
+        self.prefix_group_id = prefix_group_id
+        self.label = group_id
+        self.tooltip = tooltip
+        self.expand_input: ExpandInput | None = None  # what a mapped group is mapped over
+        self.group_display_name = group_display_name or group_id
+        outer = self.parent_group.effective_default_args if self.parent_group else dag.default_args
+        self.effective_default_args: Mapping[str, Any] = {**outer, **(default_args or {})}
+        wanted = self.parent_group.child_id(group_id) if self.parent_group else group_id
+        self.group_id = checks.valid_key("group_id", dag.free_id(wanted) if add_suffix_on_collision else wanted, where)
+        if self.group_id in dag.task_groups or self.group_id in dag.task_dict:
+            raise checks.fail(
+                f"The DAG {dag.dag_id!r} has a task or group {self.group_id!r} already. Choose another group_id.",
+                where,
+                kind=DuplicateTaskError,
+            )
+        self.children: dict[str, BaseOperator | TaskGroup] = {}  # directly in here, by full id
+        dag.task_groups[self.group_id] = self
+        if self.parent_group is not None:
+            self.parent_group.children[self.group_id] = self
+
+    def child_id(self, label: str) -> str:
+        """The full id of a task or group called `label` in here."""
+        prefix = self._prefix
+        return f"{prefix}.{label}" if prefix else label
+
+    @property
+    def _prefix(self) -> str:
+        if self.prefix_group_id:
+            return self.group_id
+        return self.parent_group._prefix if self.parent_group else ""
+
+    def __enter__(self) -> Self:
+        building.open_group(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        building.close_group()
+
+    def __iter__(self) -> Iterator[BaseOperator]:
+        """All tasks in the group and in groups inside it, in the order of definition."""
+        for child in self.children.values():
+            if isinstance(child, TaskGroup):
+                yield from child
+            else:
+                yield child
+
+    @property
+    def first_tasks(self) -> Sequence[BaseOperator]:
+        members = {task.task_id: task for task in self}
+        return [task for task in members.values() if not (task.upstream_task_ids & members.keys())]
+
+    @property
+    def last_tasks(self) -> Sequence[BaseOperator]:
+        working = {task.task_id: task for task in self if not task.is_teardown}
+        return [task for task in working.values() if not (task.downstream_task_ids & working.keys())]
+
+    @property
+    def roots(self) -> list[BaseOperator]:
+        """The tasks that wait for no other task of the group."""
+        return list(self.first_tasks)
+
+    @property
+    def leaves(self) -> list[BaseOperator]:
+        """The tasks, teardowns apart, that no other task of the group waits for."""
+        return list(self.last_tasks)
+
+    def __getitem__(self, label: str) -> BaseOperator | TaskGroup:
+        """The task or group called `label` in here."""
+        return self.children[self.child_id(label)]
+
+    def __repr__(self) -> str:
+        return f"<TaskGroup {self.group_id}>"

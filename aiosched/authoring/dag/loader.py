@@ -1,0 +1,213 @@
+"""From a DAG file to its DAGs: imports a `.py` file or the modules at the root of a zip archive.
+
+Source: the semantics reference, section 30.3 and section 34, decision 15.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import linecache
+import sys
+import threading
+import warnings
+import zipfile
+import zipimport
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec
+from pathlib import Path, PurePosixPath
+from types import CodeType, ModuleType
+from typing import Final, Protocol
+
+from aiosched.authoring.base import building
+from aiosched.authoring.dag.dag import DAG
+from aiosched.authoring.dag.serialize import advise
+from aiosched.authoring.dag.sources import digest_of, finder, read_whole
+from aiosched.errors import DagError, DuplicateTaskError
+
+SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
+DAG_WORDS: Final = (b"dag", b"asset")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """The DAGs of a file, in the order in which it defines them, and warnings, one line each with its place.
+
+    `digest` is the content hash of what was imported: of the file, or of the archive.
+    """
+
+    dags: list[DAG]
+    warnings: list[str] = field(default_factory=list)
+    digest: str = ""
+
+
+class _Loader(Protocol):
+    digest: str
+
+    def exec_module(self, module: ModuleType) -> None: ...
+
+
+def load_file(
+    path: Path, *, root: Path, member: str | None = None, told: Callable[[str], object] = lambda _: None
+) -> LoadedFile:
+    """Import the DAG file `path` below the DAGs folder `root` and return what it defines.
+
+    Of a zip archive all modules at its root that may define DAGs are imported, or `member` alone. Each
+    module is imported afresh under a name of its own; `root`, and the archive, stay importable. Errors of
+    the file come through as they are; raises DagError when two of its DAGs have one id. `told` gets the content hash
+    of what is about to be imported. Warnings are collected
+    in the main thread only (collecting changes the whole process); in others they are shown as usual.
+    """
+    _make_importable(root)
+    finder.watch(root)
+    finder.refresh()
+    finder.begin()
+    try:
+        with _warnings() as caught:
+            if zipfile.is_zipfile(path):
+                _make_importable(path)
+                digest, modules = _load_archive(path, member, told)
+            else:
+                linecache.checkcache(str(path))
+                loader = _FreshSource(module_name(path), str(path), told)
+                modules = [_execute(module_name(path), path, loader)]
+                digest = loader.digest
+            dags = _collect(modules)
+            for dag in dags:
+                advise(dag)
+    finally:
+        finder.end()
+    return LoadedFile(dags, [_line(warning) for warning in caught], digest)
+
+
+def module_name(path: Path, member: str = "") -> str:
+    """The name under which a DAG file is imported: the same for every load, different for every file."""
+    digest = hashlib.sha256(f"{path.absolute()}!{member}".encode()).hexdigest()[:12]
+    stem = PurePosixPath(member).stem if member else path.stem
+    readable = "".join(letter if letter.isalnum() else "_" for letter in stem)
+    return f"aiosched_dag_{digest}_{readable}"
+
+
+def may_define_dags(content: bytes) -> bool:
+    """Whether a file's bytes contain the words that a DAG file contains (safe mode)."""
+    lowered = content.lower()
+    return any(word in lowered for word in SYSTEM_WORDS) and any(word in lowered for word in DAG_WORDS)
+
+
+@contextlib.contextmanager
+def _warnings() -> Iterator[list[warnings.WarningMessage]]:
+    if threading.current_thread() is not threading.main_thread():
+        yield []
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        yield caught
+
+
+class _FreshSource(SourceFileLoader):
+    """Compiles the file as it is now, without byte code that was kept."""
+
+    def __init__(self, name: str, path: str, told: Callable[[str], object]) -> None:
+        super().__init__(name, path)
+        self._told = told
+        self.digest = ""
+
+    def get_code(self, fullname: str) -> CodeType:
+        content, _ = read_whole(self.path)
+        self.digest = digest_of(content)
+        self._told(self.digest)
+        return compile(content, self.path, "exec", dont_inherit=True)
+
+
+class _ZipMember:
+    """Executes one module of an archive."""
+
+    def __init__(self, archive: Path, member: str, source: bytes, digest: str) -> None:
+        self._file = str(archive / member)
+        self.digest = digest
+        self._source = source
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        lines = self._source.decode("utf-8", errors="replace").splitlines(keepends=True)
+        linecache.cache[self._file] = (len(self._source), None, lines, self._file)  # for tracebacks
+        exec(compile(self._source, self._file, "exec", dont_inherit=True), module.__dict__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    module: ModuleType
+    opened: list[DAG]  # by `with DAG(...)` or a call of a @dag function
+
+
+def _load_archive(path: Path, member: str | None, told: Callable[[str], object]) -> tuple[str, list[_Module]]:
+    """The content hash of the archive, and the modules that it was asked for."""
+    zipimport.zipimporter(str(path)).invalidate_caches()
+    content, _ = read_whole(path)
+    digest = digest_of(content)
+    told(digest)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        at_root = [name for name in archive.namelist() if "/" not in name and name.endswith(".py")]
+        names = [member] if member else at_root
+        sources = {name: archive.read(name) for name in names}
+    return digest, [
+        _execute(module_name(path, name), path / name, _ZipMember(path, name, source, digest))
+        for name, source in sources.items()
+        if member or may_define_dags(source)
+    ]
+
+
+def _execute(name: str, file: Path, loader: _Loader) -> _Module:
+    spec = ModuleSpec(name, loader, origin=str(file))  # type: ignore[arg-type] # has what is needed of a loader
+    spec.has_location = True
+    module = module_from_spec(spec)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    collector = building.Collector(name)
+    token = building.collector.set(collector)
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        raise
+    finally:
+        building.collector.reset(token)
+    return _Module(module, collector.dags)
+
+
+def _collect(modules: Iterable[_Module]) -> list[DAG]:
+    found: dict[str, DAG] = {}
+    for loaded in modules:
+        globals_ = [value for value in list(vars(loaded.module).values()) if isinstance(value, DAG)]
+        for dag in sorted([*globals_, *loaded.opened], key=lambda dag: dag.number):
+            known = found.setdefault(dag.dag_id, dag)
+            if known is not dag:
+                raise _duplicate(known, dag)
+    return list(found.values())
+
+
+def _duplicate(known: DAG, dag: DAG) -> DagError:
+    first = f", first at line {known._origin.line}" if known._origin else ""
+    return DuplicateTaskError(
+        f"This file defines two DAGs with the id {dag.dag_id!r}{first}. Give one of them another dag_id.",
+        file=dag._origin.file if dag._origin else None,
+        line=dag._origin.line if dag._origin else None,
+    )
+
+
+def _make_importable(folder: Path) -> None:
+    entry = str(folder.absolute())
+    if entry not in sys.path:
+        sys.path.insert(0, entry)
+
+
+def _line(warning: warnings.WarningMessage) -> str:
+    return f"{warning.filename}:{warning.lineno}: {warning.category.__name__}: {warning.message}"

@@ -1,0 +1,294 @@
+"""From a DAG object to its `DagSpec`, with the last checks.
+
+Two parses of one file give equal specs: sets are sorted, and nothing depends on addresses,
+the file's place or the time of day. Source: the semantics reference, section 31.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from aiosched.authoring.assets.assets import asset_refs
+from aiosched.authoring.base.checks import fail, warn
+from aiosched.authoring.base.plain_values import as_json, strict_json
+from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.mapping.mapped import check_rule
+from aiosched.authoring.tasks.start_trigger import starts_deferred
+from aiosched.core.graph.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
+from aiosched.core.graph.trigger_rules import TriggerRule
+from aiosched.core.timetables import AssetOrTimeSchedule, condition_of
+from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
+from aiosched.core.values.states import RunType
+from aiosched.errors import DagCycleError, DagError, ParamError
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.tasks.operator import BaseOperator
+
+
+def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
+    """The serialized form of `dag`. Raises DagError, or a kind of it, for a DAG that could not run."""
+    for task in dag.task_dict.values():
+        task.wire_arguments()
+    check_cycle(dag)
+    _check_schedule(dag)
+    for task in dag.task_dict.values():
+        _check_rules(dag, task)
+    return DagSpec(
+        dag_id=dag.dag_id,
+        timetable=dag.timetable_at(now),
+        timezone=dag.timezone,
+        start_date=_utc(dag.start_date),
+        end_date=_utc(dag.end_date),
+        catchup=dag.catchup,
+        max_active_runs=dag.max_active_runs,
+        max_active_tasks=dag.max_active_tasks,
+        max_active_tasks_per_run=dag.max_active_tasks_per_run,
+        max_consecutive_failed_dag_runs=dag.max_consecutive_failed_dag_runs,
+        dagrun_timeout=_seconds(dag.dagrun_timeout),
+        fail_fast=dag.fail_fast,
+        is_paused_upon_creation=dag.is_paused_upon_creation,
+        allowed_run_types=dag.allowed_run_types,
+        params={name: _param(name, param.to_spec(), dag) for name, param in dag.params.declared().items()},
+        param_order=tuple(dag.params.declared()),
+        tags=tuple(dag.tags),
+        owner=dag.owner,
+        description=dag.description,
+        doc_md=dag.doc_md,
+        has_success_callback=bool(dag.on_success_callback),
+        has_failure_callback=bool(dag.on_failure_callback),
+        tells_missed_slas=any(task.sla is not None and (dag.sla_miss_callback or task.email) for task in dag.tasks),
+        tasks=tuple(task_spec(task) for task in dag.task_dict.values()),
+        groups=tuple(
+            GroupSpec(
+                group_id=group.group_id,
+                parent_id=group.parent_group.group_id if group.parent_group else None,
+                tooltip=group.tooltip,
+                mapping=group.expand_input.spec() if group.expand_input is not None else None,
+                arguments=group.expand_input.shown() if group.expand_input is not None else {},
+            )
+            for group in dag.task_groups.values()
+        ),
+        owner_links=dag.owner_links,
+        deadlines=tuple(deadline.to_spec() for deadline in dag.deadlines),
+        edge_labels=dict(dag.edge_labels),
+    )
+
+
+def advise(dag: DAG) -> None:
+    """Warn, at the author's line, of what works but not as its author may think."""
+    for partial in dag.partials:
+        if not partial.expanded:
+            warn(f"{partial.name}.partial() makes no task. Call .expand() or .expand_kwargs() on it.", partial.where)
+    _advise_on_slas(dag)
+    _advise_on_run_types(dag)
+    for task in dag.task_dict.values():
+        before = task.upstream_task_ids
+        if task.is_teardown and not any(dag.task(task_id).is_setup for task_id in before):
+            when = "once all its upstream tasks are done, whatever became of them" if before else "at once"
+            warn(
+                f"The teardown {task.task_id!r} has no setup, so it runs {when}. "
+                "Name its setups: .as_teardown(setups=…).",
+                task._origin,
+            )
+
+
+def _advise_on_run_types(dag: DAG) -> None:
+    condition, timetable = condition_of(dag.timetable), dag.timetable
+    is_timed = isinstance(timetable, AssetOrTimeSchedule) or (condition is None and timetable.can_be_scheduled)
+    for run_type, makes in ((RunType.SCHEDULED, is_timed), (RunType.ASSET_TRIGGERED, condition is not None)):
+        if makes and dag.allowed_run_types is not None and run_type not in dag.allowed_run_types:
+            warn(f"The schedule of DAG {dag.dag_id!r} makes no {run_type} runs, since its allowed_run_types leave "
+                 "them out. Add them, or leave out schedule=.", dag._origin)  # fmt: skip
+
+
+def _advise_on_slas(dag: DAG) -> None:
+    slas = [task for task in dag.tasks if task.sla is not None]
+    if slas and not dag.timetable.periodic:
+        warn(f"DAG {dag.dag_id!r} has no schedule dates, so no SLA of its tasks can be missed. Leave out sla=.",
+             slas[0]._origin)  # fmt: skip
+    if dag.sla_miss_callback and not slas:
+        warn(f"DAG {dag.dag_id!r} has an sla_miss_callback, and no task with an SLA. Give one sla=….", dag._origin)
+    for task in dag.tasks:
+        if task.email and task.sla is None and "email" not in task._defaults:
+            warn(f"Task {task.task_id!r}: 'email' is told of missed SLAs, and there is no sla=. For failures use "
+                 "on_failure_callback=send_email(to=…).", task._origin)  # fmt: skip
+
+
+def task_spec(task: BaseOperator) -> TaskSpec:
+    """The serialized form of one task."""
+    return TaskSpec(
+        task_id=task.task_id,
+        operator=task.task_type,
+        module=task._class.__module__,
+        upstream=tuple(sorted(task.upstream_task_ids)),
+        group_id=task.task_group.group_id if task.task_group else None,
+        trigger_rule=task.trigger_rule,
+        is_async=task.is_async,
+        is_empty=_is_empty(task),
+        can_skip_downstream=task.can_skip_downstream,
+        has_retry_callback=bool(task.on_retry_callback),
+        has_failure_callback=bool(task.on_failure_callback),
+        has_success_callback=bool(task.on_success_callback),
+        has_skipped_callback=bool(task.on_skipped_callback),
+        starts_deferred=starts_deferred(task),
+        retries=task.retries,
+        retry_delay=task.retry_delay.total_seconds(),
+        retry_exponential_backoff=task.retry_exponential_backoff,
+        max_retry_delay=_max_retry_delay(task),
+        execution_timeout=_seconds(task.execution_timeout),
+        sla=_seconds(task.sla),
+        pool=task.pool,
+        pool_slots=task.pool_slots,
+        priority_weight=task.priority_weight,
+        weight_rule=task.weight_rule,
+        queue=task.queue,
+        executor=task.executor,
+        max_active_tis_per_dag=task.max_active_tis_per_dag,
+        max_active_tis_per_dagrun=task.max_active_tis_per_dagrun,
+        depends_on_past=task.depends_on_past,
+        wait_for_downstream=task.wait_for_downstream,
+        ignore_first_depends_on_past=task.ignore_first_depends_on_past,
+        wait_for_past_depends_before_skipping=task.wait_for_past_depends_before_skipping,
+        start_date=_utc(task.start_date),
+        end_date=_utc(task.end_date),
+        mapping=task.expand_input.spec() if task.expand_input is not None else None,
+        map_index_template=task.map_index_template,
+        is_setup=task.is_setup,
+        is_teardown=task.is_teardown,
+        on_failure_fail_dagrun=task.on_failure_fail_dagrun,
+        owner=task.owner,
+        doc=task.doc,
+        template_fields={name: as_json(value) for name, value in task._shown_fields().items()},
+        inlets=asset_refs(task, "inlet", task.inlets),
+        outlets=asset_refs(task, "outlet", task.outlets),
+        params={name: as_json(task.params[name]) for name in task._params},
+    )
+
+
+def check_cycle(dag: DAG) -> None:
+    """Raise DagCycleError naming the tasks of a cycle, if there is one."""
+    tasks = dag.task_dict
+    waiting = {task_id: len(task.upstream_task_ids) for task_id, task in tasks.items()}
+    free = [task_id for task_id, count in waiting.items() if count == 0]
+    while free:
+        task_id = free.pop()
+        del waiting[task_id]
+        for downstream in tasks[task_id].downstream_task_ids:
+            waiting[downstream] -= 1
+            if waiting[downstream] == 0:
+                free.append(downstream)
+    if waiting:
+        _raise_cycle(dag, waiting)
+
+
+def _raise_cycle(dag: DAG, left: Mapping[str, int]) -> None:
+    """`left` are the tasks on a cycle or behind one: walking upstream inside it must come back somewhere."""
+    path = {min(left): 0}  # each next one is an upstream of the one before
+    while (before := min(dag.task(next(reversed(path))).upstream_task_ids & left.keys())) not in path:
+        path[before] = len(path)
+    cycle = list(path)[path[before] :][::-1]
+    start = cycle.index(min(cycle))
+    cycle = cycle[start:] + cycle[:start]
+    arrows = " >> ".join([*cycle, cycle[0]])
+    raise fail(
+        f"The tasks of DAG {dag.dag_id!r} wait for each other: {arrows}. Remove one of these arrows.",
+        dag._origin,
+        kind=DagCycleError,
+    )
+
+
+def _check_schedule(dag: DAG) -> None:
+    if not dag.timetable.can_be_scheduled:
+        return
+    starts = [dag.start_date, *(task.start_date for task in dag.task_dict.values())]
+    if dag.catchup and not any(starts):
+        message = "has catchup=True, but no start_date to begin at. Give it one, or catchup=False."
+        raise fail(f"DAG {dag.dag_id!r} {message}", dag._origin)
+    for name, param in dag.params.declared().items():
+        try:
+            param.resolve(name)
+        except ParamError as error:
+            message = f"DAG {dag.dag_id!r} has a schedule, so every param needs a valid default. {error}"
+            raise fail(message, param.origin or dag._origin, kind=ParamError) from None
+
+
+def _check_rules(dag: DAG, task: BaseOperator) -> None:
+    """Source: the semantics reference, section 5.2 (parse-time restrictions) and 8.1."""
+    check_rule(task)
+    if task.on_failure_fail_dagrun and not task.is_teardown:
+        raise task.fail(
+            f"Task {task.task_id!r} has on_failure_fail_dagrun, which is for teardowns only. "
+            "Mark it with .as_teardown(on_failure_fail_dagrun=True), or leave it out."
+        )
+    if task.is_teardown or task.trigger_rule == TriggerRule.ALL_SUCCESS:
+        return
+    if task.trigger_rule == TriggerRule.ALL_DONE_SETUP_SUCCESS:
+        raise task.fail(
+            f"Task {task.task_id!r} has trigger_rule='all_done_setup_success', which is for teardowns. "
+            "Use .as_teardown(), or another rule."
+        )
+    if dag.fail_fast:
+        raise task.fail(
+            f"DAG {dag.dag_id!r} has fail_fast=True, so task {task.task_id!r} must have "
+            f"trigger_rule='all_success', not {task.trigger_rule!r}."
+        )
+    for upstream_id in sorted(task.upstream_task_ids):
+        if dag.task(upstream_id).is_setup:
+            raise task.fail(
+                f"Task {task.task_id!r} stands directly after the setup {upstream_id!r}, so it must have "
+                f"trigger_rule='all_success', not {task.trigger_rule!r}."
+            )
+
+
+def _is_empty(task: BaseOperator) -> bool:
+    from aiosched.authoring.operators.empty import EmptyOperator
+
+    kind = type(task)
+    return (
+        isinstance(task, EmptyOperator)
+        and kind.execute is EmptyOperator.execute
+        and kind.pre_execute is EmptyOperator.pre_execute
+        and kind.post_execute is EmptyOperator.post_execute
+        and task._pre_execute is None
+        and task._post_execute is None
+        and not (task.on_execute_callback or task.on_success_callback or task.inlets or task.outlets)
+    )
+
+
+def _param(name: str, spec: ParamSpec, dag: DAG) -> ParamSpec:
+    try:
+        return ParamSpec(
+            value=strict_json(spec.value),
+            required=spec.required,
+            description=spec.description,
+            json_schema=strict_json(spec.json_schema),
+        )
+    except TypeError as error:
+        raise fail(
+            f"Param {name!r} of DAG {dag.dag_id!r} cannot be stored: {error}. Use strings, numbers, lists and dicts.",
+            dag.params.get_param(name).origin or dag._origin,
+            kind=ParamError,
+        ) from None
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else datetime.fromtimestamp(moment.timestamp(), UTC)
+
+
+def _max_retry_delay(task: BaseOperator) -> float | None:
+    """Where the delay of a task stops growing; None: where it does if nobody says anything (22.1)."""
+    own, limit = _seconds(task.max_retry_delay), defaults().max_retry_delay
+    if own is not None:
+        return min(own, limit)
+    grows = task.retry_exponential_backoff not in (0, 1)
+    return limit if grows and limit != MAX_TASK_RETRY_DELAY else None
+
+
+def _seconds(span: timedelta | None) -> float | None:
+    return None if span is None else span.total_seconds()
+
+
+__all__ = ["DagError", "as_json", "check_cycle", "task_spec", "to_spec"]

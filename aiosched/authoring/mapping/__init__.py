@@ -1,0 +1,1 @@
+"""Mapped tasks and groups: what they are mapped over, and which instances belong together."""

@@ -1,0 +1,158 @@
+"""Which instances of a task an instance of another one reads, by the mapped groups that they share.
+
+A task inside mapped groups has one instance for each combination of their indexes; the innermost group's
+index varies fastest. Source: the semantics reference, section 26.7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from aiosched.errors import AioschedError
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.runtime.context import Context
+    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.tasks.xcom_arg import XComArg
+
+
+def mapped_groups(task: BaseOperator) -> list[TaskGroup]:
+    """The mapped groups around `task`, outermost first."""
+    return groups_around(task.task_group) if task.task_group is not None else []
+
+
+def groups_around(group: TaskGroup) -> list[TaskGroup]:
+    """The mapped groups of which `group` is a part, itself included, outermost first."""
+    found = []
+    inner: TaskGroup | None = group
+    while inner is not None:
+        if inner.expand_input is not None:
+            found.append(inner)
+        inner = inner.parent_group
+    return found[::-1]
+
+
+def is_mapped(task: BaseOperator) -> bool:
+    """Whether the task has several instances: it is mapped itself, or stands in a mapped group."""
+    return task.expand_input is not None or bool(mapped_groups(task))
+
+
+def is_mapped_over(task: BaseOperator) -> bool:
+    """Whether the number of instances of another task, or of a group, depends on what `task` returns."""
+    return task.dag is not None and task.task_id in _producers(task.dag)
+
+
+def _producers(dag: DAG) -> frozenset[str]:
+    """The tasks over whose return values others are mapped; asked anew while the DAG grows."""
+    size = (len(dag.task_dict), len(dag.task_groups))
+    known = _known_producers.get(dag)
+    if known is None or known[0] != size:
+        mapped: list[BaseOperator | TaskGroup] = [*dag.task_dict.values(), *dag.task_groups.values()]
+        found = (one.expand_input.producers for one in mapped if one.expand_input is not None)
+        known = _known_producers[dag] = (size, frozenset().union(*found))
+    return known[1]
+
+
+_known_producers: Final[WeakKeyDictionary[DAG, tuple[tuple[int, int], frozenset[str]]]] = WeakKeyDictionary()
+
+
+class Returning(Protocol):
+    """What matters of a task for what it returns."""
+
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def do_xcom_push(self) -> bool: ...
+
+
+def map_length(value: Any, task: Returning, map_index: int, limit: int) -> int | None:
+    """How many values `value`, which an instance of `task` returned, is to others that are mapped over it.
+
+    Of a task that has several instances it is one value, or None when it is not stored: they are mapped over
+    the list of all. Raises AioschedError, by which the task fails, when nothing can be mapped over it.
+    Source: the semantics reference, sections 26.2 and 26.3.
+    """
+    if map_index >= 0:
+        return 1 if value is not None and task.do_xcom_push else None
+    who = f"Other tasks are mapped over what task {task.task_id!r} returns"
+    if not task.do_xcom_push:
+        raise AioschedError(f"{who}, but it stores nothing. Leave out do_xcom_push=False.")
+    if not isinstance(value, list | tuple | Mapping):
+        raise AioschedError(f"{who}, and it returned {value!r:.80}. Return a list or a dict, perhaps an empty one.")
+    if len(value) > limit:
+        raise AioschedError(
+            f"{who}, and it returned {len(value)} values; allowed are {limit}. Return fewer, for instance in "
+            "batches, or raise core.max_map_length."
+        )
+    return len(value)
+
+
+def split_index(index: int, lengths: Sequence[int]) -> list[int]:
+    """The position in each of several inputs that `index` stands for: the last one varies fastest."""
+    rest, positions = index, []
+    for length in reversed(lengths):
+        if length == 0:
+            rest = 1
+            break
+        rest, position = divmod(rest, length)
+        positions.append(position)
+    if rest or index < 0:
+        raise AioschedError(
+            f"Map index {index} is outside of what it maps over now: {' x '.join(map(str, lengths))} values. "
+            "They changed since the run was expanded; clear the task that returns them, with its downstream tasks."
+        )
+    return positions[::-1]
+
+
+def reads_own_index(source: BaseOperator, reader: BaseOperator) -> bool:
+    """Whether instance i of `reader` reads instance i of `source`, and no other."""
+    groups = mapped_groups(reader)
+    return bool(groups) and groups == mapped_groups(source)
+
+
+def indexes_read(source: BaseOperator, context: Context) -> range | None:
+    """The map indexes of `source` that the running task reads; None for all of them.
+
+    Tasks in a common mapped group meet under the same index of it.
+    """
+    reader: BaseOperator = context["task"]
+    theirs, ours = mapped_groups(source), mapped_groups(reader)
+    common = sum(1 for one, other in zip(theirs, ours, strict=False) if one is other)
+    if not common:
+        return None
+    below_ours, below_theirs = _count(ours[common:], context), _count(theirs[common:], context)
+    index = context["ti"].map_index // (below_ours or 1)
+    return range(index * below_theirs, (index + 1) * below_theirs)
+
+
+def measured_by(reader: BaseOperator, read: Iterable[BaseOperator]) -> list[XComArg]:
+    """The values whose lengths say which indexes of the tasks `read` belong to an instance of `reader`."""
+    groups = {group.group_id: group for group in mapped_groups(reader)}
+    if groups:
+        groups |= {group.group_id: group for task in read for group in mapped_groups(task)}
+    if len(groups) < 2:  # its index is theirs
+        return []
+    return [source for group in groups.values() if group.expand_input for source in group.expand_input.sources]
+
+
+def group_index(group: TaskGroup, context: Context) -> int:
+    """Which of the group's instances the running task belongs to."""
+    groups = mapped_groups(context["task"])
+    index: int = context["ti"].map_index
+    if len(groups) == 1:
+        return index
+    return split_index(index, [_length(one, context) for one in groups])[groups.index(group)]
+
+
+def _count(groups: Sequence[TaskGroup], context: Context) -> int:
+    return math.prod(_length(group, context) for group in groups)
+
+
+def _length(group: TaskGroup, context: Context) -> int:
+    assert group.expand_input is not None
+    return group.expand_input.length(context)

@@ -1,0 +1,130 @@
+"""Where DAG code finds variables and connections: first the environment, then the scheduler's database.
+
+Lives here: that order, from plain code and coroutines, and `var` and `conn` of templates.
+Does not live here: what people import (variables.py, connections.py), the database
+(aiosched.scheduler.services.secret_services).
+
+Source: the semantics reference, section 27.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from aiosched.authoring.runtime.services import Services, running_services
+from aiosched.errors import DagError, NotFound
+
+
+class Kind(NamedTuple):
+    """What can be looked up. `name` is also that of its service; `prefixes` are those of the environment."""
+
+    name: str
+    prefixes: tuple[str, str]  # ours, Airflow's
+    template: str
+    command: str
+
+    def variables(self, key: str) -> tuple[str, ...]:
+        """The environment variables that may hold `key`, in the order in which they are asked."""
+        return tuple(prefix + key.upper() for prefix in self.prefixes)
+
+
+VARIABLE: Final = Kind(
+    "variable", ("AIOSCHED_VAR_", "AIRFLOW_VAR_"), "{{ var.value.%s }}", "aiosched variables set %s VALUE"
+)
+CONNECTION: Final = Kind(
+    "connection", ("AIOSCHED_CONN_", "AIRFLOW_CONN_"), "{{ conn.%s.host }}", "aiosched connections add %s --uri URI"
+)
+
+
+class Answer(NamedTuple):
+    """What a lookup found: the text of a variable, or the fields of a connection. None: there is none."""
+
+    value: Any
+    database: bool = True  # whether a database could be asked
+
+
+def look_up(kind: Kind, key: str) -> Answer:
+    """The value of `key`, from plain code. Raises DagError outside a running task, WouldBlock on an event loop."""
+    found = from_environment(kind, key)
+    return found if found is not None else _answer(_services(kind, key).call(kind.name, get=key))
+
+
+async def alook_up(kind: Kind, key: str) -> Answer:
+    """As `look_up`, for coroutines."""
+    found = from_environment(kind, key)
+    return found if found is not None else _answer(await _services(kind, key).acall(kind.name, get=key))
+
+
+def from_environment(kind: Kind, key: str) -> Answer | None:
+    """What the environment says; None when it does not know `key`."""
+    for name in kind.variables(key):
+        if name in os.environ:
+            return Answer(os.environ[name])
+    return None
+
+
+def not_found(kind: Kind, key: str, answer: Answer) -> NotFound:
+    """The error for a name that nobody knows: says where to put it."""
+    remedy = f"Set {kind.variables(key)[0]} in the environment"
+    if not answer.database:
+        return NotFound(f"There is no {kind.name} {key!r} here, because dag.test() uses no database. {remedy}.")
+    return NotFound(f"There is no {kind.name} {key!r}. {remedy}, or store it: {kind.command % key}")
+
+
+def in_a_task(kind: Kind, key: str, verb: str) -> Services:
+    """The services to change `key` with; raises DagError outside a running task."""
+    services = running_services()
+    if services is None:
+        raise DagError(f"The {kind.name} {key!r} can be {verb} only inside a task, not while a DAG file is read.")
+    return services
+
+
+def _services(kind: Kind, key: str) -> Services:
+    services = running_services()
+    if services is None:
+        raise DagError(
+            f"The {kind.name} {key!r} is not in the environment ({kind.variables(key)[0]}), and the database can be "
+            "asked only while a task runs: a DAG file is read often, and must not depend on it. "
+            f"Use the template {kind.template % key} in an argument of a task, or read it inside the task."
+        )
+    return services
+
+
+def _answer(said: Mapping[str, Any]) -> Answer:
+    return Answer(said.get("value"), said.get("database", True))
+
+
+# ---- templates ----
+
+
+class Accessor:
+    """`var.value`, `var.json` and `conn` of a template: `.name`, `["name"]` and `.get("name", default)`.
+
+    A name that nobody knows raises NotFound, in `get` it is the default.
+    """
+
+    __slots__ = ("_kind", "_read")
+
+    def __init__(self, kind: Kind, read: Callable[[str, Any], Any]) -> None:
+        self._kind, self._read = kind, read
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        answer = look_up(self._kind, name)
+        if answer.value is None:
+            raise not_found(self._kind, name, answer)
+        return self._read(name, answer.value)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of `name`, or `default` when there is none."""
+        answer = look_up(self._kind, name)
+        return default if answer.value is None else self._read(name, answer.value)
+
+    def __repr__(self) -> str:
+        return f"<{self._kind.name}s>"

@@ -1,0 +1,94 @@
+"""`prev_data_interval_start_success` and its kin in the context: the latest successful run before the task's own.
+
+That is the run of the DAG with the latest earlier logical date that is a success now. The four names are None
+when there is none, for a run without a logical date, and in `dag.test()`. The scheduler is asked for them when
+one is read, never for tasks that read none: so iterating over a context leaves them out. For a coroutine, which
+must not wait where it reads them, they are fetched before, if its code names one of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from aiosched.authoring.runtime.context import Context
+    from aiosched.authoring.tasks.operator import BaseOperator
+
+_SERVICE: Final = "previous_success"
+PREVIOUS_RUN: Final = {  # name in the context -> name in the service's answer
+    "prev_data_interval_start_success": "data_interval_start",
+    "prev_data_interval_end_success": "data_interval_end",
+    "prev_start_date_success": "start_date",
+    "prev_end_date_success": "end_date",
+}
+
+
+def read_previous_run(context: Context, name: str) -> Any:
+    """One of the four; asks the scheduler the first time. Raises WouldBlock on an event loop."""
+    from aiosched.authoring.runtime.services import call
+
+    _fill(context, None if context.run.logical_date is None else call(_SERVICE))
+    return context[name]
+
+
+async def load_previous_run(context: Context) -> None:
+    """Fetch them, for code that cannot wait where it reads them."""
+    from aiosched.authoring.runtime.services import acall
+
+    _fill(context, None if context.run.logical_date is None else await acall(_SERVICE))
+
+
+def _fill(context: Context, found: Mapping[str, str | None] | None) -> None:
+    from aiosched.authoring.runtime.context import moment
+
+    for name, fact in PREVIOUS_RUN.items():
+        text = None if found is None else found[fact]
+        context[name] = moment(None if text is None else datetime.fromisoformat(text))
+
+
+def task_names_previous_run(task: BaseOperator) -> bool:
+    """Whether the code of the task or of its callbacks names one of them."""
+    function = vars(task).get("python_callable") or getattr(task, "partial_kwargs", {}).get("python_callable")
+    if _class_names_previous_run(task._class) or (callable(function) and names_previous_run(function)):
+        return True
+    callbacks = [*task.on_execute_callback, *task.on_success_callback, *task.on_failure_callback,
+                 *task.on_retry_callback, *task.on_skipped_callback]  # fmt: skip
+    return any(map(names_previous_run, callbacks))
+
+
+@functools.lru_cache(maxsize=1024)
+def _class_names_previous_run(kind: type[BaseOperator]) -> bool:
+    """Whether the code of an operator's class names one of them, `BaseOperator` and what is above it apart."""
+    from aiosched.authoring.tasks.operator import BaseOperator
+
+    classes = kind.__mro__[: kind.__mro__.index(BaseOperator)]
+    return any(names_previous_run(f) for one in classes for f in vars(one).values() if inspect.isfunction(f))
+
+
+@functools.lru_cache(maxsize=4096)
+def names_previous_run(function: Callable[..., Any]) -> bool:
+    """Whether `function` names one of them, as a parameter or as a text in its code."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    if not inspect.isroutine(function):
+        function = getattr(type(function), "__call__", function)  # noqa: B004 - a callable object
+    code = getattr(function, "__code__", None)
+    return code is not None and not PREVIOUS_RUN.keys().isdisjoint(_names(code))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The parameters of a function and the texts in its code and in that of the functions inside."""
+    yield from code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    for value in code.co_consts:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, tuple):  # a loop over constant names
+            yield from (item for item in value if isinstance(item, str))
+        elif isinstance(value, CodeType):
+            yield from _names(value)

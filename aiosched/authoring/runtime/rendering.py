@@ -1,0 +1,161 @@
+"""Filling in the arguments of a task before each attempt: templates, outputs of other tasks, params.
+
+Lives here: walking the arguments, without Jinja. Rendering a template is templates.py's business, which is
+imported only when there is one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Container, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from aiosched.authoring.base.dependencies import Dependable
+from aiosched.authoring.base.params import DagParam
+from aiosched.authoring.tasks.xcom_arg import Output
+from aiosched.core.values.messages import XComRef
+from aiosched.errors import TaskSignal, TaskTimeout, TemplateError
+
+if TYPE_CHECKING:
+    from aiosched.authoring.runtime.context import Context
+    from aiosched.authoring.runtime.templates import TemplateEngine
+    from aiosched.authoring.tasks.operator import BaseOperator
+
+    Task = TypeVar("Task", bound=BaseOperator)
+
+MARKS: Final = ("{{", "{%", "{#")
+LONGEST_LABEL: Final = 250  # characters
+
+
+class literal:
+    """A value that stays as it is: `bash_command=literal("echo {{ this }}")`."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = (), in_place: bool = False) -> Task:
+    """A copy of `task` with its template fields rendered; itself when nothing changes and it keeps no state.
+
+    With `in_place` it is always `task` itself. No templates are looked for inside the objects `as_they_are`.
+    Raises TemplateError naming task, field, template and name.
+    """
+    changed: dict[str, Any] = {}
+    kept = {id(value) for value in as_they_are if not isinstance(value, int | float | None)}
+    for name in task.template_fields:
+        value = getattr(task, name, None)
+        if id(value) not in kept and needs_rendering(value, task):
+            changed[name] = _render_field(task, name, value, context, kept)
+    if not changed and not task.keeps_state:
+        return task
+    twin = task if in_place else copy.copy(task)
+    twin.__dict__.update(changed)
+    return twin
+
+
+def render_label(task: BaseOperator, context: Context) -> str:
+    """The task's `map_index_template` rendered, at most 250 characters.
+
+    Source: the semantics reference, section 26.9.
+    """
+    text = str(_rendered(task.map_index_template, task, context, ()))
+    return text[:LONGEST_LABEL]
+
+
+def needs_rendering(value: Any, task: BaseOperator) -> bool:
+    """Whether `value` holds a template, a template file's name, a `literal` or an output of a task."""
+    if value is None or (isinstance(value, (str, tuple, dict, list)) and not value):
+        return False
+    if isinstance(value, str):
+        return any(mark in value for mark in MARKS) or _is_file(value, task)
+    if isinstance(value, int | float | bytes | datetime):
+        return False
+    if isinstance(value, Mapping):
+        return any(needs_rendering(item, task) for item in value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(needs_rendering(item, task) for item in value)
+    if isinstance(value, Output | DagParam | literal):
+        return True
+    return not isinstance(value, Dependable) and any(
+        needs_rendering(getattr(value, name, None), task) for name in getattr(type(value), "template_fields", ())
+    )
+
+
+def render_value(task: BaseOperator, name: str, value: Any, context: Context) -> Any:
+    """`value` rendered as if it stood in the field `name` of `task`. Raises TemplateError."""
+    return _render_field(task, name, value, context) if needs_rendering(value, task) else value
+
+
+def template_references(arguments: Any, task: BaseOperator) -> Iterator[XComRef]:
+    """The XComs that templates in `arguments` of `task` pull with constant arguments."""
+    for source in _strings(arguments):
+        if "xcom_pull" in source:
+            yield from _engine(task).references(source)
+
+
+def _render_field(task: BaseOperator, name: str, value: Any, context: Context, kept: Container[int] = ()) -> Any:
+    try:
+        return _rendered(value, task, context, kept)
+    except (TaskSignal, TaskTimeout):  # a macro of the author may end the task
+        raise
+    except Exception as error:
+        no_file = type(error).__name__ == "TemplateNotFound"
+        what = f"there is no template file {error}" if no_file else str(error) or type(error).__name__
+        hint = ""
+        if type(error).__name__ == "UndefinedError" and "run_id" in context and "logical_date" not in context:
+            hint = " (this run has no logical date, so names such as ds and ts do not exist)"
+        raise TemplateError(
+            f"Task {task.task_id!r}, field {name!r}: {what}{hint}. Template: {_shortened(value)}"
+        ) from error
+
+
+def _rendered(value: Any, task: BaseOperator, context: Context, kept: Container[int]) -> Any:
+    if id(value) in kept:
+        return value
+    if isinstance(value, str):
+        if _is_file(value, task):
+            return _engine(task).file(value, context)
+        return _engine(task).text(value, context) if any(mark in value for mark in MARKS) else value
+    if isinstance(value, Output | DagParam):
+        return value.resolve(context)
+    if isinstance(value, literal):
+        return value.value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_rendered(item, task, context, kept) for item in value))
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value)(_rendered(item, task, context, kept) for item in value)
+    if isinstance(value, dict):
+        return {key: _rendered(item, task, context, kept) for key, item in value.items()}
+    if needs_rendering(value, task):
+        twin = copy.copy(value)
+        for name in type(value).template_fields:
+            setattr(twin, name, _rendered(getattr(value, name, None), task, context, kept))
+        return twin
+    return value
+
+
+def _is_file(value: str, task: BaseOperator) -> bool:
+    return bool(task.template_ext) and value.endswith(tuple(task.template_ext)) and "\n" not in value
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _strings(item)
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]}…"
+
+
+def _engine(task: BaseOperator) -> TemplateEngine:
+    from aiosched.authoring.runtime.templates import engine_of  # imports Jinja
+
+    return engine_of(task)

@@ -1,0 +1,199 @@
+"""`ti`: the running task instance, and its XComs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aiosched.authoring.runtime.services import Services
+from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE
+from aiosched.clock import SystemClock
+from aiosched.core.values.messages import Attempt, SkipDecision, TaskServices, XComRef
+
+if TYPE_CHECKING:
+    from pendulum import DateTime
+
+    from aiosched.authoring.tasks.operator import BaseOperator
+
+Pairs = list[tuple[int, Any]]  # (map_index, value), in index order
+
+
+class _Pull(NamedTuple):
+    """What one `xcom_pull` asks for, and whether it asks for a single value."""
+
+    refs: tuple[XComRef, ...]
+    single: bool
+
+
+class TaskInstance:
+    """One attempt as its task sees it.
+
+    `pushed` collects what is pushed, last push of a key wins; the runner stores it with the result.
+    `skip_decision` is where a branch or a short circuit leaves its decision. `blocking` runs a coroutine to
+    its end from plain code; on the event loop use `axcom_pull` instead of `xcom_pull`.
+    """
+
+    state = "running"
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        task: BaseOperator,
+        services: TaskServices,
+        blocking: Callable[[Coroutine[Any, Any, Any]], Any],
+        *,
+        start_date: datetime | None = None,
+    ) -> None:
+        self.attempt = attempt
+        self.task = task
+        self.dag_id = attempt.run.dag_id
+        self.task_id = attempt.task_id
+        self.run_id = attempt.run.run_id
+        self.map_index = attempt.key.map_index
+        self.try_number = attempt.key.try_number
+        self.max_tries = attempt.max_tries
+        self.start_date = start_date or SystemClock().now()
+        self.pushed: dict[str, Any] = {}
+        self.skip_decision: SkipDecision | None = None
+        self._services = services
+        self._blocking = blocking
+        self._fetched: dict[XComRef, list[tuple[int, str]]] = {}
+
+    @property
+    def key(self) -> tuple[str, str, str, int, int]:
+        """dag_id, task_id, run_id, try_number, map_index."""
+        return (self.dag_id, self.task_id, self.run_id, self.try_number, self.map_index)
+
+    @property
+    def logical_date(self) -> DateTime | None:
+        """The run's logical date in UTC, None for a run without one."""
+        from aiosched.authoring.runtime.context import moment
+
+        return moment(self.attempt.run.logical_date)
+
+    @property
+    def first_started(self) -> datetime:
+        """When the first call of this try began: earlier than `start_date` for a task that was rescheduled."""
+        return self.attempt.first_started or self.start_date
+
+    @property
+    def services(self) -> Services:
+        """What the task may ask of the scheduler by name."""
+        return Services(self._services, self.attempt.key.run, self._blocking)
+
+    @property
+    def log(self) -> logging.Logger:
+        """The logger of tasks: what it says is in the attempt's log."""
+        return logging.getLogger("aiosched.task")
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        """Offer `value` (JSON) to other tasks under `key`; a later push of the key replaces it."""
+        self.pushed[key] = value
+
+    async def prefetch(self, refs: Iterable[XComRef]) -> None:
+        """Fetch what the task's arguments read, in one call."""
+        wanted = [ref for ref in dict.fromkeys(refs) if ref not in self._fetched]
+        if wanted:
+            found = await self._services.get_xcoms(self.attempt.key.run, wanted)
+            self._fetched.update(zip(wanted, found, strict=True))
+
+    def texts_of(self, ref: XComRef) -> list[tuple[int, str]]:
+        """The (map index, JSON text) pairs that `ref` stands for: fetched before, or fetched now from plain code."""
+        if ref not in self._fetched:
+            self._blocking(self.prefetch([ref]))
+        return self._fetched[ref]
+
+    def xcom_pull(
+        self,
+        task_ids: str | Iterable[str] | None = None,
+        key: str = RETURN_VALUE,
+        map_indexes: int | Iterable[int] | None = None,
+        default: Any = None,
+        include_prior_dates: bool = False,
+        *,
+        dag_id: str | None = None,
+        run_id: str | None = None,
+    ) -> Any:
+        """Read XComs of this run; no `task_ids` means this task itself.
+
+        One id gives its value, or the list of its values when it is mapped and has several; several ids
+        give a list. What is missing is `default`. With `include_prior_dates` a value that this run lacks is
+        taken from the newest earlier run that has it. Only this DAG and run can be read.
+        Source: the semantics reference, sections 27 and 36.
+        """
+        pull = self._plan(task_ids, key, map_indexes, dag_id, run_id)
+        found = [self._known(ref) for ref in pull.refs]
+        if any(pairs is None or (include_prior_dates and not pairs) for pairs in found):
+            return _assemble(pull, self._blocking(self._load(pull.refs, include_prior_dates)), default)
+        return _assemble(pull, [pairs or [] for pairs in found], default)
+
+    async def axcom_pull(
+        self,
+        task_ids: str | Iterable[str] | None = None,
+        key: str = RETURN_VALUE,
+        map_indexes: int | Iterable[int] | None = None,
+        default: Any = None,
+        include_prior_dates: bool = False,
+    ) -> Any:
+        """As `xcom_pull`, for coroutines."""
+        pull = self._plan(task_ids, key, map_indexes)
+        return _assemble(pull, await self._load(pull.refs, include_prior_dates), default)
+
+    def _plan(
+        self,
+        task_ids: str | Iterable[str] | None,
+        key: str,
+        map_indexes: int | Iterable[int] | None,
+        dag_id: str | None = None,
+        run_id: str | None = None,
+    ) -> _Pull:
+        if dag_id not in {None, self.dag_id} or run_id not in {None, self.run_id}:
+            raise ValueError(
+                f"xcom_pull(dag_id={dag_id!r}, run_id={run_id!r}) asks for another DAG or run. "
+                "Only XComs of the same run can be pulled; leave both out."
+            )
+        if task_ids is None and map_indexes is None:
+            map_indexes = self.map_index
+        ids = [self.task_id] if task_ids is None else [task_ids] if isinstance(task_ids, str) else list(task_ids)
+        indexes: Sequence[int | None]
+        indexes = [map_indexes] if map_indexes is None or isinstance(map_indexes, int) else list(map_indexes)
+        one_index = map_indexes is None or isinstance(map_indexes, int)
+        refs = tuple(XComRef(task_id, key, index) for task_id in ids for index in indexes)
+        return _Pull(refs, single=one_index and (task_ids is None or isinstance(task_ids, str)))
+
+    def _known(self, ref: XComRef) -> Pairs | None:
+        """What is here already: this attempt's own pushes and fetched values; None when it must be fetched."""
+        if ref.task_id == self.task_id and ref.key in self.pushed and ref.map_index in {None, self.map_index}:
+            return [(self.map_index, self.pushed[ref.key])]
+        fetched = self._fetched.get(ref)
+        return None if fetched is None else _decoded(fetched)
+
+    async def _load(self, refs: Sequence[XComRef], include_prior_dates: bool) -> list[Pairs]:
+        known = [self._known(ref) for ref in refs]
+        missing = [ref for ref, pairs in zip(refs, known, strict=True) if pairs is None]
+        fetched = await self._services.get_xcoms(self.attempt.key.run, missing) if missing else []
+        found = dict(zip(missing, map(_decoded, fetched), strict=True))
+        result = [found[ref] if pairs is None else pairs for ref, pairs in zip(refs, known, strict=True)]
+        if include_prior_dates:
+            for position, ref in enumerate(refs):
+                if not result[position]:
+                    earlier = await self._services.get_previous_xcoms(self.attempt.key.run, ref)
+                    result[position] = _decoded(earlier)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<TaskInstance {self.dag_id}.{self.task_id} {self.run_id} try {self.try_number}>"
+
+
+def _decoded(pairs: Iterable[tuple[int, str]]) -> Pairs:
+    return [(map_index, json.loads(text)) for map_index, text in pairs]
+
+
+def _assemble(pull: _Pull, found: Sequence[Pairs], default: Any) -> Any:
+    values = [value for pairs in found for value in ([value for _, value in pairs] or [default])]
+    if pull.single:
+        return values[0] if len(values) == 1 else values
+    return values

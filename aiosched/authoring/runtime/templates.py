@@ -1,0 +1,149 @@
+"""Templates: sandboxed Jinja in the template fields of tasks, rendered before each attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import jinja2
+import jinja2.nativetypes
+import jinja2.runtime
+import jinja2.sandbox
+from jinja2 import nodes
+from jinja2.utils import missing
+
+from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE
+from aiosched.core.values.messages import XComRef
+
+if TYPE_CHECKING:
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.tasks.operator import BaseOperator
+
+    Task = TypeVar("Task", bound=BaseOperator)
+
+MARKS = ("{{", "{%", "{#")
+
+
+class _Scope(jinja2.runtime.Context):
+    """Names in a template: what Jinja knows, then the task's context, whose dear values stay lazy."""
+
+    names: Mapping[str, Any] = {}
+
+    def resolve_or_missing(self, key: str) -> Any:
+        value = super().resolve_or_missing(key)
+        if value is missing and key in self.names:
+            return self.names[key]
+        return value
+
+    def get_all(self) -> dict[str, Any]:
+        """Everything at once, for included templates and macros."""
+        return {**self.names, **super().get_all()}
+
+
+class _Environment(jinja2.sandbox.SandboxedEnvironment):
+    context_class = _Scope
+
+
+class _NativeEnvironment(jinja2.sandbox.SandboxedEnvironment, jinja2.nativetypes.NativeEnvironment):
+    context_class = _Scope
+
+
+class TemplateEngine:
+    """Renders strings and template files for the tasks of one DAG, compiled once each."""
+
+    def __init__(self, environment: jinja2.Environment) -> None:
+        self.environment = environment
+        self._compiled = lru_cache(maxsize=1024)(environment.from_string)
+        self.references = lru_cache(maxsize=1024)(self._references)
+
+    @classmethod
+    def of(cls, dag: DAG | None) -> TemplateEngine:
+        """The engine with the folders, macros, filters and options of `dag`."""
+        options: dict[str, Any] = {
+            "undefined": jinja2.StrictUndefined,
+            "keep_trailing_newline": True,
+            "extensions": ["jinja2.ext.do"],
+        }
+        if dag is None:
+            return cls(_filtered(_Environment(**options), {}))
+        options["loader"] = jinja2.FileSystemLoader([dag.folder, *dag.template_searchpath])
+        if dag.template_undefined is not None:
+            options["undefined"] = dag.template_undefined
+        options.update(dag.jinja_environment_kwargs)
+        kind = _NativeEnvironment if dag.render_template_as_native_obj else _Environment
+        environment = kind(**options)
+        environment.globals.update(dag.user_defined_macros)
+        return cls(_filtered(environment, dag.user_defined_filters))
+
+    def text(self, source: str, context: Mapping[str, Any]) -> Any:
+        """`source` rendered: a string, or a Python value with native objects."""
+        return self._render(self._compiled(source), context)
+
+    def file(self, name: str, context: Mapping[str, Any]) -> Any:
+        """The template file called `name` rendered; looked for in the DAG file's folder and the search path."""
+        return self._render(self.environment.get_template(name), context)
+
+    def _render(self, template: jinja2.Template, context: Mapping[str, Any]) -> Any:
+        scope = template.new_context()
+        assert isinstance(scope, _Scope)
+        scope.names = context
+        try:
+            return self.environment.concat(template.root_render_func(scope))
+        except Exception:
+            self.environment.handle_exception()
+
+    def _references(self, source: str) -> tuple[XComRef, ...]:
+        """The XComs that `source` pulls with constant arguments."""
+        try:
+            tree = self.environment.parse(source)
+        except jinja2.TemplateSyntaxError:
+            return ()  # rendering tells the author
+        found: dict[XComRef, None] = {}
+        for call in tree.find_all(nodes.Call):
+            found.update(dict.fromkeys(_pulled(call)))
+        return tuple(found)
+
+
+def _pulled(call: nodes.Call) -> Iterator[XComRef]:
+    """The references of `ti.xcom_pull("a", key="b")`, when its arguments are constants."""
+    target = call.node
+    if not (isinstance(target, nodes.Getattr) and target.attr == "xcom_pull" and isinstance(target.node, nodes.Name)):
+        return
+    if target.node.name not in {"ti", "task_instance"}:
+        return
+    try:
+        given = dict(zip(("task_ids", "key", "map_indexes"), (arg.as_const() for arg in call.args), strict=False))
+        given.update({keyword.key: keyword.value.as_const() for keyword in call.kwargs})
+    except nodes.Impossible:
+        return
+    task_ids, key, map_index = given.get("task_ids"), given.get("key", RETURN_VALUE), given.get("map_indexes")
+    listed = [task_ids] if isinstance(task_ids, str) else task_ids if isinstance(task_ids, list | tuple) else []
+    indexes = map_index if isinstance(map_index, list | tuple) else [map_index]
+    if isinstance(key, str) and all(index is None or isinstance(index, int) for index in indexes):
+        ids = [task_id for task_id in listed if isinstance(task_id, str)]
+        yield from (XComRef(task_id, key, index) for task_id in ids for index in indexes)
+
+
+def engine_of(task: BaseOperator) -> TemplateEngine:
+    """The engine of the task's DAG, or a plain one for a task without a DAG."""
+    return task.dag.templates if task.dag is not None else _plain_engine()
+
+
+@lru_cache(maxsize=1)
+def _plain_engine() -> TemplateEngine:
+    return TemplateEngine.of(None)
+
+
+def _filtered(environment: jinja2.Environment, filters: Mapping[str, Any]) -> jinja2.Environment:
+    environment.filters.update(
+        {
+            "ds": lambda moment: moment.strftime("%Y-%m-%d"),
+            "ds_nodash": lambda moment: moment.strftime("%Y%m%d"),
+            "ts": lambda moment: moment.isoformat(),
+            "ts_nodash": lambda moment: moment.strftime("%Y%m%dT%H%M%S"),
+            "ts_nodash_with_tz": lambda moment: moment.isoformat().replace("-", "").replace(":", ""),
+            **filters,
+        }
+    )
+    return environment

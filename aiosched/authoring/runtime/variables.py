@@ -1,0 +1,94 @@
+"""`Variable`: settings of DAGs that are kept outside of them.
+
+    Variable.get("region")                      in a task; the text
+    await Variable.aget("limits", deserialize_json=True)   in an `async def` task
+    "{{ var.value.region }}"                    in an argument of a task
+
+The environment (`AIOSCHED_VAR_REGION`, then `AIRFLOW_VAR_REGION`) wins over the database. A value whose key
+says that it is a secret (`api_key`, `db_password` …) is `***` in logs from then on.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from aiosched.authoring.runtime.lookups import VARIABLE, Accessor, Answer, alook_up, in_a_task, look_up, not_found
+from aiosched.core.values.masking import secrets
+from aiosched.errors import AioschedError
+
+_MISSING: Final = object()
+
+
+class Variable:
+    """Read, set and delete variables from tasks; see the module. Never instantiated."""
+
+    @staticmethod
+    def get(key: str, default: Any = _MISSING, deserialize_json: bool = False, *, default_var: Any = _MISSING) -> Any:
+        """The text of a variable, or with `deserialize_json` what its JSON holds.
+
+        Without `default` (or Airflow's `default_var`) a missing one raises NotFound. At the top level of a
+        DAG file only the environment is asked, else DagError is raised, whatever the default.
+        """
+        return _read(key, look_up(VARIABLE, key), default_var if default is _MISSING else default, deserialize_json)
+
+    @staticmethod
+    async def aget(key: str, default: Any = _MISSING, deserialize_json: bool = False) -> Any:
+        """As `get`, for coroutines."""
+        return _read(key, await alook_up(VARIABLE, key), default, deserialize_json)
+
+    @staticmethod
+    def set(key: str, value: Any, description: str | None = None, serialize_json: bool = False) -> None:
+        """Store `value` as text, or as JSON with `serialize_json`. The environment is not changed and still wins."""
+        in_a_task(VARIABLE, key, "set").call(VARIABLE.name, **_setting(key, value, description, serialize_json))
+
+    @staticmethod
+    async def aset(key: str, value: Any, description: str | None = None, serialize_json: bool = False) -> None:
+        """As `set`, for coroutines."""
+        services = in_a_task(VARIABLE, key, "set")
+        await services.acall(VARIABLE.name, **_setting(key, value, description, serialize_json))
+
+    @staticmethod
+    def delete(key: str) -> None:
+        """Delete a variable from the database; raises NotFound."""
+        in_a_task(VARIABLE, key, "deleted").call(VARIABLE.name, delete=key)
+
+    @staticmethod
+    async def adelete(key: str) -> None:
+        """As `delete`, for coroutines."""
+        await in_a_task(VARIABLE, key, "deleted").acall(VARIABLE.name, delete=key)
+
+
+class VariableAccess:
+    """`var` of the context: `{{ var.value.region }}` is the text, `{{ var.json.limits.cpu }}` what its JSON holds."""
+
+    def __init__(self) -> None:
+        self.value = Accessor(VARIABLE, _text)
+        self.json = Accessor(VARIABLE, _data)
+
+
+def _read(key: str, answer: Answer, default: Any, deserialize_json: bool) -> Any:
+    if answer.value is None:
+        if default is _MISSING:
+            raise not_found(VARIABLE, key, answer)
+        return default
+    return _data(key, answer.value) if deserialize_json else _text(key, answer.value)
+
+
+def _text(key: str, text: str) -> str:
+    secrets.register_named(key, text)
+    return text
+
+
+def _data(key: str, text: str) -> Any:
+    try:
+        return json.loads(_text(key, text))
+    except ValueError as error:
+        where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise AioschedError(f"The variable {key!r} is not JSON ({where}): correct it, or read it as text.") from None
+
+
+def _setting(key: str, value: Any, description: str | None, serialize_json: bool) -> dict[str, Any]:
+    text = json.dumps(value) if serialize_json else str(value)
+    secrets.register_named(key, text)
+    return {"set": key, "value": text, "description": description}

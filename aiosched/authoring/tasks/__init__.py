@@ -1,0 +1,1 @@
+"""Tasks: `BaseOperator`, `@task`, their outputs, setups and teardowns."""

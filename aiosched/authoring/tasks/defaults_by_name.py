@@ -1,0 +1,105 @@
+"""How `default_args` reach the parameters of an operator, and which names are refused.
+
+The `__init__` of every operator class is wrapped: a parameter that its caller left out is
+taken from the default arguments. So each class along the inheritance chain gets the
+defaults for its own parameters, whatever it passes on to the next.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from abc import ABCMeta
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiosched.authoring.base.building import current_dag, current_group
+from aiosched.authoring.base.checks import fail, known_names_only, missing
+from aiosched.authoring.base.location import Location, author_location
+
+
+class OperatorMeta(ABCMeta):
+    """Builds operators: default arguments in, then the arrows that the arguments imply."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> OperatorMeta:
+        if "__init__" in namespace:
+            namespace["__init__"] = _with_defaults(namespace["__init__"])
+        namespace.setdefault("keeps_state", True)  # each class says for itself that its execute leaves self alone
+        return super().__new__(mcs, name, bases, namespace, **kwargs)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        where = author_location()
+        if args:
+            raise fail(f"{cls.__name__} takes its parameters by name: {cls.__name__}(task_id=…, …).", where)
+        kind: Any = cls
+        operator = kind.__new__(kind, **kwargs)
+        operator._origin = where
+        operator._defaults = _effective_defaults(kwargs)
+        operator.__init__(**kwargs)
+        operator.wire_arguments()
+        return operator
+
+
+def _effective_defaults(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The default arguments for a new operator: those of its DAG, its groups from outside in, its own."""
+    group = kwargs.get("task_group")
+    dag = kwargs.get("dag") or (group.dag if group is not None else current_dag())
+    if group is None and dag is not None:
+        group = current_group(dag)
+    outer: Mapping[str, Any] = {}
+    if group is not None:
+        outer = group.effective_default_args
+    elif dag is not None:
+        outer = dag.default_args
+    own = kwargs.get("default_args")
+    return {**outer, **own} if own else outer
+
+
+def _with_defaults(init: Callable[..., None]) -> Callable[..., None]:
+    parameters = list(inspect.signature(init).parameters.values())[1:]
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    positions = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+    names = frozenset(p.name for p in named)
+    required = tuple(p.name for p in named if p.default is p.empty)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+    @functools.wraps(init)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
+        by_position = positions[: len(args)]
+        for name, value in self._defaults.items():
+            if name in names and name not in kwargs and name not in by_position:
+                kwargs[name] = value
+        where: Location | None = self._origin
+        if not takes_any and not kwargs.keys() <= names:
+            known_names_only(_called(self, kwargs), kwargs, parameters_of(type(self)), where)
+        for name in required:
+            if name not in kwargs and name not in by_position:
+                raise missing(_called(self, kwargs), name, kwargs.keys() - parameters_of(type(self)), where)
+        init(self, *args, **kwargs)
+
+    return wrapper
+
+
+def _called(operator: Any, kwargs: Mapping[str, Any]) -> str:
+    task_id = kwargs.get("task_id") or getattr(operator, "task_id", None)
+    return f"{type(operator).__name__}(task_id={task_id!r})" if task_id else type(operator).__name__
+
+
+def required_of(cls: type) -> list[str]:
+    """The parameters that a call of `cls` must give, as far as its own `__init__` says."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return [p.name for p in named if p.default is p.empty]
+
+
+def parameters_of(cls: type) -> frozenset[str]:
+    """All parameter names along the inheritance chain, as far as classes pass on what they do not know."""
+    names: set[str] = set()
+    for ancestor in cls.__mro__:
+        init = ancestor.__dict__.get("__init__")
+        if inspect.isfunction(init):
+            parameters = list(inspect.signature(init).parameters.values())[1:]
+            names.update(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                break
+    return frozenset(names)

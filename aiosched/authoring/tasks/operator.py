@@ -1,0 +1,460 @@
+"""`BaseOperator`: what every task is, and the parameters that all tasks have."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypeAlias
+
+from aiosched.authoring.base import checks
+from aiosched.authoring.base.building import current_dag, current_group
+from aiosched.authoring.base.dates import optional_aware
+from aiosched.authoring.base.dependencies import Dependable, connect
+from aiosched.authoring.base.location import Location
+from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.mapping.nesting import measured_by
+from aiosched.authoring.runtime.rendering import render_task, template_references
+from aiosched.authoring.tasks.defaults_by_name import OperatorMeta
+from aiosched.authoring.tasks.setup_scopes import close_scope, join_scope, open_scope
+from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, declared
+from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE, XComArg, iter_outputs
+from aiosched.core.graph.spec import DEFAULT_POOL
+from aiosched.core.graph.trigger_rules import TriggerRule
+from aiosched.core.graph.weights import WeightRule
+from aiosched.core.values.messages import Resume, XComRef
+from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDeferralTimeout, TaskDeferred, TaskTimeout
+
+if TYPE_CHECKING:
+    from aiosched.authoring.base.params import ParamsDict
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.mapping.expansion import ExpandInput
+    from aiosched.authoring.mapping.mapped import OperatorPartial
+    from aiosched.authoring.runtime.context import Context
+    from aiosched.authoring.tasks.setup_scopes import Scope
+    from aiosched.authoring.triggers.base import BaseTrigger
+
+MOST_RETRIES: Final = 30_000  # as many tries as their number has room for
+
+Callback: TypeAlias = Callable[["Context"], Any]
+Callbacks: TypeAlias = Callback | Sequence[Callback] | None
+Seconds: TypeAlias = timedelta | float
+RetryPolicy: TypeAlias = Callable[[BaseException, "Context"], Seconds | bool | None]
+"""Is asked when a try has failed and may be repeated: False does not repeat it, a duration repeats it after that
+time, None (and what it raises) leaves it to the options of the task. Source: the semantics reference, section 22.4."""
+
+
+class BaseOperator(Dependable, metaclass=OperatorMeta):
+    """A task of a DAG. Subclasses implement `execute`.
+
+    All parameters are given by name and mean what they mean in Airflow; durations are timedeltas or
+    seconds. `email` is told of missed SLAs (slas.py); of failures callbacks tell. `execute` may be a plain
+    function or a coroutine function (or return a coroutine, with `is_async` saying so): coroutine functions
+    share a process and hold no slot of it while they wait.
+
+    Each attempt runs on a shallow copy of the task, so `execute` may keep what `on_kill` needs on `self`.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ()  # attributes that are rendered before each attempt
+    template_ext: ClassVar[Sequence[str]] = ()  # a value that ends so is the name of a template file
+    template_fields_renderers: ClassVar[Mapping[str, str]] = {}
+    ui_color: ClassVar[str] = "#fff"
+    can_skip_downstream: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True  # False: execute leaves self alone, attempts may share it; not inherited
+
+    start_from_trigger: bool = False  # begin in the trigger of start_trigger_args, without a worker
+    start_trigger_args: StartTriggerArgs | None = None
+
+    expand_input: ExpandInput | None = None  # what a mapped task is mapped over
+    _origin: Location | None
+    _defaults: Mapping[str, Any]
+
+    def __init__(
+        self,
+        *,
+        task_id: str,
+        owner: str = "",
+        retries: int | None = None,
+        retry_delay: Seconds | None = None,
+        retry_exponential_backoff: bool | float = False,
+        max_retry_delay: Seconds | None = None,
+        retry_policy: RetryPolicy | None = None,
+        execution_timeout: Seconds | None = None,
+        sla: Seconds | None = None,
+        email: str | Collection[str] | None = None,
+        start_date: datetime | str | None = None,
+        end_date: datetime | str | None = None,
+        depends_on_past: bool = False,
+        wait_for_downstream: bool = False,
+        ignore_first_depends_on_past: bool = True,
+        wait_for_past_depends_before_skipping: bool = False,
+        trigger_rule: str = "all_success",
+        pool: str | None = None,
+        pool_slots: int = 1,
+        priority_weight: int = 1,
+        weight_rule: str | None = None,
+        queue: str = "default",
+        executor: str | None = None,
+        executor_config: Mapping[str, Any] | None = None,
+        max_active_tis_per_dag: int | None = None,
+        max_active_tis_per_dagrun: int | None = None,
+        params: Mapping[str, Any] | None = None,
+        default_args: Mapping[str, Any] | None = None,
+        dag: DAG | None = None,
+        task_group: TaskGroup | None = None,
+        on_execute_callback: Callbacks = None,
+        on_success_callback: Callbacks = None,
+        on_failure_callback: Callbacks = None,
+        on_retry_callback: Callbacks = None,
+        on_skipped_callback: Callbacks = None,
+        pre_execute: Callable[[Context], Any] | None = None,
+        post_execute: Callable[..., Any] | None = None,
+        do_xcom_push: bool = True,
+        multiple_outputs: bool = False,
+        inlets: Sequence[Any] | Any | None = None,
+        outlets: Sequence[Any] | Any | None = None,
+        map_index_template: str | None = None,
+        task_display_name: str | None = None,
+        logger_name: str | None = None,
+        doc: str | None = None,
+        doc_md: str | None = None,
+        doc_json: str | None = None,
+        doc_yaml: str | None = None,
+        doc_rst: str | None = None,
+    ) -> None:
+        where = self._origin
+        self.label = checks.valid_key("task_id", task_id, where)
+        self.owner = owner
+        self.upstream_task_ids: set[str] = set()
+        self.downstream_task_ids: set[str] = set()
+
+        retries = defaults().retries if retries is None else retries
+        retry_delay = defaults().retry_delay if retry_delay is None else retry_delay
+        self.retries = checks.whole_number("retries", retries, least=0, most=MOST_RETRIES, where=where)
+        self.retry_delay = checks.duration("retry_delay", retry_delay, where)
+        self.retry_exponential_backoff = _backoff(retry_exponential_backoff, where)
+        self.max_retry_delay = checks.optional_duration("max_retry_delay", max_retry_delay, where)
+        self.retry_policy = checks.optional_callable("retry_policy", retry_policy, where)
+        execution_timeout = defaults().execution_timeout if execution_timeout is None else execution_timeout
+        self.execution_timeout = checks.optional_duration("execution_timeout", execution_timeout, where)
+        self.sla = checks.optional_duration("sla", sla, where)
+        self.email = checks.mail_addresses("email", email, where)
+
+        self.start_date = optional_aware("start_date", start_date, where)
+        self.end_date = optional_aware("end_date", end_date, where)
+        self.wait_for_downstream = wait_for_downstream
+        self.depends_on_past = depends_on_past or wait_for_downstream
+        self.ignore_first_depends_on_past = ignore_first_depends_on_past
+        self.wait_for_past_depends_before_skipping = wait_for_past_depends_before_skipping
+
+        self.trigger_rule = _named(TriggerRule.parse, trigger_rule, where).value
+        self.weight_rule = _named(WeightRule.parse, weight_rule or defaults().weight_rule, where).value
+        self.pool = pool or DEFAULT_POOL
+        self.pool_slots = checks.whole_number("pool_slots", pool_slots, least=1, where=where)
+        self.priority_weight = checks.whole_number("priority_weight", priority_weight, where=where)
+        self.queue = queue
+        self.executor = executor
+        self.executor_config = dict(executor_config or {})
+        self.max_active_tis_per_dag = checks.optional_number(
+            "max_active_tis_per_dag", max_active_tis_per_dag, least=0, where=where
+        )
+        self.max_active_tis_per_dagrun = checks.optional_number(
+            "max_active_tis_per_dagrun", max_active_tis_per_dagrun, least=0, where=where
+        )
+
+        self.on_execute_callback = checks.callbacks("on_execute_callback", on_execute_callback, where)
+        self.on_success_callback = checks.callbacks("on_success_callback", on_success_callback, where)
+        self.on_failure_callback = checks.callbacks("on_failure_callback", on_failure_callback, where)
+        self.on_retry_callback = checks.callbacks("on_retry_callback", on_retry_callback, where)
+        self.on_skipped_callback = checks.callbacks("on_skipped_callback", on_skipped_callback, where)
+        self._pre_execute = pre_execute
+        self._post_execute = post_execute
+
+        self.do_xcom_push = do_xcom_push
+        self.multiple_outputs = multiple_outputs
+        self.inlets = _as_list(inlets)
+        self.outlets = _as_list(outlets)
+        self.map_index_template = map_index_template
+        self.task_display_name = task_display_name or task_id
+        self.logger_name = logger_name
+        self.doc_md = doc_md
+        self.doc = doc or doc_md or doc_rst or doc_json or doc_yaml
+        self.is_setup = False
+        self.is_teardown = False
+        self.on_failure_fail_dagrun = False
+
+        if self.start_trigger_args is not None:
+            self.start_trigger_args = self.start_trigger_args.copy()
+
+        self._params = dict(params or {})
+        self.dag: DAG | None = None
+        self.task_group: TaskGroup | None = None
+        self.task_id = task_id
+        self._join(dag, task_group)
+
+    def _join(self, dag: DAG | None, group: TaskGroup | None) -> None:
+        """Take the place in the DAG and group that were given, or in those of the innermost `with`."""
+        where = self._origin
+        if dag is None:
+            dag = group.dag if group is not None else current_dag()
+        if dag is None:
+            return
+        if group is not None and group.dag is not dag:
+            raise checks.fail(f"Task {self.label!r}: group {group.group_id!r} belongs to another DAG than dag=.", where)
+        group = group or current_group(dag)
+        if group is not None:
+            self.task_group = group
+            self.task_id = checks.valid_key("task_id", group.child_id(self.label), where)
+        dag.add_task(self)
+        if group is not None:
+            group.children[self.task_id] = self
+        join_scope(self)
+
+    # What subclasses implement and runners call
+
+    def execute(self, context: Context) -> Any:
+        """Do the work and return the value for XCom, or None. A coroutine function where work means waiting."""
+        raise NotImplementedError(f"{type(self).__name__} has no execute(self, context): implement it.")
+
+    def pre_execute(self, context: Context) -> None:
+        """Called just before `execute`."""
+        if self._pre_execute is not None:
+            self._pre_execute(context)
+
+    def post_execute(self, context: Context, result: Any = None) -> None:
+        """Called with the result just after `execute` returned."""
+        if self._post_execute is not None:
+            self._post_execute(context, result)
+
+    def on_kill(self) -> None:
+        """Called when the attempt is stopped: release what `execute` holds outside this process."""
+
+    def timed_out(self, error: TaskTimeout) -> Exception:
+        """What running longer than the `execution_timeout` means: `error` itself fails the attempt, which may retry."""
+        return error
+
+    def defer(
+        self,
+        *,
+        trigger: BaseTrigger,
+        method_name: str,
+        kwargs: Mapping[str, Any] | None = None,
+        timeout: Seconds | None = None,
+    ) -> NoReturn:
+        """Give the slot back until `trigger` fires; then `method_name(context, event=…, **kwargs)` goes on.
+
+        The method runs in a fresh copy of the task, perhaps in another process: what it needs comes as
+        `kwargs` (plain data, instants, durations). It may defer again. Raises TaskDeferred.
+        """
+        raise TaskDeferred(trigger=trigger, method_name=method_name, kwargs=kwargs, timeout=timeout)
+
+    def begins_in(self) -> StartTriggerArgs | None:
+        """What the task waits for before its first worker; None: `execute` is called first. Raises DagError."""
+        return declared(self, self.start_trigger_args) if self.start_from_trigger else None
+
+    def resumes_async(self, resume: Resume) -> bool:
+        """Whether `resume_execution` gives a coroutine."""
+        return resume.error is None and inspect.iscoroutinefunction(getattr(self, resume.next_method, None))
+
+    def resume_execution(self, resume: Resume, context: Context) -> Any:
+        """Go on after a deferral, in place of `execute`: the method's value, or a coroutine.
+
+        Raises TaskDeferralError when the trigger failed, TaskDeferralTimeout when it did not fire in time.
+        """
+        if resume.error is not None:
+            if resume.timed_out:
+                raise TaskDeferralTimeout(resume.error)
+            raise TaskDeferralError(f"what it waited for failed: {resume.error}")
+        from aiosched.authoring.triggers.encoding import load  # few tasks defer
+
+        method = getattr(self, resume.next_method, None)
+        if method is None:
+            raise AioschedError(
+                f"Task {self.task_id!r} was to go on with {resume.next_method!r}, but {self.task_type} has no such "
+                "method: name an existing one in defer(method_name=…)."
+            )
+        return method(context, event=load(resume.event), **load(resume.next_kwargs))
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `execute` is a coroutine function, or returns a coroutine."""
+        return inspect.iscoroutinefunction(type(self).execute)
+
+    def render(self, context: Context) -> Self:
+        """The task to execute: a shallow copy with templates rendered and outputs of other tasks filled in.
+
+        The task itself when there is nothing to fill in and `execute` leaves it unchanged. Fetch
+        `xcom_references()` before (`await ti.prefetch(...)`), so that nothing has to wait in here.
+        """
+        return render_task(self, context)
+
+    def xcom_references(self, map_index: int = -1) -> tuple[XComRef, ...]:
+        """All XComs that the arguments read: outputs of other tasks, and `ti.xcom_pull(…)` in templates.
+
+        For an instance of a task in a mapped group, those of its own index where it reads no others.
+        """
+        arguments = [value for value in self._arguments() if not _is_nothing(value)]
+        if not arguments:
+            return ()
+        sources = [source for output in iter_outputs(arguments) for source in output.sources]
+        sources += measured_by(self, [source.operator for source in sources])
+        refs = dict.fromkeys(source.ref_of(self, map_index) for source in sources)
+        refs.update(dict.fromkeys(template_references(arguments, self)))
+        return tuple(refs)
+
+    def _arguments(self) -> Sequence[Any]:
+        """The values that are filled in before each attempt: templates, and outputs of other tasks."""
+        return [getattr(self, name, None) for name in self.template_fields]
+
+    def _shown_fields(self) -> dict[str, Any]:
+        """The template fields by name, for people."""
+        return {name: getattr(self, name, None) for name in self.template_fields}
+
+    @cached_property
+    def log(self) -> logging.Logger:
+        """The logger for `execute`; what it says is in the attempt's log."""
+        return logging.getLogger(self.logger_name or f"aiosched.task.{type(self).__module__}.{type(self).__name__}")
+
+    @cached_property
+    def params(self) -> ParamsDict:
+        """The params of this task: the DAG's, with its own over them."""
+        from aiosched.authoring.base.params import ParamsDict
+
+        outer = self.dag.params if self.dag is not None else {}
+        return ParamsDict({**outer, **self._params})
+
+    # Its place among other tasks
+
+    @property
+    def output(self) -> XComArg:
+        """What the task returns, as an argument for other tasks."""
+        return XComArg(self, RETURN_VALUE)
+
+    @property
+    def first_tasks(self) -> Sequence[BaseOperator]:
+        return [self]
+
+    @property
+    def last_tasks(self) -> Sequence[BaseOperator]:
+        return [self]
+
+    @property
+    def upstream_list(self) -> list[BaseOperator]:
+        """The tasks that this one waits for, by id."""
+        return [self.dag.task(task_id) for task_id in sorted(self.upstream_task_ids)] if self.dag else []
+
+    @property
+    def downstream_list(self) -> list[BaseOperator]:
+        """The tasks that wait for this one, by id."""
+        return [self.dag.task(task_id) for task_id in sorted(self.downstream_task_ids)] if self.dag else []
+
+    @property
+    def dag_id(self) -> str:
+        """The id of the task's DAG; empty for a task without one."""
+        return self.dag.dag_id if self.dag is not None else ""
+
+    @property
+    def task_type(self) -> str:
+        """The name of the class, for people."""
+        return self._class.__name__
+
+    @property
+    def _class(self) -> type[BaseOperator]:
+        """The class that its author named."""
+        return type(self)
+
+    def wire_arguments(self) -> None:
+        """Let the task wait for every task whose output is among its arguments."""
+        for output in iter_outputs(self._arguments()):
+            output.check_reader(self)
+            for source in output.sources:
+                if source.operator is not self and source.operator.task_id not in self.upstream_task_ids:
+                    connect(source.operator, self)
+
+    def as_setup(self) -> Self:
+        """Mark the task as a setup."""
+        if self.is_teardown:
+            raise self.fail(f"Task {self.task_id!r} is a teardown, so it cannot be a setup. Make two tasks of it.")
+        self.is_setup = True
+        return self
+
+    def as_teardown(
+        self, *, setups: Dependable | Collection[Dependable] | None = None, on_failure_fail_dagrun: bool = False
+    ) -> Self:
+        """Mark the task as a teardown, of `setups` when given: they become setups and direct upstreams.
+
+        A failure of it fails the run only with `on_failure_fail_dagrun`. Source: the semantics reference,
+        section 8.
+        """
+        if self.is_setup:
+            raise self.fail(f"Task {self.task_id!r} is a setup, so it cannot be a teardown. Make two tasks of it.")
+        if self.trigger_rule not in {TriggerRule.ALL_SUCCESS, TriggerRule.ALL_DONE_SETUP_SUCCESS}:
+            raise self.fail(
+                f"Task {self.task_id!r} is a teardown, and these have a trigger rule of their own. "
+                f"Leave out trigger_rule={self.trigger_rule!r}."
+            )
+        self.is_teardown = True
+        self.on_failure_fail_dagrun = on_failure_fail_dagrun
+        self.trigger_rule = TriggerRule.ALL_DONE_SETUP_SUCCESS.value
+        for setup in [setups] if isinstance(setups, Dependable) else setups or ():
+            for task in setup.last_tasks:
+                connect(task.as_setup(), self)
+        return self
+
+    def __enter__(self) -> Scope:
+        """Connect the tasks that the block makes: setup, then they, then teardown."""
+        return open_scope([self])
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        close_scope(wire=error is None)
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> OperatorPartial:
+        """The arguments that all instances of a mapped task share; `.expand(…)` on it makes the task."""
+        from aiosched.authoring.mapping.mapped import OperatorPartial
+
+        return OperatorPartial(cls, kwargs)
+
+    def fail(self, message: str) -> DagError:
+        """The error to raise about this task, with the line where its author made it."""
+        return checks.fail(message, self._origin)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.task_id}>"
+
+
+def _named(parse: Callable[[str], Any], name: str, where: Location | None) -> Any:
+    try:
+        return parse(name)
+    except DagError as error:
+        raise checks.fail(str(error), where) from None
+
+
+def _backoff(value: object, where: Location | None) -> float:
+    """The multiplier of an exponential backoff: True is 2, False 0."""
+    if isinstance(value, bool):
+        return 2.0 if value else 0.0
+    if isinstance(value, int | float) and value >= 0:
+        return float(value)
+    raise checks.fail(f"retry_exponential_backoff={value!r} is wrong: give True, False or a multiplier.", where)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, list | tuple | set) else [value]
+
+
+__all__ = ["BaseOperator", "Callback", "Callbacks", "Seconds"]
+
+
+def _is_nothing(value: Any) -> bool:
+    """Whether a field holds nothing that could be filled in: None, or an empty text or container."""
+    return value is None or (type(value) in _CONTAINERS and not value)
+
+
+_CONTAINERS: Final = frozenset({str, tuple, list, dict, set})

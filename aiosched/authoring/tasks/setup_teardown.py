@@ -1,0 +1,66 @@
+"""`@setup` and `@teardown`: functions as the tasks that make and remove what other tasks need.
+
+Source: the semantics reference, section 8.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
+
+from aiosched.authoring.base.checks import fail
+from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.taskflow import TaskFunction, task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def setup(function: TaskFunction[P, R], /) -> TaskFunction[P, R]: ...
+@overload
+def setup(function: Callable[P, R], /) -> TaskFunction[P, R]: ...
+def setup(function: Any, /) -> Any:
+    """Make a function, or what `@task` made of one, a setup: its tasks prepare what the tasks after them need.
+
+    A setup whose teardown is downstream of a task is cleared together with it. Tasks directly after a setup
+    must have the trigger rule `all_success`.
+    """
+    return _marked("setup", function, BaseOperator.as_setup)
+
+
+class _Marking(Protocol):
+    """`teardown(…)` with options: to be put over a function."""
+
+    @overload
+    def __call__(self, function: TaskFunction[P, R], /) -> TaskFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
+
+
+@overload
+def teardown(function: TaskFunction[P, R], /) -> TaskFunction[P, R]: ...
+@overload
+def teardown(function: Callable[P, R], /) -> TaskFunction[P, R]: ...
+@overload
+def teardown(function: None = None, /, *, on_failure_fail_dagrun: bool = False) -> _Marking: ...
+def teardown(function: Any = None, /, *, on_failure_fail_dagrun: bool = False) -> Any:
+    """Make a function, or what `@task` made of one, a teardown: its tasks remove what their setups made.
+
+    A teardown runs when all that is before it is done and one of its setups succeeded. Whether it fails does
+    not matter to the run, unless `on_failure_fail_dagrun`. `@teardown` or `@teardown(on_failure_fail_dagrun=True)`.
+    """
+    mark = functools.partial(BaseOperator.as_teardown, on_failure_fail_dagrun=on_failure_fail_dagrun)
+    if function is None:
+        return functools.partial(_marked, "teardown", mark=mark)
+    return _marked("teardown", function, mark)
+
+
+def _marked(name: str, function: Any, mark: Callable[[BaseOperator], Any]) -> TaskFunction[Any, Any]:
+    if not isinstance(function, TaskFunction):
+        if hasattr(function, "expand"):
+            raise fail(f"@{name} cannot stand over a task group. Put it over the tasks inside.")
+        function = task(function)
+    marked: TaskFunction[Any, Any] = function.marked(mark)
+    return marked

@@ -1,0 +1,218 @@
+"""`@task`: functions as tasks, called to place them in a DAG."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
+
+from aiosched.authoring.base import building
+from aiosched.authoring.base.checks import fail
+from aiosched.authoring.base.location import author_location
+from aiosched.authoring.mapping.function_mapping import PartialFunction
+from aiosched.authoring.operators.bash import DecoratedBashOperator
+from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
+from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
+from aiosched.authoring.operators.sensor import PythonSensor
+from aiosched.authoring.runtime.context import CONTEXT_KEYS
+from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.xcom_arg import XComArg
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class DecoratedOperator(PythonOperator):
+    """A function made a task by `@task`."""
+
+    keeps_state: ClassVar[bool] = False
+
+
+class DecoratedBranchOperator(BranchPythonOperator):
+    """A function made a branch by `@task.branch`."""
+
+    keeps_state: ClassVar[bool] = False
+
+
+class DecoratedShortCircuitOperator(ShortCircuitOperator):
+    """A function made a short circuit by `@task.short_circuit`."""
+
+    keeps_state: ClassVar[bool] = False
+
+
+class DecoratedSensorOperator(PythonSensor):
+    """A function made a sensor by `@task.sensor`."""
+
+
+class TaskFunction(Generic[P, R]):
+    """What `@task` makes of a function. Calling it adds a task to the current DAG and returns its output.
+
+    Arguments may hold outputs of other tasks, also inside lists and dicts: the new task waits for those.
+    A second call in one DAG gets the id `name__1`, and so on. `function` is the function itself.
+    """
+
+    def __init__(self, function: Callable[P, R], operator: type[BaseOperator], options: Mapping[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.operator = operator
+        self.options = dict(options)
+        self.mark: Callable[[BaseOperator], Any] | None = None  # applied to each task that it makes
+        self._overridden: TaskFunction[P, R] | None = None  # of the same function
+        self._fitting: set[tuple[Any, ...]] = set()  # calls that fit: how many arguments by position, which by name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
+        self._check_call(args, kwargs)
+        return self.output_of(self.operator(**self.operator_options(args, kwargs)))
+
+    def output_of(self, made: BaseOperator) -> XComArg:
+        """What is returned for a new task of this function."""
+        if self.mark is not None:
+            self.mark(made)
+        return XComArg(made)
+
+    def operator_options(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """What the operator is made with when the function is called so; the task id is free in the current DAG."""
+        options = dict(self.options)
+        task_id = options.pop("task_id", None) or self.function.__name__
+        if issubclass(self.operator, DecoratedOperator):
+            options.setdefault("multiple_outputs", self._returns_dict)
+        if self.function.__doc__ and "doc_md" not in options:
+            options["doc_md"] = inspect.cleandoc(self.function.__doc__)
+        called = {"python_callable": self.function, "op_args": args, "op_kwargs": kwargs}
+        return {**options, **called, "task_id": _free_id(task_id, options)}
+
+    def partial(self, **kwargs: Any) -> PartialFunction[P, R]:
+        """Some arguments, the same for all instances of a mapped task: `.partial(table="t").expand(day=days)`."""
+        return PartialFunction(self, kwargs)
+
+    def expand(self, **mapped: Any) -> XComArg:
+        """Map the task: one instance for each combination of the values. See `PartialFunction.expand`."""
+        return PartialFunction(self, {}).expand(**mapped)
+
+    def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> XComArg:
+        """Map the task: one instance for each dict of arguments in a list, or in what a task returns.
+
+        Without `strict` names are looked at when the task runs.
+        """
+        return PartialFunction(self, {}).expand_kwargs(kwargs, strict=strict)
+
+    def override(self, **options: Any) -> TaskFunction[P, R]:
+        """The same function with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""
+        other = TaskFunction(self.function, self.operator, {**self.options, **options})
+        other.mark = self.mark
+        other._overridden, other._fitting = self, self._fitting
+        return other
+
+    def marked(self, mark: Callable[[BaseOperator], Any]) -> TaskFunction[P, R]:
+        """The same function, whose tasks are setups or teardowns."""
+        other = self.override()
+        other.mark = mark
+        return other
+
+    def _check_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        call = (len(args), *kwargs)
+        if call in self._fitting:
+            return
+        try:
+            self.call_signature.bind(*args, **kwargs)
+        except TypeError as error:
+            name = self.function.__name__
+            raise fail(f"The call {name}(…) does not fit the task function {name}: {error}.") from None
+        self._fitting.add(call)
+
+    @functools.cached_property
+    def call_signature(self) -> inspect.Signature:
+        """The function's, where parameters that the context fills may be left out."""
+        if self._overridden is not None:
+            return self._overridden.call_signature
+        signature = inspect.signature(self.function)
+        optional, parameters = False, []
+        for parameter in signature.parameters.values():
+            fills = parameter.name in CONTEXT_KEYS and parameter.kind is not parameter.VAR_KEYWORD
+            if fills and parameter.default not in (None, parameter.empty):
+                raise fail(
+                    f"The parameter {parameter.name!r} of {self.function.__name__} is filled from the context, "
+                    "so its default can only be None. Rename it, or change the default."
+                )
+            positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            if parameter.default is parameter.empty and (fills or (optional and positional)):
+                parameter = parameter.replace(default=None)
+            optional = optional or (positional and parameter.default is not parameter.empty)
+            parameters.append(parameter)
+        return signature.replace(parameters=parameters)
+
+    @functools.cached_property
+    def _returns_dict(self) -> bool:
+        """Whether the return annotation is a dict, Mapping or TypedDict."""
+        if self._overridden is not None:
+            return self._overridden._returns_dict
+        annotation = getattr(self.function, "__annotations__", {}).get("return")
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, getattr(self.function, "__globals__", {}))
+            except Exception:  # names that only a type checker imports say nothing about a dict
+                return False
+        annotation = typing.get_origin(annotation) or annotation
+        return isinstance(annotation, type) and issubclass(annotation, Mapping)
+
+
+def _free_id(task_id: str, options: Mapping[str, Any]) -> str:
+    """`task_id`, with a suffix when the DAG has it already in the same group."""
+    group = options.get("task_group")
+    dag = options.get("dag") or (group.dag if group is not None else building.current_dag())
+    if dag is None or not isinstance(task_id, str):
+        return task_id
+    group = group or building.current_group(dag)
+    if group is None:
+        return str(dag.free_id(task_id))
+    full = group.child_id(task_id)
+    return task_id + str(dag.free_id(full)).removeprefix(full)
+
+
+class _Decorator:
+    """`@task` or `@task(retries=3)`, for one kind of operator."""
+
+    def __init__(self, name: str, operator: type[BaseOperator]) -> None:
+        self._name = name
+        self._operator = operator
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
+    @overload
+    def __call__(self, function: None = None, /, **options: Any) -> Callable[[Callable[P, R]], TaskFunction[P, R]]: ...
+    def __call__(self, function: Callable[P, R] | None = None, /, **options: Any) -> Any:
+        if function is None:
+            return functools.partial(self._decorate, options)
+        return self._decorate(options, function)
+
+    def _decorate(self, options: Mapping[str, Any], function: Any) -> TaskFunction[Any, Any]:
+        if not inspect.isroutine(function):
+            where = author_location()
+            called = getattr(function, "__name__", repr(function))
+            by_name = f"Write @{self._name}(task_id={function!r})."
+            remedy = by_name if isinstance(function, str) else "Put it over a def."
+            raise fail(f"@{self._name} makes tasks of functions, and {called} is none. {remedy}", where)
+        return TaskFunction(function, self._operator, options)
+
+
+class TaskDecorator(_Decorator):
+    """The decorator `task` with its kinds: `@task`, `@task.branch`, `@task.short_circuit`, `@task.sensor`,
+    `@task.bash` (the function returns a command), `@task.virtualenv` and `@task.external_python` (it runs elsewhere).
+    """
+
+    def __init__(self) -> None:
+        super().__init__("task", DecoratedOperator)
+        self.python = _Decorator("task.python", DecoratedOperator)
+        self.branch = _Decorator("task.branch", DecoratedBranchOperator)
+        self.short_circuit = _Decorator("task.short_circuit", DecoratedShortCircuitOperator)
+        self.sensor = _Decorator("task.sensor", DecoratedSensorOperator)
+        self.bash = _Decorator("task.bash", DecoratedBashOperator)
+        self.virtualenv = _Decorator("task.virtualenv", PythonVirtualenvOperator)
+        self.external_python = _Decorator("task.external_python", ExternalPythonOperator)
+
+
+task = TaskDecorator()
+
+__all__ = ["TaskDecorator", "TaskFunction", "task"]

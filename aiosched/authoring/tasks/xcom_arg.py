@@ -1,0 +1,364 @@
+"""Outputs of tasks as arguments of others, and as what tasks are mapped over.
+
+Source: the semantics reference, sections 26.1 and 26.2.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
+
+import msgspec
+
+from aiosched.authoring.base.checks import fail
+from aiosched.authoring.base.dependencies import Dependable
+from aiosched.authoring.mapping.nesting import indexes_read, is_mapped, mapped_groups, reads_own_index
+from aiosched.core.graph.spec import Concatenated, MapInput, TaskOutput, Zipped
+from aiosched.core.values.messages import XComRef
+from aiosched.errors import AioschedError
+
+if TYPE_CHECKING:
+    from aiosched.authoring.runtime.context import Context
+    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.tasks.setup_scopes import Scope
+
+RETURN_VALUE: Final = "return_value"
+_NO_FILL: Final = object()
+
+
+class View(NamedTuple):
+    """What is mapped over, as it is when the task runs: how many values, and each by its position."""
+
+    length: int
+    at: Callable[[int], Any]
+
+
+class Output(Dependable):
+    """What one or several tasks return, read when the task that has it as argument starts."""
+
+    @property
+    @abstractmethod
+    def sources(self) -> Sequence[XComArg]:
+        """The stored values that it is made of."""
+
+    @property
+    @abstractmethod
+    def map_input(self) -> MapInput:
+        """What a mapping over it is as long as, for the scheduler."""
+
+    @abstractmethod
+    def resolve(self, context: Context) -> Any:
+        """The value, from the XComs that were fetched for the task."""
+
+    def check_reader(self, reader: BaseOperator) -> None:
+        """Raise DagError when `reader` cannot have it as an argument."""
+
+    def view(self, context: Context) -> View:
+        """The values to map over: the items of a list, the (key, value) pairs of a dict."""
+        value = self.resolve(context)
+        if isinstance(value, Mapping):
+            value = list(value.items())
+        if isinstance(value, list | tuple):
+            return View(len(value), value.__getitem__)
+        raise AioschedError(f"{self!r} is mapped over, but it is {value!r:.80}: return a list or a dict there.")
+
+    def map(self, function: Callable[[Any], Any]) -> MappedOutput:
+        """Each value passed through `function`, where it is read; one for which it raises SkipTask is skipped."""
+        if not callable(function) or hasattr(function, "expand"):
+            remedy = "use .expand() to run a task for each value" if callable(function) else "give a function"
+            raise fail(f"{self!r}.map({getattr(function, '__name__', function)!s}) needs a plain function: {remedy}.")
+        return MappedOutput(self, function)
+
+    def zip(self, *others: Output, fillvalue: Any = _NO_FILL) -> ZippedOutput:
+        """Tuples of one value each of this and `others`: as many as the shortest has, with `fillvalue` the longest."""
+        return ZippedOutput(_outputs("zip", self, *others), fillvalue)
+
+    def concat(self, *others: Output) -> ConcatenatedOutput:
+        """The values of this, then those of `others`."""
+        return ConcatenatedOutput(_outputs("concat", self, *others))
+
+    def __iter__(self) -> NoReturn:
+        raise fail(
+            f"{self!r} cannot be iterated: it is not known yet. "
+            "Pass it to a task and iterate there, or map a task over it with .expand()."
+        )
+
+    @property
+    def first_tasks(self) -> Sequence[BaseOperator]:
+        return list({arg.operator.task_id: arg.operator for arg in self.sources}.values())
+
+    @property
+    def last_tasks(self) -> Sequence[BaseOperator]:
+        return self.first_tasks
+
+
+class XComArg(Output):
+    """What task `operator` pushed under `key`, read when the task that has it as argument starts.
+
+    `arg["name"]` is the value pushed under that key: with `multiple_outputs`, a key of the returned dict.
+    Of a mapped task it is the list of what all its instances returned; inside one mapped group it is what
+    the instance with the same index returned.
+    """
+
+    def __init__(self, operator: BaseOperator, key: str = RETURN_VALUE) -> None:
+        self.operator = operator
+        self.key = key
+
+    def __getitem__(self, key: str) -> XComArg:
+        if not isinstance(key, str):
+            raise fail(
+                f"The output of task {self.operator.task_id!r} was indexed with {key!r}: only names of keys are "
+                "possible, because the value is not known yet. Index it inside the task that receives it."
+            )
+        return XComArg(self.operator, key)
+
+    def __iter__(self) -> NoReturn:
+        raise fail(
+            f"The output of task {self.operator.task_id!r} cannot be iterated: it is not known yet. Pass it to a "
+            "task and iterate there, map a task over it with .expand(), or name its keys: output['key'] with "
+            "multiple_outputs=True."
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, XComArg) and other.operator is self.operator and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash((id(self.operator), self.key))
+
+    def __repr__(self) -> str:
+        return f"XComArg({self.operator.task_id!r}, {self.key!r})"
+
+    def __str__(self) -> str:
+        """A template that reads the value, for use inside a longer template string."""
+        key = "" if self.key == RETURN_VALUE else f", key={self.key!r}"
+        return f"{{{{ ti.xcom_pull(task_ids={self.operator.task_id!r}{key}) }}}}"
+
+    @property
+    def sources(self) -> Sequence[XComArg]:
+        return (self,)
+
+    @property
+    def map_input(self) -> MapInput:
+        return TaskOutput(self.operator.task_id)
+
+    @property
+    def ref(self) -> XComRef:
+        """The stored values that this stands for, of all map indexes."""
+        return XComRef(self.operator.task_id, self.key)
+
+    def ref_of(self, reader: BaseOperator, map_index: int) -> XComRef:
+        """The stored values that instance `map_index` of `reader` has to fetch."""
+        if map_index >= 0 and reads_own_index(self.operator, reader):
+            return XComRef(self.operator.task_id, self.key, map_index)
+        return self.ref
+
+    def as_setup(self) -> Self:
+        """Mark the task as a setup."""
+        self.operator.as_setup()
+        return self
+
+    def as_teardown(
+        self, *, setups: Dependable | Collection[Dependable] | None = None, on_failure_fail_dagrun: bool = False
+    ) -> Self:
+        """Mark the task as a teardown, of `setups` when given."""
+        self.operator.as_teardown(setups=setups, on_failure_fail_dagrun=on_failure_fail_dagrun)
+        return self
+
+    def __enter__(self) -> Scope:
+        return self.operator.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.operator.__exit__(kind, error, trace)
+
+    def resolve(self, context: Context) -> Any:
+        """The value, from the XComs that were fetched for the task. None when the task returned nothing.
+
+        Of a mapped task a list, in index order; an index without a value is left out. Raises AioschedError
+        when a named key was not pushed.
+        """
+        texts, is_list = self._texts(context)
+        if is_list:
+            return [json.loads(text) for text in texts]
+        if texts:
+            return json.loads(texts[0])
+        if self.key == RETURN_VALUE:
+            return None
+        raise AioschedError(
+            f"Task {self.operator.task_id!r} pushed no XCom with the key {self.key!r}. "
+            "Return a dict that has it with multiple_outputs=True, or push it with ti.xcom_push()."
+        )
+
+    def view(self, context: Context) -> View:
+        """See Output. Decodes only the values that are asked for: there may be thousands of readers."""
+        texts, is_list = self._texts(context)
+        if is_list:
+            return View(len(texts), lambda position: json.loads(texts[position]))
+        items = _items_of(texts[0]) if texts else None
+        if items is None:
+            return super().view(context)  # explains what is wrong with the value
+        if isinstance(items, list):
+            return View(len(items), lambda position: json.loads(bytes(items[position])))
+        pairs = list(items.items())
+        return View(len(pairs), lambda position: (pairs[position][0], json.loads(bytes(pairs[position][1]))))
+
+    def _texts(self, context: Context) -> tuple[list[str], bool]:
+        """The stored values that the running task reads, as JSON; and whether they are the items of a list."""
+        ti = context["ti"]
+        pairs = ti.texts_of(self.ref_of(context["task"], ti.map_index))
+        if not is_mapped(self.operator) and not any(map_index >= 0 for map_index, _ in pairs):
+            return [text for _, text in pairs], False
+        indexes = indexes_read(self.operator, context)
+        texts = [text for map_index, text in pairs if indexes is None or map_index in indexes]
+        return texts, not _is_one(self.operator, context["task"])
+
+
+@lru_cache(maxsize=4)
+def _items_of(text: str) -> list[msgspec.Raw] | dict[str, msgspec.Raw] | None:
+    """The items of a JSON list or object, not decoded yet; None for other JSON."""
+    if text.startswith("["):
+        return msgspec.json.decode(text, type=list[msgspec.Raw])
+    return msgspec.json.decode(text, type=dict[str, msgspec.Raw]) if text.startswith("{") else None
+
+
+def _is_one(source: BaseOperator, reader: BaseOperator) -> bool:
+    """Whether `reader` sees a single instance of `source`: all mapped groups around it are around `reader` too."""
+    groups = mapped_groups(source)
+    return bool(groups) and mapped_groups(reader)[: len(groups)] == groups
+
+
+class MappedOutput(Output):
+    """The values of `inner`, each passed through `function` in the task that reads them."""
+
+    def __init__(self, inner: Output, function: Callable[[Any], Any]) -> None:
+        self.inner = inner
+        self.function = function
+
+    @property
+    def sources(self) -> Sequence[XComArg]:
+        return self.inner.sources
+
+    @property
+    def map_input(self) -> MapInput:
+        return self.inner.map_input
+
+    def view(self, context: Context) -> View:
+        length, at = self.inner.view(context)
+        return View(length, lambda position: self.function(at(position)))
+
+    def resolve(self, context: Context) -> Any:
+        return _all(self.view(context))
+
+    def __repr__(self) -> str:
+        return f"{self.inner!r}.map({getattr(self.function, '__qualname__', type(self.function).__qualname__)})"
+
+
+class ZippedOutput(Output):
+    """Tuples of one value of each of `inputs`."""
+
+    def __init__(self, inputs: Sequence[Output], fill: Any) -> None:
+        self.inputs = inputs
+        self.fill = fill
+
+    @property
+    def sources(self) -> Sequence[XComArg]:
+        return [source for one in self.inputs for source in one.sources]
+
+    @property
+    def map_input(self) -> MapInput:
+        return Zipped(tuple(one.map_input for one in self.inputs), longest=self.fill is not _NO_FILL)
+
+    def view(self, context: Context) -> View:
+        views = [one.view(context) for one in self.inputs]
+        lengths = [view.length for view in views]
+
+        def at(position: int) -> tuple[Any, ...]:
+            return tuple(view.at(position) if position < view.length else self.fill for view in views)
+
+        return View(min(lengths) if self.fill is _NO_FILL else max(lengths), at)
+
+    def resolve(self, context: Context) -> Any:
+        return _all(self.view(context))
+
+    def __repr__(self) -> str:
+        first, *others = map(repr, self.inputs)
+        fill = [] if self.fill is _NO_FILL else [f"fillvalue={self.fill!r}"]
+        return f"{first}.zip({', '.join(others + fill)})"
+
+
+class ConcatenatedOutput(Output):
+    """The values of all of `inputs`, one after the other."""
+
+    def __init__(self, inputs: Sequence[Output]) -> None:
+        self.inputs = inputs
+
+    @property
+    def sources(self) -> Sequence[XComArg]:
+        return [source for one in self.inputs for source in one.sources]
+
+    @property
+    def map_input(self) -> MapInput:
+        return Concatenated(tuple(one.map_input for one in self.inputs))
+
+    def view(self, context: Context) -> View:
+        views = [one.view(context) for one in self.inputs]
+
+        def at(position: int) -> Any:
+            for view in views:
+                if position < view.length:
+                    return view.at(position)
+                position -= view.length
+            raise IndexError(position)
+
+        return View(sum(view.length for view in views), at)
+
+    def resolve(self, context: Context) -> Any:
+        return _all(self.view(context))
+
+    def __repr__(self) -> str:
+        first, *others = map(repr, self.inputs)
+        return f"{first}.concat({', '.join(others)})"
+
+
+def iter_outputs(value: Any) -> Iterator[Output]:
+    """Every output inside `value`: lists, tuples, sets, values of dicts, template fields of objects."""
+    if isinstance(value, Output):
+        yield value
+    elif isinstance(value, str | int | float | bytes) or value is None:
+        return
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from iter_outputs(item)
+    elif isinstance(value, dict | Mapping):
+        for item in value.values():
+            yield from iter_outputs(item)
+    elif not isinstance(value, Dependable):
+        for name in getattr(type(value), "template_fields", ()):
+            yield from iter_outputs(getattr(value, name, None))
+
+
+def iter_xcom_args(value: Any) -> Iterator[XComArg]:
+    """Every stored value that an output inside `value` is made of."""
+    for output in iter_outputs(value):
+        yield from output.sources
+
+
+def _outputs(method: str, *inputs: Output) -> Sequence[Output]:
+    if len(inputs) < 2:
+        raise fail(f"{inputs[0]!r}.{method}() needs another output to go with: name one.")
+    for one in inputs:
+        if not isinstance(one, Output):
+            raise fail(
+                f"{inputs[0]!r}.{method}({one!r:.80}) needs the output of a task. Return the value from a task, or "
+                "put it in with .map()."
+            )
+    return inputs
+
+
+def _all(view: View) -> list[Any]:
+    return [view.at(position) for position in range(view.length)]

@@ -1,0 +1,68 @@
+"""Which schema a database has, and which one this aiosched needs.
+
+Reading the revision costs one statement and no import of Alembic. The way from one to the other: migrate.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from aiosched.db.server.connection import Connection, Connections
+from aiosched.db.server.dsn import address_of
+from aiosched.db.server.failures import explained, read_only
+from aiosched.errors import SchemaOutOfDate
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+REVISIONS: Final = ("0001", "0002", "0003", "0004")  # oldest first; the files in migrations/versions
+HEAD: Final = REVISIONS[-1]
+
+MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
+
+# Held by whoever migrates, for as long as its session lives: "aiosched" in bytes.
+MIGRATION_LOCK: Final = 0x61696F7363686564
+
+REVISION_TABLE_EXISTS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
+REVISION: Final = "SELECT version_num FROM alembic_version"
+IS_READ_ONLY: Final = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool"
+
+
+async def current_revision(db: Connections) -> str | None:
+    """The revision of the schema, None where aiosched has never been."""
+    async with db.acquire() as conn:
+        return await read_revision(conn)
+
+
+async def check_schema(db: Connections) -> None:
+    """Raise DatabaseReadOnly if nothing can be written, SchemaOutOfDate if the tables are not those of `HEAD`."""
+    async with db.acquire() as conn:
+        with explained(db.dsn):
+            if await conn.fetchval(IS_READ_ONLY):
+                raise read_only(address_of(db.dsn))
+            found = await read_revision(conn)
+    if found != HEAD:
+        raise out_of_date(found)
+
+
+async def read_revision(conn: Connection) -> str | None:
+    """The revision of the schema, read on `conn`."""
+    if not await conn.fetchval(REVISION_TABLE_EXISTS):
+        return None
+    revision: str | None = await conn.fetchval(REVISION)
+    return revision
+
+
+def out_of_date(found: str | None) -> SchemaOutOfDate:
+    """The error for a schema at `found`; one that this aiosched does not know was made by a newer one."""
+    return SchemaOutOfDate(found=found, needed=HEAD, newer=found is not None and found not in REVISIONS)
+
+
+def migrations_config(**options: Any) -> Config:
+    """Alembic's configuration for our migrations; `options` are those of its `Config`."""
+    from alembic.config import Config
+
+    config = Config(**options)
+    config.set_main_option("script_location", MIGRATIONS.as_posix().replace("%", "%%"))
+    return config

@@ -1,0 +1,80 @@
+"""Imports go one way: no circle of files, and no circle of the folders of a room, imports for type checkers included.
+
+Contracts between the rooms are in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("core", "db", "executors", "parsing", "web", "cli", "testing")  # authoring and scheduler: docs/roadmap.md
+
+Graph = Mapping[str, Collection[str]]
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for path in (ROOT / "aiosched").rglob("*.py")}
+
+
+def imported_by(name: str) -> set[str]:
+    """The modules of ours that a module imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            parts = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {part if part in MODULES else node.module for part in parts.values()}
+    return (found & MODULES.keys()) - {name}
+
+
+def files_of(room: str) -> Graph:
+    names = {name for name in MODULES if name.startswith(f"aiosched.{room}.")}
+    return {name: imported_by(name) & names for name in names}
+
+
+def folders_of(files: Graph) -> Graph:
+    """The folders whose files import a file of another folder. A package's own `__init__` stands in the package."""
+
+    def folder(name: str) -> str:
+        return name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+
+    found: dict[str, set[str]] = {folder(name): set() for name in files}
+    for name, imported in files.items():
+        found[folder(name)] |= {folder(other) for other in imported} - {folder(name)}
+    return found
+
+
+def a_circle(graph: Graph) -> list[str]:
+    """Nodes that can be reached from themselves; none when arrows go one way."""
+    left = {node: set(after) for node, after in graph.items()}
+    while ends := [node for node, after in left.items() if not after & left.keys()]:
+        for node in ends:
+            del left[node]
+    return sorted(left)
+
+
+def test_a_circle_is_found() -> None:
+    assert a_circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert a_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_files_of_a_room_import_each_other_in_a_circle(room: str) -> None:
+    files = files_of(room)
+
+    assert len(files) > 10
+    assert a_circle(files) == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_folders_of_a_room_import_each_other_in_a_circle(room: str) -> None:
+    assert a_circle(folders_of(files_of(room))) == []
