@@ -27,7 +27,7 @@ from aiosched.db.server.engine import Database
 from aiosched.parsing.store import register_specs
 from aiosched.web.app import make_app
 from aiosched.web.process import WebProcess
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import ports
 from benchmarks import measure
 from benchmarks.figures import Figure, Finding
@@ -89,7 +89,7 @@ async def api_latencies(size: int, _: float) -> Finding:
         await at.conn.execute("ANALYZE")
         server = await postgres(at.conn)
         async with await Database.open(at.dsn) as db:
-            transport = httpx2.ASGITransport(app=make_app(Gateway(db, Settings())))
+            transport = httpx2.ASGITransport(app=make_app(RequestClient(db, Settings())))
             async with httpx2.AsyncClient(transport=transport, base_url="http://localhost/api/v1/") as client:
                 for path in LISTS:
                     seconds, statuses = [], set()

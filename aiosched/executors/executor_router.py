@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from aiosched.core.values.messages import Attempt, AttemptKey, Executor, Report, TaskServices
 
 
-class Team:
+class ExecutorRouter:
     """Implements the Executor protocol. `members` by the names that tasks use; the first is the default.
 
     What holds no slot (triggers and callbacks) and names a member that is not there goes to the default.
@@ -81,4 +81,4 @@ class Team:
 
 def members_of(executor: Executor) -> Mapping[str, Executor]:
     """The executors behind one, by name; the first is the default."""
-    return executor.members if isinstance(executor, Team) else {executor.name: executor}
+    return executor.members if isinstance(executor, ExecutorRouter) else {executor.name: executor}

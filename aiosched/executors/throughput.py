@@ -7,7 +7,7 @@ from typing import Final
 _WINDOW: Final = 0.05  # seconds
 
 
-class Pace:
+class Throughput:
     """Counts endings. As many as ended within the last twentieth of a second may stand in line.
 
     So what stands in line waits about that long at the current pace; when the slots are

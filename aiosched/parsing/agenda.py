@@ -57,7 +57,7 @@ def order_of(mode: str, host: str) -> Callable[[DagFile], int]:
     return newest_first
 
 
-class Agenda:
+class ParseQueue:
     """The files of one scheduler. `reparse_every` seconds, 0 for never; `order`: the least goes first in its rank."""
 
     def __init__(self, *, reparse_every: float, order: Callable[[DagFile], int] | None = None) -> None:

@@ -31,7 +31,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import dags as rows
 from aiosched.db.statements.inbox import notify
 from aiosched.errors import DatabaseError
-from aiosched.parsing.agenda import Agenda, Rank, order_of
+from aiosched.parsing.agenda import ParseQueue, Rank, order_of
 from aiosched.parsing.check import problem_result
 from aiosched.parsing.claims import Conflict
 from aiosched.parsing.discovery import DagFile, Discovery, Listing
@@ -98,7 +98,7 @@ class Parser:
         self._root = settings.core.dags_folder.absolute()
         parsing = settings.parsing
         every = parsing.reparse_interval
-        self._agenda = Agenda(
+        self._agenda = ParseQueue(
             reparse_every=max(every, parsing.min_file_process_interval) if every else 0.0,
             order=order_of(parsing.file_parsing_sort_mode, socket.gethostname()),
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from aiosched.config import EXECUTOR_PLUGINS, Settings
 from aiosched.core.values.messages import Executor
 from aiosched.errors import AioschedError, ConfigError
-from aiosched.executors.executor_router import Team
+from aiosched.executors.executor_router import ExecutorRouter
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
@@ -31,7 +31,7 @@ def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG])
         choice = [kind.strip() for kind in choice.split(",")]
     if isinstance(choice, Mapping):
         named = {name: _made(one, settings, dags) for name, one in choice.items()}
-        return Team(_not_empty(named))
+        return ExecutorRouter(_not_empty(named))
     if not isinstance(choice, Sequence):
         return choice
     made = [_made(one, settings, dags) for one in choice]
@@ -45,7 +45,7 @@ def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG])
                 "give them different names by a mapping, executor={'one': …, 'other': …}."
             )
         members[executor.name] = executor
-    return Team(_not_empty(members))
+    return ExecutorRouter(_not_empty(members))
 
 
 def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Executor:

@@ -39,7 +39,7 @@ from aiosched.scheduler.actions import Actions
 from aiosched.scheduler.events import Listener
 from aiosched.scheduler.executor_choice import Choice, choose_executor
 from aiosched.scheduler.journal.journal import Journal
-from aiosched.scheduler.membership.heartbeat import Vitals
+from aiosched.scheduler.membership.heartbeat import Heartbeat
 from aiosched.scheduler.membership.incarnation import Incarnation, give_up
 from aiosched.scheduler.membership.lease import Identity, Lease
 from aiosched.scheduler.observability import statsd
@@ -49,7 +49,7 @@ from aiosched.scheduler.services.secret_services import secret_services
 from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
 from aiosched.scheduler.session import Attempts, Session
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.stuck_attempts import Beginnings
+from aiosched.scheduler.state.stuck_attempts import StuckAttempts
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Scheduler(Actions):
         self._count_statements = count_statements
         self._embedded: EmbeddedPostgres | None = None
         self._db: Database | None = None
-        self._attempts = Attempts(self.metrics, Beginnings.of(self.settings), drop=self.executor.forget)
+        self._attempts = Attempts(self.metrics, StuckAttempts.of(self.settings), drop=self.executor.forget)
         self._lease: Lease | None = None  # of the present incarnation
         self._incarnation: Incarnation | None = None
         self._session: Session | None = None
@@ -306,7 +306,7 @@ class Scheduler(Actions):
             executor=self.executor.name,
             slots=self.executor.slots,
         )
-        vitals = Vitals(self._figures, self.metrics.loop_lag)
+        vitals = Heartbeat(self._figures, self.metrics.loop_lag)
         windows = windows_of(members_of(self.executor).values())
         lease = Lease(self.db, identity, seconds=settings.lease, on_view=self._see, vitals=vitals, windows=windows)
         number = await lease.start()

@@ -32,12 +32,12 @@ from aiosched.scheduler.effects.tracing import Tracing, open_tracing
 from aiosched.scheduler.effects.triggers import TriggerQueue
 from aiosched.scheduler.events import Listener, SchedulerEvent
 from aiosched.scheduler.journal.journal import Journal
-from aiosched.scheduler.slots.pool_fairness import Courtesy
+from aiosched.scheduler.slots.pool_fairness import PoolFairness
 from aiosched.scheduler.state.attempts import Attempts as Attempts
 from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.state import Holdings
-from aiosched.scheduler.state.wakeup import Pulse
+from aiosched.scheduler.state.state import StateCache
+from aiosched.scheduler.state.wakeup import Wakeup
 
 logger = logging.getLogger(__name__)
 
@@ -63,18 +63,18 @@ class Session:
     on_run_end: Callable[[Run], None] = lambda _: None
     on_partitions: Callable[[], None] = lambda: None  # the owned partitions have changed
     on_ready: Callable[[], None] = lambda: None  # what is owned has been read
-    holdings: Holdings = field(default_factory=Holdings)
+    holdings: StateCache = field(default_factory=StateCache)
     outbox: Outbox = field(default_factory=Outbox)
     books: asyncio.Lock = field(default_factory=asyncio.Lock)  # one at a time creates, loads or gives away DAGs
-    creation: Pulse = field(default_factory=Pulse)
-    evaluation: Pulse = field(default_factory=Pulse)
-    enqueueing: Pulse = field(default_factory=Pulse)
-    news: Pulse = field(default_factory=Pulse)
-    aside: Pulse = field(default_factory=Pulse)  # callbacks and deadlines
-    retention: Pulse = field(default_factory=Pulse)
-    lending: Pulse = field(default_factory=Pulse)  # attempts that run here for others
+    creation: Wakeup = field(default_factory=Wakeup)
+    evaluation: Wakeup = field(default_factory=Wakeup)
+    enqueueing: Wakeup = field(default_factory=Wakeup)
+    news: Wakeup = field(default_factory=Wakeup)
+    aside: Wakeup = field(default_factory=Wakeup)  # callbacks and deadlines
+    retention: Wakeup = field(default_factory=Wakeup)
+    lending: Wakeup = field(default_factory=Wakeup)  # attempts that run here for others
     resting_watchers: dict[WatchedAsset, float] = field(default_factory=dict)  # until this monotonic second
-    watching: Pulse = field(default_factory=Pulse)  # asset watchers
+    watching: Wakeup = field(default_factory=Wakeup)  # asset watchers
     triggers: TriggerQueue = field(default_factory=TriggerQueue)
     broadcast: Broadcast = field(default_factory=Broadcast)
     tracing: Tracing | None = field(default_factory=open_tracing)
@@ -89,7 +89,7 @@ class Session:
     storing: Batch | None = None  # sent, not yet known to be committed
     answering: set[int] = field(default_factory=set)  # requests that are applied in memory and not yet stored
     has_reports: bool = False  # others have sent some
-    courtesy: Courtesy = field(init=False)  # towards other schedulers that want slots of the same pools
+    courtesy: PoolFairness = field(init=False)  # towards other schedulers that want slots of the same pools
     _last_look: float = 0.0
     _last_sweep: float = 0.0
     _helpers: set[asyncio.Task[None]] = field(default_factory=set)
@@ -97,7 +97,7 @@ class Session:
     _not_stored: dict[Board, None] = field(default_factory=dict)  # with starts that wait for the next commit
 
     def __post_init__(self) -> None:
-        self.courtesy = Courtesy(self.incarnation)
+        self.courtesy = PoolFairness(self.incarnation)
         self.holdings.waiting.limit = self.settings.scheduler.passed_over_limit
 
     @property
@@ -118,7 +118,7 @@ class Session:
         return unapplied.union(self.holdings.heard, self.storing.heard if self.storing is not None else ())
 
     @property
-    def pulses(self) -> tuple[Pulse, ...]:
+    def pulses(self) -> tuple[Wakeup, ...]:
         loops = (self.creation, self.evaluation, self.enqueueing, self.news, self.aside, self.retention, self.lending)
         return (*loops, self.broadcast.pulse, self.watching)
 

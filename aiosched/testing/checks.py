@@ -26,7 +26,7 @@ from aiosched.core.values.states import (
 from aiosched.db.statements.journal import InstanceChange
 from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.state import OwnedDag
-from aiosched.testing.world_memory import MemoryDesk
+from aiosched.testing.world_memory import MemoryContext
 
 _COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")
 NOTHING: Final[Mapping[int, Board]] = MappingProxyType({})
@@ -38,7 +38,7 @@ class InvariantBroken(AssertionError):
 
 
 def check_commit(
-    desk: MemoryDesk, batch: Batch, shrunk: set[str], *, parallelism: int, desks: Sequence[MemoryDesk]
+    desk: MemoryContext, batch: Batch, shrunk: set[str], *, parallelism: int, desks: Sequence[MemoryContext]
 ) -> None:
     """Raise InvariantBroken unless memory and rows agree and every limit holds.
 
@@ -65,13 +65,13 @@ def check_commit(
     _check_claims(desk, batch, parallelism)
 
 
-def standing(desk: MemoryDesk) -> dict[int, Board]:
+def standing(desk: MemoryContext) -> dict[int, Board]:
     """The runs that stand still, by key: what `check_starts` has to know of the instant before runs begin."""
     held = desk.holdings.dags.values()
     return {key: board for dag in held if dag.looks_back for key, board in dag.running.items() if board.stands_still}
 
 
-def check_starts(desk: MemoryDesk, still: Mapping[int, Board] = NOTHING) -> None:
+def check_starts(desk: MemoryContext, still: Mapping[int, Board] = NOTHING) -> None:
     """Raise InvariantBroken unless there was room for every run that has just begun. Source: invariant 3.
 
     Beyond a limit a run may begin when all others under it are `still`, and one of the DAG waits for it. That is
@@ -95,7 +95,7 @@ def check_starts(desk: MemoryDesk, still: Mapping[int, Board] = NOTHING) -> None
             _demand(waits, f"{names}, and none waited for {board.run.run_id}")
 
 
-def _waits_for(desk: MemoryDesk, run: Run, other: Run) -> bool:
+def _waits_for(desk: MemoryContext, run: Run, other: Run) -> bool:
     """Whether a run that stands still does so for the `other` one, directly or through runs that are not over."""
     while run.key != other.key:
         before = desk.rows.run_before(run, catchup=desk.rows.versions[run.version_id].spec.catchup)
@@ -105,7 +105,7 @@ def _waits_for(desk: MemoryDesk, run: Run, other: Run) -> bool:
     return True
 
 
-def _check_copies(desk: MemoryDesk) -> None:
+def _check_copies(desk: MemoryContext) -> None:
     rows, boards = desk.rows, desk.holdings.boards
     ended = {board.run.key for board in desk.holdings.ended}
     ours = desk.holdings.dags
@@ -128,7 +128,7 @@ def _compare(instance: Instance, row: InstanceChange | None) -> None:
         raise InvariantBroken(f"memory has {instance}, the row is {row}")  # told only then: this is asked very often
 
 
-def _check_pools(desk: MemoryDesk, desks: Sequence[MemoryDesk], shrunk: set[str]) -> None:
+def _check_pools(desk: MemoryContext, desks: Sequence[MemoryContext], shrunk: set[str]) -> None:
     used: Counter[str] = Counter()
     held = chain.from_iterable((*one.holdings.ended, *one.holdings.boards.values()) for one in desks)
     for board in held:
@@ -145,12 +145,12 @@ def _check_pools(desk: MemoryDesk, desks: Sequence[MemoryDesk], shrunk: set[str]
             _demand(not full or name in shrunk, f"pool {name!r} is oversubscribed: {pool.used} of {pool.slots}")
 
 
-def _keeps_its_slot(desk: MemoryDesk, place: tuple[int, int, int]) -> bool:
+def _keeps_its_slot(desk: MemoryContext, place: tuple[int, int, int]) -> bool:
     row = desk.rows.deferrals.get(place)
     return row is not None and row.holds_pool
 
 
-def _check_counts(desk: MemoryDesk) -> None:
+def _check_counts(desk: MemoryContext) -> None:
     for dag in desk.holdings.dags.values():
         active: Counter[int] = Counter()
         for key, board in dag.running.items():
@@ -169,7 +169,7 @@ def _check_task_counts(dag: OwnedDag) -> None:
         _demand(task.active == active[task_id], f"task {task_id!r} counts {task.active} instances of {active[task_id]}")
 
 
-def _check_claims(desk: MemoryDesk, batch: Batch, parallelism: int) -> None:
+def _check_claims(desk: MemoryContext, batch: Batch, parallelism: int) -> None:
     """Where something was queued there was room for it. Source: section 35, invariant 2."""
     active = len(desk.attempts.in_flight)
     _demand(not batch.claimed or active <= parallelism, f"{active} attempts run, parallelism is {parallelism}")

@@ -21,7 +21,7 @@ from aiosched.scheduler.effects.triggers import triggers_to_run
 from aiosched.scheduler.session import Attempts
 from aiosched.scheduler.slots.claiming import claim, claim_beside_rivals, room_of
 from aiosched.scheduler.slots.evaluation import decide
-from aiosched.scheduler.slots.pool_fairness import Courtesy
+from aiosched.scheduler.slots.pool_fairness import PoolFairness
 from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.metrics import Metrics
 from aiosched.testing.attempts.endings import dies
@@ -29,7 +29,7 @@ from aiosched.testing.attempts.executor import ScriptedExecutor
 from aiosched.testing.checks import check_commit, check_starts, standing
 from aiosched.testing.decisions import DecisionLog
 from aiosched.testing.rows.rows import Rows
-from aiosched.testing.world_memory import MemoryDesk, WorldClock
+from aiosched.testing.world_memory import MemoryContext, WorldClock
 
 Listener = Callable[[Batch, datetime], None]
 
@@ -83,8 +83,8 @@ class Member:
         executor.listen(self.attempts.receive)
         self.attempts.revoke = executor.revoke
         incarnation = next(fleet.incarnations)
-        self.desk = MemoryDesk(fleet.clock, fleet.rows, self.attempts, incarnation, self.attempts.metrics)
-        self._courtesy = Courtesy(incarnation)
+        self.desk = MemoryContext(fleet.clock, fleet.rows, self.attempts, incarnation, self.attempts.metrics)
+        self._courtesy = PoolFairness(incarnation)
         self._look_again: datetime | None = None
 
     # -- time -------------------------------------------------------------------------------
@@ -235,8 +235,8 @@ class Member:
         old = self.desk
         old.put_back(lost)
         self.fleet.rows.withdraw_demands(old.incarnation)
-        self._courtesy = Courtesy(old.incarnation)
-        self.desk = MemoryDesk(
+        self._courtesy = PoolFairness(old.incarnation)
+        self.desk = MemoryContext(
             old.clock, old.rows, old.attempts, old.incarnation, old.metrics, partitions=old.partitions
         )
         self.desk.load()

@@ -13,7 +13,7 @@ from aiosched.scheduler.state.state import OwnedDag
 from aiosched.testing.decisions import Decision, DecisionLog
 from aiosched.testing.member import Fleet
 from aiosched.testing.rows.rows import Rows
-from aiosched.testing.world_memory import MemoryDesk, WorldClock
+from aiosched.testing.world_memory import MemoryContext, WorldClock
 
 
 class Callback(NamedTuple):
@@ -118,7 +118,7 @@ class View:
         self._dag(dag_id)
         return self._desk_of(dag_id).incarnation
 
-    def _desk_of(self, dag_id: str) -> MemoryDesk:
+    def _desk_of(self, dag_id: str) -> MemoryContext:
         return self._fleet.owner_of(dag_id).desk
 
     def _dag(self, dag_id: str) -> OwnedDag:

@@ -23,26 +23,26 @@ from aiosched.scheduler.runs.new_runs import Creation, hold, new_run
 from aiosched.scheduler.runs.stored_runs import added_instances, moving, settle
 from aiosched.scheduler.session import Attempts
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.decision_context import Desk
+from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.state import Holdings, OwnedDag, make_board
-from aiosched.scheduler.state.wakeup import Pulse
+from aiosched.scheduler.state.state import StateCache, OwnedDag, make_board
+from aiosched.scheduler.state.wakeup import Wakeup
 from aiosched.testing.rows.rows import Rows
 
 
 @dataclass(slots=True)
-class MemoryDesk:
-    """Implements `scheduler.desk.Desk` on `rows`. One lasts until the world forgets its memory."""
+class MemoryContext:
+    """Implements `scheduler.desk.DecisionContext` on `rows`. One lasts until the world forgets its memory."""
 
     clock: Clock
     rows: Rows
     attempts: Attempts
     incarnation: int
     metrics: Metrics
-    holdings: Holdings = field(default_factory=Holdings)
-    creation: Pulse = field(default_factory=Pulse)
-    evaluation: Pulse = field(default_factory=Pulse)
-    enqueueing: Pulse = field(default_factory=Pulse)
+    holdings: StateCache = field(default_factory=StateCache)
+    creation: Wakeup = field(default_factory=Wakeup)
+    evaluation: Wakeup = field(default_factory=Wakeup)
+    enqueueing: Wakeup = field(default_factory=Wakeup)
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)
     starting_late: dict[Board, None] = field(default_factory=dict)  # have starts that no commit took along yet
     judged: dict[Board, None] = field(default_factory=dict)  # have begun, and checks.py has looked at that
@@ -189,7 +189,7 @@ class MemoryDesk:
         self.attempts.reports.extendleft(reversed(reports))
 
 
-def _is_a_desk(desk: MemoryDesk) -> Desk:  # the type checker's word that it has all that the scheduler asks for
+def _is_a_desk(desk: MemoryContext) -> DecisionContext:  # the type checker's word that it has all that the scheduler asks for
     return desk
 
 

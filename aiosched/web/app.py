@@ -20,20 +20,20 @@ from aiosched.web.application import Application, operation_id
 from aiosched.web.auth.access import Authenticator, Loopback, authorise
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.oidc import Provider
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import problems
 from aiosched.web.server.etags import Etags
 from aiosched.web.server.guard import Guard
 from aiosched.web.views import ui_files
 from aiosched.web.views.live import Hub
 from aiosched.web.views.rendering import Renderer
-from aiosched.web.views.scheduler_rates import Tempos
+from aiosched.web.views.scheduler_rates import FleetRates
 
 API: Final = "/api/v1"
 
 
 def make_app(
-    gateway: Gateway, *, authenticator: Authenticator | None = None, longest_stream: float = math.inf
+    gateway: RequestClient, *, authenticator: Authenticator | None = None, longest_stream: float = math.inf
 ) -> FastAPI:
     """The application on an open database. Its lifespan starts and stops what it needs, but not the database.
 
@@ -60,7 +60,7 @@ def make_app(
     app.state.gateway = gateway
     app.state.hub = Hub(gateway.db, longest=longest_stream)
     app.state.renderer = Renderer(gateway.db, gateway.settings)
-    app.state.tempos = Tempos()
+    app.state.tempos = FleetRates()
     app.state.authenticator = authenticator
     app.state.provider = Provider(web) if web.auth == "oidc" else None
     hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]

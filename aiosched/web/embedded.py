@@ -16,7 +16,7 @@ from aiosched.errors import ConfigError
 from aiosched.web.app import make_app
 from aiosched.web.auth.access import Authenticator
 from aiosched.web.auth.accounts import Accounts
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class EmbeddedApp:
     async def _ready(self) -> FastAPI:
         async with self._making:
             if self._app is None or self._app.state.gateway.db is not self._scheduler.db:
-                gateway = Gateway(self._scheduler.db, self._scheduler.settings, clock=self._scheduler.clock)
+                gateway = RequestClient(self._scheduler.db, self._scheduler.settings, clock=self._scheduler.clock)
                 app = make_app(gateway, authenticator=self._authenticator, longest_stream=_LONGEST_STREAM)
                 if isinstance(accounts := app.state.authenticator, Accounts):
                     await accounts.start()

@@ -8,14 +8,14 @@ import sys
 from aiosched.config import Settings
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 
 
 def text() -> str:
     """The document as it is committed."""
     settings = Settings()
     nowhere = Database("postgresql://nobody@localhost/nothing", settings.database, "openapi")  # never opened
-    return json.dumps(make_app(Gateway(nowhere, settings)).openapi(), indent=1, sort_keys=True) + "\n"
+    return json.dumps(make_app(RequestClient(nowhere, settings)).openapi(), indent=1, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":

@@ -80,14 +80,14 @@ class WebProcess:
 async def _serve(order: dict[str, Any], ended: asyncio.Event) -> None:
     from aiosched.db.server.engine import Database
     from aiosched.web.app import make_app
-    from aiosched.web.requests.request_client import Gateway
+    from aiosched.web.requests.request_client import RequestClient
     from aiosched.web.server import uvicorn_server as server
 
     settings = Settings.model_validate(order["settings"])
     configure_logging(settings.logs)
     sock = socket.socket(fileno=order["socket"])
     async with await Database.open(order["dsn"], settings=settings.database, application_name="aiosched web") as db:
-        await server.run(make_app(Gateway(db, settings)), sock, ended)
+        await server.run(make_app(RequestClient(db, settings)), sock, ended)
 
 
 async def _main() -> None:

@@ -18,7 +18,7 @@ from aiosched.config import DatabaseSettings, Settings
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.oidc import Provider
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 from tests.browser.conftest import Service, Tab, serving
 from tests.web.test_oidc import SETTINGS, FakeProvider
 
@@ -153,7 +153,7 @@ async def test_one_logs_in_with_a_provider_comes_back_to_the_page_and_out_again(
     fake = FakeProvider(groups=["staff"])
     db = Database(service.dsn, DatabaseSettings(), "test")
     await db._open_pool()
-    app = make_app(Gateway(db, Settings(web=SETTINGS)))
+    app = make_app(RequestClient(db, Settings(web=SETTINGS)))
     await app.state.provider.close()
     app.state.provider = Provider(SETTINGS, transport=httpx2.MockTransport(fake))
     context = await browser.new_context()

@@ -24,7 +24,7 @@ from aiosched.core.graph.branching import skipped_by
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.run.board import MAX_LOSSES, SKIPPED_DOWNSTREAM, Board, Effects, Instance, Run
-from aiosched.core.run.upstream_counts import Tally
+from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.messages import AttemptKey, Outcome, Report, RunInfo, SkipDecision
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskState
 
@@ -288,7 +288,7 @@ class Player:
         board = self.board
         before = {i: (i.state, i.try_number) for i in board}
         result = call(self.now)
-        afresh = Tally(self.graph, board)
+        afresh = UpstreamCounts(self.graph, board)
         for task in range(len(self.graph)):
             assert board.counts_of(task) == (afresh.counts(task), afresh.total(task)), "counts do not drift"
         assert board.unfinished == afresh.unfinished

@@ -15,7 +15,7 @@ from graph_builders import graph, setup, task, teardown
 
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.run.board import Instance
-from aiosched.core.run.upstream_counts import Tally
+from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.states import RunState, TaskState
 
@@ -296,8 +296,8 @@ def test_a_board_that_is_read_back_asks_again_for_slots_and_timers() -> None:
 def test_a_report_costs_what_it_changes_however_large_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     board = started(task("t0"), *(task(f"t{n}", f"t{n - 1}") for n in range(1, 1_000)))
     looked_at: list[int] = []
-    judge = Tally.judge
-    monkeypatch.setattr(Tally, "judge", lambda tally, one: looked_at.append(one.task) or judge(tally, one))
+    judge = UpstreamCounts.judge
+    monkeypatch.setattr(UpstreamCounts, "judge", lambda tally, one: looked_at.append(one.task) or judge(tally, one))
 
     for n in range(999):
         grant(board, f"t{n}")

@@ -31,7 +31,7 @@ from aiosched.core.graph.spec import (
     Zipped,
 )
 from aiosched.core.run.board import Effects, Instance
-from aiosched.core.run.upstream_counts import Tally
+from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.states import FINISHED, RunState, TaskState
 
@@ -166,7 +166,7 @@ class Play:
     def _decide(self) -> None:
         board = self.board
         board.evaluate(self.now)
-        afresh = Tally(board.graph, board)
+        afresh = UpstreamCounts(board.graph, board)
         if board._lengths is not None:
             for task in range(len(board.graph)):
                 if (sizes := board._sizes.get(task)) is not None:

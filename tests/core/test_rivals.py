@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slot_builders import dag_room, needs, room
 
 from aiosched.core.slots.allocation import Candidate, PoolRoom
-from aiosched.core.slots.competing_demands import TURN, Demand, Place, Rival
+from aiosched.core.slots.competing_demands import TURN, Demand, Place, CompetingDemand
 from aiosched.core.slots.waiting import WaitingQueue
 
 LIMIT = 600.0
@@ -64,7 +64,7 @@ def test_those_that_go_before_a_place_stand_first_in_order(others: list[Place], 
 
 
 def pool(slots: int, used: int, *rivals: Demand) -> PoolRoom:
-    return PoolRoom(slots, slots - used, rivals=[Rival(10 + n, demand) for n, demand in enumerate(rivals)])
+    return PoolRoom(slots, slots - used, rivals=[CompetingDemand(10 + n, demand) for n, demand in enumerate(rivals)])
 
 
 def queue_of(*candidates: Candidate, limit: float = math.inf) -> WaitingQueue:

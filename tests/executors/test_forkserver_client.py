@@ -15,7 +15,7 @@ import uvloop
 
 from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.executors.local.forkserver_client import ForkserverClient
-from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.protocol import Exited, WorkerConfig
 
 CONFIG = WorkerConfig(
@@ -51,7 +51,7 @@ def test_a_forkserver_that_ends_in_the_middle_of_a_talk_is_missed(
     run: Callable[[Coroutine[Any, Any, None]], None],
 ) -> None:
     async def talk() -> None:
-        ears, trust = Ears(), TrustWindow()
+        ears, trust = Ears(), LeaseDeadline()
         client = ForkserverClient(CONFIG, ears, trust)
         ours = client.fork(1, trust.descriptor, is_async=True)
         select.select([client._control], [], [])  # it has answered, and the loop has not looked yet

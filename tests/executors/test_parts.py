@@ -25,7 +25,7 @@ from aiosched.executors.attempt.interrupts import Interrupts
 from aiosched.executors.attempt.log_files import list_tries, log_folder, log_path, read_log
 from aiosched.executors.attempt.logs import AttemptLog, LogRouter, RoutedStream, TaskLoggerCapture, current_log
 from aiosched.executors.attempt.start_notices import StartNotices
-from aiosched.executors.throughput import Pace
+from aiosched.executors.throughput import Throughput
 from aiosched.executors.worker.processes import describe_exit
 from aiosched.executors.worker.protocol import (
     Answer,
@@ -259,7 +259,7 @@ def test_a_flood_in_an_exception_is_cut() -> None:
 
 
 def test_as_many_may_stand_in_line_as_ended_a_moment_ago_and_none_when_nothing_ends() -> None:
-    pace = Pace()
+    pace = Throughput()
     for number in range(10):
         pace.ended(100 + number / 1000)
 

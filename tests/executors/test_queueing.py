@@ -12,7 +12,7 @@ from aiosched.core.values.messages import Attempt
 from aiosched.executors.local.affinity import PATIENCE
 from aiosched.executors.local.queueing import Queue
 from aiosched.executors.local.worker_link import WorkerLink
-from aiosched.executors.worker.claim_pipe import Tickets, draw
+from aiosched.executors.worker.claim_pipe import ClaimPipe, draw
 from aiosched.executors.worker.protocol import Ended
 
 SHORT, IMPORT = 0.0001, 0.01  # seconds
@@ -39,7 +39,7 @@ class Hall:
 
     def spawn(self, *, is_async: bool) -> WorkerLink:
         link = WorkerLink(len(self.links), is_async=is_async, listener=self)
-        link.tickets, link._transport = Tickets(), NoTransport()  # type: ignore[assignment]
+        link.tickets, link._transport = ClaimPipe(), NoTransport()  # type: ignore[assignment]
         self.links[link.number] = link
         return link
 

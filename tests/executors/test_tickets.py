@@ -10,27 +10,27 @@ from contextlib import contextmanager
 import pytest
 from attempt_builders import attempt
 
-from aiosched.executors.worker.claim_pipe import Tickets, draw
+from aiosched.executors.worker.claim_pipe import ClaimPipe, draw
 from aiosched.executors.worker.protocol import Reply, Run, frame
 from aiosched.executors.worker.worker import Channel, SchedulerGone
 
 
 @pytest.fixture
-def tickets() -> Iterator[Tickets]:
-    tickets = Tickets()
+def tickets() -> Iterator[ClaimPipe]:
+    tickets = ClaimPipe()
     yield tickets
     tickets.close()
 
 
 @contextmanager
-def channel_of(tickets: Tickets) -> Iterator[tuple[socket.socket, Channel]]:
+def channel_of(tickets: ClaimPipe) -> Iterator[tuple[socket.socket, Channel]]:
     """The scheduler's end of a socket, and the worker's channel."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         yield ours, Channel(theirs, tickets.descriptor)
 
 
-def test_the_worker_draws_in_the_order_of_issue_and_the_scheduler_what_is_left(tickets: Tickets) -> None:
+def test_the_worker_draws_in_the_order_of_issue_and_the_scheduler_what_is_left(tickets: ClaimPipe) -> None:
     first = tickets.issue(3)
     tickets.issue(2)
 
@@ -40,7 +40,7 @@ def test_the_worker_draws_in_the_order_of_issue_and_the_scheduler_what_is_left(t
     assert tickets.take_back() == 0
 
 
-def test_numbers_go_on_after_tickets_were_taken_back(tickets: Tickets) -> None:
+def test_numbers_go_on_after_tickets_were_taken_back(tickets: ClaimPipe) -> None:
     tickets.issue(2)
     tickets.take_back()
 
@@ -48,7 +48,7 @@ def test_numbers_go_on_after_tickets_were_taken_back(tickets: Tickets) -> None:
     assert draw(tickets.descriptor) == 3
 
 
-def test_nothing_is_left_of_closed_tickets(tickets: Tickets) -> None:
+def test_nothing_is_left_of_closed_tickets(tickets: ClaimPipe) -> None:
     tickets.issue(1)
     tickets.close()
     tickets.close()
@@ -56,7 +56,7 @@ def test_nothing_is_left_of_closed_tickets(tickets: Tickets) -> None:
     assert tickets.take_back() == 0
 
 
-def test_no_ticket_is_drawn_by_both_and_none_by_nobody(tickets: Tickets) -> None:
+def test_no_ticket_is_drawn_by_both_and_none_by_nobody(tickets: ClaimPipe) -> None:
     drawn: list[int] = []
     done = threading.Event()
 
@@ -82,7 +82,7 @@ def test_no_ticket_is_drawn_by_both_and_none_by_nobody(tickets: Tickets) -> None
     assert len(drawn) + taken == sum(count % 7 for count in range(1, 400))
 
 
-def test_a_worker_begins_what_was_not_taken_back_in_order(tickets: Tickets) -> None:
+def test_a_worker_begins_what_was_not_taken_back_in_order(tickets: ClaimPipe) -> None:
     one, two, three, four = (attempt("t", number=n) for n in range(1, 5))
     with channel_of(tickets) as (ours, channel):
         ours.sendall(frame(Run([one, two, three], tickets.issue(3))))
@@ -94,7 +94,7 @@ def test_a_worker_begins_what_was_not_taken_back_in_order(tickets: Tickets) -> N
     assert begun == [one, four]
 
 
-def test_a_worker_whose_whole_line_was_taken_back_waits_for_the_next_attempt(tickets: Tickets) -> None:
+def test_a_worker_whose_whole_line_was_taken_back_waits_for_the_next_attempt(tickets: ClaimPipe) -> None:
     one, two = attempt("t", number=1), attempt("t", number=2)
     with channel_of(tickets) as (ours, channel):
         ours.sendall(frame(Run([one], tickets.issue(1))))
@@ -104,7 +104,7 @@ def test_a_worker_whose_whole_line_was_taken_back_waits_for_the_next_attempt(tic
         assert channel.next_attempt() == two
 
 
-async def test_attempts_that_come_while_a_task_waits_for_an_answer_are_kept(tickets: Tickets) -> None:
+async def test_attempts_that_come_while_a_task_waits_for_an_answer_are_kept(tickets: ClaimPipe) -> None:
     one = attempt("t", number=1)
     with channel_of(tickets) as (ours, channel):
         ours.sendall(frame(Run([one], tickets.issue(1))) + frame(Reply(1, "42")))
@@ -114,7 +114,7 @@ async def test_attempts_that_come_while_a_task_waits_for_an_answer_are_kept(tick
 
 
 @pytest.mark.parametrize("gone", ["socket", "tickets"])
-def test_a_worker_ends_when_its_scheduler_is_gone(tickets: Tickets, gone: str) -> None:
+def test_a_worker_ends_when_its_scheduler_is_gone(tickets: ClaimPipe, gone: str) -> None:
     with channel_of(tickets) as (ours, channel):
         if gone == "socket":
             ours.close()

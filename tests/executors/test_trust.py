@@ -15,14 +15,14 @@ from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.local.executor import LocalExecutor
-from aiosched.executors.worker.lease_deadline import TrustWindow, windows_of
+from aiosched.executors.worker.lease_deadline import LeaseDeadline, windows_of
 
 WAITS = "def wait(): time.sleep(1000)\nasync def nap(): await asyncio.sleep(1000)\ntask(wait), task(nap)"
 
 
 def test_an_instant_is_seen_by_whoever_opens_the_same_file() -> None:
-    ours = TrustWindow()
-    theirs = TrustWindow(os.dup(ours.descriptor))
+    ours = LeaseDeadline()
+    theirs = LeaseDeadline(os.dup(ours.descriptor))
     assert theirs.until == 0.0
 
     ours.until = 12.5

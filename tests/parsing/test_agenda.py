@@ -8,20 +8,20 @@ from __future__ import annotations
 import msgspec
 
 from aiosched.db.statements.dags import StoredFile
-from aiosched.parsing.agenda import Agenda, Rank, order_of
+from aiosched.parsing.agenda import ParseQueue, Rank, order_of
 from aiosched.parsing.discovery import Listing
 from aiosched.parsing.result import ParsedFile
 from tests.parsing.builders import a_listing, a_result
 
 
 def updated(
-    agenda: Agenda, listing: Listing, *, now: float = 0.0, adopted: dict[str, str] | None = None
+    agenda: ParseQueue, listing: Listing, *, now: float = 0.0, adopted: dict[str, str] | None = None
 ) -> frozenset[str]:
     rows = {name: StoredFile(name, digest, (), False) for name, digest in (adopted or {}).items()}
     return agenda.update(listing, owned=lambda _: True, adopted=rows, now=now)
 
 
-def taken(agenda: Agenda, now: float = 0.0) -> list[str]:
+def taken(agenda: ParseQueue, now: float = 0.0) -> list[str]:
     """Take whatever is due."""
     names = []
     while (found := agenda.take(now)) is not None:
@@ -29,7 +29,7 @@ def taken(agenda: Agenda, now: float = 0.0) -> list[str]:
     return names
 
 
-def parsed(agenda: Agenda, listing: Listing, *, now: float = 0.0) -> None:
+def parsed(agenda: ParseQueue, listing: Listing, *, now: float = 0.0) -> None:
     """Take in `listing` and parse all that it asks for."""
     updated(agenda, listing, now=now)
     for name in taken(agenda, now):
@@ -41,7 +41,7 @@ def importing(result: ParsedFile, *names: str, digest: str = "h1") -> ParsedFile
 
 
 def test_a_cold_start_begins_with_the_newest_file() -> None:
-    agenda = Agenda(reparse_every=300)
+    agenda = ParseQueue(reparse_every=300)
 
     updated(agenda, a_listing("old.py", "newer.py", "newest.py"))
 
@@ -52,7 +52,7 @@ def test_a_cold_start_may_go_by_name_or_by_chance() -> None:
     names = [f"{letter}.py" for letter in "qwertyuiop"]
 
     def started(mode: str, host: str = "one") -> list[str]:
-        agenda = Agenda(reparse_every=300, order=order_of(mode, host))
+        agenda = ParseQueue(reparse_every=300, order=order_of(mode, host))
         updated(agenda, a_listing(*names))
         return taken(agenda)
 
@@ -65,7 +65,7 @@ def test_a_cold_start_may_go_by_name_or_by_chance() -> None:
 
 
 def test_an_unchanged_file_is_not_parsed_again() -> None:
-    agenda = Agenda(reparse_every=300)
+    agenda = ParseQueue(reparse_every=300)
     parsed(agenda, a_listing("a.py"))
 
     updated(agenda, a_listing("a.py"))
@@ -74,7 +74,7 @@ def test_an_unchanged_file_is_not_parsed_again() -> None:
 
 
 def test_a_changed_file_goes_before_a_dependant_and_that_before_routine() -> None:
-    agenda = Agenda(reparse_every=10)
+    agenda = ParseQueue(reparse_every=10)
     before = a_listing("routine.py", "changed.py", "dependant.py", modules={"helper.py": "h1"})
     updated(agenda, before)
     for name in taken(agenda):
@@ -96,7 +96,7 @@ def test_a_changed_file_goes_before_a_dependant_and_that_before_routine() -> Non
 
 
 def test_a_new_module_parses_broken_files_again() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     updated(agenda, a_listing("broken.py", "fine.py"))
     taken(agenda)
     agenda.finish(a_result("broken.py", error="No module named 'helper'"), 0.0)
@@ -108,7 +108,7 @@ def test_a_new_module_parses_broken_files_again() -> None:
 
 
 def test_a_file_is_never_parsed_twice_at_a_time() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     updated(agenda, a_listing("a.py"))
     assert taken(agenda) == ["a.py"]
 
@@ -120,7 +120,7 @@ def test_a_file_is_never_parsed_twice_at_a_time() -> None:
 
 
 def test_a_parse_that_read_the_newest_content_already_is_not_repeated() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     updated(agenda, a_listing("a.py"))
     taken(agenda)
     agenda.finish(a_result("a.py", digest="d2"), 0.0)  # changed between listing and reading
@@ -131,7 +131,7 @@ def test_a_parse_that_read_the_newest_content_already_is_not_repeated() -> None:
 
 
 def test_a_file_that_changed_back_is_parsed_again() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     updated(agenda, a_listing("a.py"))
     taken(agenda)
     agenda.finish(a_result("a.py", digest="d2"), 0.0)
@@ -142,7 +142,7 @@ def test_a_file_that_changed_back_is_parsed_again() -> None:
 
 
 def test_a_file_that_is_gone_is_named_and_its_late_result_means_nothing() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     updated(agenda, a_listing("a.py", "b.py"))
     taken(agenda)
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_gone_is_named_and_its_late_result_means_nothing() -> Non
 
 
 def test_files_of_other_schedulers_are_not_parsed_and_not_gone() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     parsed(agenda, a_listing("mine.py", "theirs.py"))
 
     gone = agenda.update(a_listing("mine.py", "theirs.py"), owned=lambda n: n == "mine.py", adopted={}, now=0.0)
@@ -165,7 +165,7 @@ def test_files_of_other_schedulers_are_not_parsed_and_not_gone() -> None:
 
 
 def test_a_file_that_another_scheduler_parsed_with_this_content_is_adopted() -> None:
-    agenda = Agenda(reparse_every=300)
+    agenda = ParseQueue(reparse_every=300)
 
     updated(agenda, a_listing("same.py", "other.py", other="d2"), adopted={"same.py": "d1", "other.py": "d1"})
 
@@ -173,7 +173,7 @@ def test_a_file_that_another_scheduler_parsed_with_this_content_is_adopted() -> 
 
 
 def test_an_adopted_file_follows_every_module_because_its_imports_are_unknown() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     updated(agenda, a_listing("a.py"), adopted={"a.py": "d1"})
 
     updated(agenda, a_listing("a.py", modules={"helper.py": "h1"}))
@@ -183,18 +183,18 @@ def test_an_adopted_file_follows_every_module_because_its_imports_are_unknown() 
 
 def test_an_adopted_file_whose_imports_have_changed_is_parsed_again() -> None:
     adopted = {name: StoredFile(name, "d1", (), False, {name: "d1", "helper.py": "h1"}) for name in ("a.py", "b.py")}
-    agenda, listing = Agenda(reparse_every=0), a_listing("a.py", modules={"helper.py": "h1"})
+    agenda, listing = ParseQueue(reparse_every=0), a_listing("a.py", modules={"helper.py": "h1"})
     agenda.update(listing, owned=lambda _: True, adopted=adopted, now=0.0)
     assert taken(agenda) == []
 
-    other, changed = Agenda(reparse_every=0), a_listing("a.py", "b.py", modules={"helper.py": "h2"})
+    other, changed = ParseQueue(reparse_every=0), a_listing("a.py", "b.py", modules={"helper.py": "h2"})
     other.update(changed, owned=lambda _: True, adopted=adopted, now=0.0)
 
     assert sorted(taken(other)) == ["a.py", "b.py"]
 
 
 def test_a_module_that_changed_between_listing_and_import_is_no_news() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     updated(agenda, a_listing("a.py", modules={"helper.py": "h1"}))
     taken(agenda)
     agenda.finish(importing(a_result("a.py"), "helper.py", digest="h2"), 0.0)
@@ -209,7 +209,7 @@ def test_a_module_that_changed_between_listing_and_import_is_no_news() -> None:
 
 
 def test_a_module_that_changed_after_its_import_is_news_although_two_listings_are_equal() -> None:
-    agenda, listing = Agenda(reparse_every=0), a_listing("a.py", modules={"helper.py": "h2"})
+    agenda, listing = ParseQueue(reparse_every=0), a_listing("a.py", modules={"helper.py": "h2"})
     updated(agenda, listing)
     taken(agenda)
     agenda.finish(importing(a_result("a.py"), "helper.py", digest="h1"), 0.0)
@@ -220,7 +220,7 @@ def test_a_module_that_changed_after_its_import_is_news_although_two_listings_ar
 
 
 def test_what_a_parse_read_is_held_against_the_listing() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     updated(agenda, a_listing("a.py", modules={"helper.py": "h1"}))
     taken(agenda)
     same = importing(a_result("a.py"), "helper.py", "ignored/helper.py")
@@ -232,7 +232,7 @@ def test_what_a_parse_read_is_held_against_the_listing() -> None:
 
 
 def test_imported_files_that_no_listing_has_are_asked_for() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     updated(agenda, a_listing("a.py"))
     taken(agenda)
 
@@ -242,7 +242,7 @@ def test_imported_files_that_no_listing_has_are_asked_for() -> None:
 
 
 def test_routine_comes_when_its_time_has_come() -> None:
-    agenda = Agenda(reparse_every=300)
+    agenda = ParseQueue(reparse_every=300)
     parsed(agenda, a_listing("a.py"), now=100.0)
 
     assert agenda.seconds_to_routine(150.0) == 250.0
@@ -251,7 +251,7 @@ def test_routine_comes_when_its_time_has_come() -> None:
 
 
 def test_routine_never_comes_when_it_is_off() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     parsed(agenda, a_listing("a.py"))
 
     assert agenda.seconds_to_routine(0.0) is None
@@ -259,7 +259,7 @@ def test_routine_never_comes_when_it_is_off() -> None:
 
 
 def test_routine_takes_one_file_at_a_time_and_one_per_cent_of_a_core() -> None:
-    agenda = Agenda(reparse_every=300)
+    agenda = ParseQueue(reparse_every=300)
     parsed(agenda, a_listing("a.py", "b.py"))
 
     (first,) = taken(agenda, now=300.0)
@@ -271,7 +271,7 @@ def test_routine_takes_one_file_at_a_time_and_one_per_cent_of_a_core() -> None:
 
 
 def test_a_request_parses_an_unchanged_file() -> None:
-    agenda = Agenda(reparse_every=0)
+    agenda = ParseQueue(reparse_every=0)
     parsed(agenda, a_listing("a.py", "b.py"))
 
     agenda.request(["a.py", "unknown.py"])

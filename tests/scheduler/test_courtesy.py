@@ -16,7 +16,7 @@ from aiosched.core.slots.waiting import WaitingQueue
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import AttemptKey
 from aiosched.db.statements.journal import PoolRow
-from aiosched.scheduler.slots.pool_fairness import PATIENCE, Courtesy
+from aiosched.scheduler.slots.pool_fairness import PATIENCE, PoolFairness
 from tests.scheduler.harness import GUARD, Running, dag, dag_in, running, task
 
 # -- the decisions, without a database --------------------------------------------------------
@@ -30,14 +30,14 @@ class Fleet:
     used: int = 0
     demands: dict[str, str] = field(default_factory=dict)
     queues: list[WaitingQueue] = field(default_factory=list)
-    manners: list[Courtesy] = field(default_factory=list)
+    manners: list[PoolFairness] = field(default_factory=list)
     now: float = 100.0
     writes: int = 0
 
     def join(self, *weights: int) -> None:
         """One more scheduler, with a DAG for each of these tasks."""
         number = len(self.queues)
-        self.manners.append(Courtesy(number))
+        self.manners.append(PoolFairness(number))
         self.queues.append(WaitingQueue())
         for n, weight in enumerate(weights):
             self.line_up(number, weight, n)

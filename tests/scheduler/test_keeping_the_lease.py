@@ -14,7 +14,7 @@ from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.server.connection import Connection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.ownership import Peer, View
-from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.scheduler.membership.lease import Doubts, Identity, Lease
 
 ME = Identity(name="me", version="0", executor="none", slots=1)
@@ -54,7 +54,7 @@ def test_a_lease_that_ran_out_is_not_doubted() -> None:
 
 @contextlib.asynccontextmanager
 async def lease(
-    db: Database, *, window: TrustWindow | None = None
+    db: Database, *, window: LeaseDeadline | None = None
 ) -> AsyncIterator[tuple[Lease, asyncio.Queue[object]]]:
     views: asyncio.Queue[object] = asyncio.Queue()
     kept = Lease(db, ME, seconds=LEASE, on_view=views.put_nowait, windows=[window] if window else [])
@@ -89,7 +89,7 @@ async def test_a_lost_connection_is_made_again_and_the_number_locked_again_befor
 
 
 async def test_executors_are_told_how_long_their_processes_may_live(db: Database) -> None:
-    window = TrustWindow()
+    window = LeaseDeadline()
     began = time.monotonic()
 
     async with lease(db, window=window) as (kept, views):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from aiosched.clock import FakeClock
-from aiosched.scheduler.state.wakeup import Pulse, run_loop
+from aiosched.scheduler.state.wakeup import Wakeup, run_loop
 from tests.scheduler.harness import dag, running
 
 
 async def test_the_end_of_a_rest_wakes_a_loop_and_is_no_news() -> None:
-    pulse = Pulse()
+    pulse = Wakeup()
 
     await pulse.rest(0)
 
@@ -19,7 +19,7 @@ async def test_the_end_of_a_rest_wakes_a_loop_and_is_no_news() -> None:
 
 
 async def test_news_that_arrives_during_a_pass_causes_another_one() -> None:
-    pulse, passes = Pulse(), 0
+    pulse, passes = Wakeup(), 0
 
     async def step() -> None:
         nonlocal passes

@@ -15,7 +15,7 @@ from aiosched.clock import FakeClock, SystemClock
 from aiosched.config import Settings, load_settings
 from aiosched.core.values.states import RunState
 from aiosched.errors import ConfigError
-from aiosched.executors.executor_router import Team, members_of
+from aiosched.executors.executor_router import ExecutorRouter, members_of
 from aiosched.scheduler import executor_choice
 from aiosched.scheduler.executor_choice import choose_executor
 from aiosched.scheduler.service import Scheduler
@@ -178,7 +178,7 @@ where()
 def test_several_executors_can_be_asked_for_in_several_ways(choice: Any) -> None:
     executor = choose_executor(choice, Settings(), {})
 
-    assert isinstance(executor, Team)
+    assert isinstance(executor, ExecutorRouter)
     assert list(executor.members) == ["local", "inline"]
     assert executor.slots == 2 * executor.members["local"].slots
 

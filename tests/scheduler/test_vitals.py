@@ -13,18 +13,18 @@ from aiosched.authoring import DAG, task
 from aiosched.db.queries.status import list_schedulers
 from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
-from aiosched.scheduler.membership.heartbeat import Vitals
+from aiosched.scheduler.membership.heartbeat import Heartbeat
 from aiosched.scheduler.state.metrics import Histogram
 
 
-async def on_thread(vitals: Vitals) -> None:
+async def on_thread(vitals: Heartbeat) -> None:
     await asyncio.to_thread(vitals.look)
     await asyncio.sleep(0)
 
 
 async def test_a_look_measures_how_late_the_loop_comes_and_takes_the_figures() -> None:
     lag = Histogram()
-    vitals = Vitals(lambda: {"runs": 3}, lag)
+    vitals = Heartbeat(lambda: {"runs": 3}, lag)
 
     await on_thread(vitals)
 
@@ -48,7 +48,7 @@ async def test_figures_that_raise_are_told_of_once_and_freeze_nothing(caplog: py
                 return figures
 
     lag = Histogram()
-    vitals = Vitals(figures, lag)
+    vitals = Heartbeat(figures, lag)
     snapshots = []
     for _ in range(4):
         await on_thread(vitals)
@@ -66,7 +66,7 @@ async def test_what_blocks_the_loop_is_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("aiosched.scheduler.membership.heartbeat._STALL_SECONDS", 0.0)
-    vitals = Vitals(dict, Histogram())
+    vitals = Heartbeat(dict, Histogram())
     looked = threading.Event()
 
     def look_three_times() -> None:

@@ -11,17 +11,17 @@ from fastapi import FastAPI
 from aiosched.config import Settings
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 
 
 @pytest.fixture
-def gateway(db: Database) -> Gateway:
+def gateway(db: Database) -> RequestClient:
     """The way to the database of the test."""
-    return Gateway(db, Settings())
+    return RequestClient(db, Settings())
 
 
 @pytest.fixture
-def app(gateway: Gateway) -> FastAPI:
+def app(gateway: RequestClient) -> FastAPI:
     """The application without a login."""
     return make_app(gateway)
 

@@ -28,7 +28,7 @@ from aiosched.authoring import DAG, Param, task
 from aiosched.config import Settings
 from aiosched.scheduler import Scheduler
 from aiosched.web.app import make_app
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import uvicorn_server as server
 from tests.conftest import NIGHTLY, NIGHTLY_TIMEOUT
 
@@ -87,7 +87,7 @@ def _serve(dsn: str, home: Path, ready: Future[tuple[int, Callable[[], None]]]) 
             async with Scheduler(dsn=dsn, dags=[sales()], settings=loaded, executor="inline") as scheduler:
                 await scheduler.trigger("sales", run_id="one")
                 await scheduler.wait_idle()
-                gateway = Gateway(scheduler.db, loaded)
+                gateway = RequestClient(scheduler.db, loaded)
                 app: FastAPI = make_app(gateway)
                 serving = asyncio.create_task(server.run(app, sock, ended))
                 ready.set_result((sock.getsockname()[1], lambda: loop.call_soon_threadsafe(ended.set)))

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from aiosched.config import Settings, WebSettings
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server.guard import MOST_BODY
 
 
@@ -28,7 +28,7 @@ async def test_names_of_this_machine_are_answered(api: httpx2.AsyncClient, host:
 
 
 async def test_more_names_are_a_setting(db: Database) -> None:
-    app = make_app(Gateway(db, Settings(web=WebSettings(allowed_hosts="flows.example, other"))))
+    app = make_app(RequestClient(db, Settings(web=WebSettings(allowed_hosts="flows.example, other"))))
     transport = httpx2.ASGITransport(app=app)
 
     async with httpx2.AsyncClient(transport=transport, base_url="http://flows.example") as client:

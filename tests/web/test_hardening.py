@@ -15,7 +15,7 @@ from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.passwords import hash_password
 from aiosched.web.requests import request_client as gateway_module
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import uvicorn_server as server
 from tests.cli.records import add_dag
 
@@ -133,7 +133,7 @@ async def test_a_cookie_goes_no_further_than_the_prefix(
 ) -> None:
     monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
     await accounts.create_user(db, "ann", "viewer", await hash_password("correct horse"))
-    gateway = Gateway(db, Settings(web=WebSettings(auth="password")))
+    gateway = RequestClient(db, Settings(web=WebSettings(auth="password")))
 
     cookie = await log_in(make_app(gateway), root_path)
 
@@ -143,7 +143,7 @@ async def test_a_cookie_goes_no_further_than_the_prefix(
 
 
 async def test_a_server_behind_a_proxy_knows_its_prefix(db: Database) -> None:
-    gateway = Gateway(db, Settings(web=WebSettings(prefix="/flows")))
+    gateway = RequestClient(db, Settings(web=WebSettings(prefix="/flows")))
     ended = asyncio.Event()
     with socket.create_server(("127.0.0.1", 0)) as sock:
         sock.setblocking(False)

@@ -20,7 +20,7 @@ from aiosched.web.auth.access import Role, needed_role
 from aiosched.web.auth.accounts import Accounts, Attempts
 from aiosched.web.auth.passwords import hash_password, hash_token, new_token, verify_password
 from aiosched.web.auth.sessions import Session, Signer
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server.ports import check_exposure
 from tests.web.test_access import routes
 
@@ -37,7 +37,7 @@ async def guarded(db: Database) -> FastAPI:
     """The application with a login, and a person of each role, who is called as the role is."""
     for role in ("viewer", "operator", "admin"):
         await accounts.create_user(db, role, role, await hash_password(PASSWORD))
-    gateway = Gateway(db, Settings(web=WebSettings(auth="password")))
+    gateway = RequestClient(db, Settings(web=WebSettings(auth="password")))
     return make_app(gateway)
 
 
@@ -288,7 +288,7 @@ def test_an_address_of_this_machine_needs_none(host: str) -> None:
 async def test_the_first_user_of_a_container_is_made_once(db: Database) -> None:
     settings = Settings(web=WebSettings(auth="password", admin_password=PASSWORD))
     for _ in range(2):
-        app = make_app(Gateway(db, settings))
+        app = make_app(RequestClient(db, settings))
         async with app.router.lifespan_context(app):
             pass
 

@@ -18,7 +18,7 @@ from aiosched.core.graph.spec import TaskSpec
 from aiosched.db.queries.status import SchedulerRow
 from aiosched.db.server.engine import Database
 from aiosched.web.views.rendering import Renderer
-from aiosched.web.views.scheduler_rates import Tempos, quantile
+from aiosched.web.views.scheduler_rates import FleetRates, quantile
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, insert
 
 # ---- pools ----
@@ -270,7 +270,7 @@ def row(told: dict[str, Any] | None) -> SchedulerRow:
 
 
 def test_figures_become_rates_since_the_start_and_then_since_the_last_look() -> None:
-    tempos = Tempos()
+    tempos = FleetRates()
 
     first = tempos.look([row(figures(200, [10, 0, 0]))], NOON)[1]
     second = tempos.look([row(figures(300, [10, 10, 0]))], NOON + timedelta(seconds=10))[1]
@@ -282,7 +282,7 @@ def test_figures_become_rates_since_the_start_and_then_since_the_last_look() -> 
 
 
 def test_who_has_told_nothing_or_is_gone_has_no_tempo() -> None:
-    tempos = Tempos()
+    tempos = FleetRates()
     tempos.look([row(figures(1, [1, 0, 0]))], NOON)
 
     assert tempos.look([replace(row(None), incarnation=2)], NOON) == {}

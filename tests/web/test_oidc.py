@@ -21,7 +21,7 @@ from aiosched.db.people import accounts
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.oidc import Flow, Provider, check_provider
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 
 ISSUER = "https://id.example"
 SETTINGS = WebSettings(
@@ -89,7 +89,7 @@ def fake() -> FakeProvider:
 
 @pytest.fixture
 async def app(db: Database, fake: FakeProvider) -> AsyncIterator[FastAPI]:
-    gateway = Gateway(db, Settings(web=SETTINGS))
+    gateway = RequestClient(db, Settings(web=SETTINGS))
     app = make_app(gateway)
     await app.state.provider.close()
     app.state.provider = Provider(SETTINGS, transport=httpx2.MockTransport(fake))
@@ -317,7 +317,7 @@ def test_settings_that_lack_something_are_refused(changed: dict[str, Any], words
 
 
 async def test_without_a_provider_there_is_nobody_to_go_to(db: Database) -> None:
-    app = make_app(Gateway(db, Settings(web=WebSettings(auth="password"))))
+    app = make_app(RequestClient(db, Settings(web=WebSettings(auth="password"))))
 
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://x/api/v1/") as client:
         answers = [await client.get("login/oidc"), await client.get("login/callback"), await client.get("login")]

@@ -15,7 +15,7 @@ from aiosched.config import DatabaseSettings, Settings
 from aiosched.db.server.engine import Database, StatementCount
 from aiosched.web.api import ROUTERS
 from aiosched.web.app import make_app
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 from tests.cli.records import add_dag, insert
 
 RUNS: Final = 12_000
@@ -151,7 +151,7 @@ async def statements(dsn: str) -> AsyncIterator[tuple[Statements, FastAPI]]:
     db = Database(dsn, DatabaseSettings(), "test")
     db.statements = seen
     await db._open_pool()
-    gateway = Gateway(db, Settings())
+    gateway = RequestClient(db, Settings())
     for dag_id in ("sales", "other"):
         await add_dag(db, dag_id, tags=["x"])
     async with db.acquire() as conn:

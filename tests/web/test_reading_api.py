@@ -14,7 +14,7 @@ from aiosched.core.graph.spec import DagSpec, GroupSpec, MappingSpec, TaskSpec
 from aiosched.db.server.engine import Database
 from aiosched.web.api.graph import critical_path
 from aiosched.web.api.grid import grid_rows
-from aiosched.web.requests.request_client import Gateway
+from aiosched.web.requests.request_client import RequestClient
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
 
 GROUPED = (
@@ -341,7 +341,7 @@ async def test_the_timeline_has_past_and_coming_runs(db: Database, api: httpx2.A
 
 
 @pytest.fixture
-async def log(db: Database, gateway: Gateway, tmp_path: Any) -> bytes:
+async def log(db: Database, gateway: RequestClient, tmp_path: Any) -> bytes:
     """The log of a try, as the runner would have written it."""
     gateway.settings = Settings.model_validate({"core": {"home": tmp_path}})
     run = await add_run(db, "sales", await add_dag(db, "sales"), "one")

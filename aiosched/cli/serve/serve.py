@@ -302,7 +302,7 @@ class _Service:
         from aiosched.db.server.engine import Database
         from aiosched.db.server.migrate import migrate
         from aiosched.web.app import make_app
-        from aiosched.web.requests.request_client import Gateway
+        from aiosched.web.requests.request_client import RequestClient
         from aiosched.web.server import ports
         from aiosched.web.server import uvicorn_server as server
 
@@ -317,7 +317,7 @@ class _Service:
                 self.screen.ready(time.monotonic() - self.started)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.run_duration):
-                        await server.run(make_app(Gateway(db, self.settings)), sock, self.requests.asked)
+                        await server.run(make_app(RequestClient(db, self.settings)), sock, self.requests.asked)
         return 0
 
     async def _run_parser(self) -> int:

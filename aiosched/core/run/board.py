@@ -29,7 +29,7 @@ from aiosched.core.graph.trigger_rules import Verdict
 from aiosched.core.run.callbacks import dag_callback, task_callback
 from aiosched.core.run.deferral import first_deferral, is_trigger, trigger_key
 from aiosched.core.run.expansion import Expansion
-from aiosched.core.run.manual_changes import CANCELLED, ENDING, INTENTIONS, Marks
+from aiosched.core.run.manual_changes import CANCELLED, ENDING, INTENTIONS, ManualChanges
 from aiosched.core.run.run_result import TASK_FAILURE, judge_run, waits_outside
 from aiosched.core.run.run_rows import TICK, is_due
 from aiosched.core.values.instants import later
@@ -49,7 +49,7 @@ _SETTLING: Final = {
 }
 
 
-class Board(Marks, Expansion):
+class Board(ManualChanges, Expansion):
     """See the module docstring. `instances` are the run's rows, in any order.
 
     A task without a row (its own dates exclude the run) counts as absent: nobody waits for it.

@@ -12,7 +12,7 @@ from typing import Final
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import Instance
-from aiosched.core.run.upstream_counts import Tally
+from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.states import FAILURES, TaskState
 from aiosched.errors import DagError
 
@@ -80,11 +80,11 @@ def choose(
         and (not states or instance.state in states)
     }
     if with_scopes and chosen and any(graph.is_setup):
-        chosen |= dict.fromkeys(belonging(graph, Tally(graph, rows), chosen))
+        chosen |= dict.fromkeys(belonging(graph, UpstreamCounts(graph, rows), chosen))
     return [instance for instance in rows if instance in chosen]
 
 
-def belonging(graph: Graph, tally: Tally, instances: Iterable[Instance]) -> set[Instance]:
+def belonging(graph: Graph, tally: UpstreamCounts, instances: Iterable[Instance]) -> set[Instance]:
     """The setups and teardowns without which `instances` must not run again.
 
     To a task belong the setups whose scope it is in, with their teardowns; to a setup its teardowns; and what

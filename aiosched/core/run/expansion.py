@@ -11,11 +11,11 @@ import math
 from datetime import datetime
 
 from aiosched.core.graph.instances import Instance
-from aiosched.core.run.run_rows import Ledger
+from aiosched.core.run.run_rows import RunRows
 from aiosched.core.values.states import SCHEDULABLE, TaskEvent, TaskState
 
 
-class Expansion(Ledger):
+class Expansion(RunRows):
     """See the module docstring."""
 
     __slots__ = ()

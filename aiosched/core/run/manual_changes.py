@@ -13,7 +13,7 @@ from typing import Final
 
 from aiosched.core.graph.instances import Instance
 from aiosched.core.run.clearing import belonging
-from aiosched.core.run.run_rows import TICK, Ledger
+from aiosched.core.run.run_rows import TICK, RunRows
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.retries import MOST_TRIES
 from aiosched.core.values.states import FAILURES, FINISHED, RunState, TaskEvent, TaskState
@@ -39,7 +39,7 @@ _BEGUN: Final = frozenset(TaskState) - {
 _MARKED_WITH_ITS_RUN: Final = frozenset({TaskState.RUNNING, TaskState.DEFERRED, TaskState.UP_FOR_RESCHEDULE})
 
 
-class Marks(Ledger):
+class ManualChanges(RunRows):
     """The part of a `Board` that carries out what people ask for. Evaluate a running board afterwards."""
 
     __slots__ = ()

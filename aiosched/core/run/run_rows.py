@@ -17,7 +17,7 @@ from aiosched.core.graph.previous_run import Past, waits_for_past
 from aiosched.core.graph.trigger_rules import Counts, Verdict
 from aiosched.core.run.code import RunCode
 from aiosched.core.run.deferral import Deferrals
-from aiosched.core.run.upstream_counts import Pending, Tally
+from aiosched.core.run.upstream_counts import Pending, UpstreamCounts
 from aiosched.core.values.messages import Attempt, AttemptKey, Report, RunInfo
 from aiosched.core.values.states import (
     ACTIVE_FOR_TASK_LIMITS,
@@ -36,7 +36,7 @@ TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
 
 
-class Ledger:
+class RunRows:
     """What all parts of a `Board` work on. `instances` are the run's rows, in any order."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Ledger:
         self.code = RunCode(run.key, info.source_hash, info.source_hash)
         self.effects = Effects()
         self.deferrals = Deferrals()
-        self._tally = Tally(graph, instances)
+        self._tally = UpstreamCounts(graph, instances)
         self._pending = Pending()  # what to look at
         self._verdicts: dict[int, Verdict] = {}  # with which all instances of a task were looked at last
         self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> downstreams that it skips
@@ -109,7 +109,7 @@ class Ledger:
         return len(self._tally)
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> UpstreamCounts:
         """Who is finished and what the rules make of it, for reading."""
         return self._tally
 

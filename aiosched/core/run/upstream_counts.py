@@ -61,7 +61,7 @@ class Share:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Tally:
+class UpstreamCounts:
     """The instances of one run, counted. Who changes a state tells it by `moved`.
 
     open         for each task how many of its instances are not finished

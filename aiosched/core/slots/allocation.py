@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aiosched.core.slots.competing_demands import Place, Rival
+from aiosched.core.slots.competing_demands import Place, CompetingDemand
 from aiosched.core.values.messages import AttemptKey
 
 
@@ -120,7 +120,7 @@ class PoolRoom:
     total: int
     open: int
     include_deferred: bool = False  # whether task instances that are deferred count
-    rivals: list[Rival] = field(default_factory=list)  # who else waits for its slots; first is who goes first
+    rivals: list[CompetingDemand] = field(default_factory=list)  # who else waits for its slots; first is who goes first
     kept: int = 0  # slots that are open and left to those who go first
     winners: list[int] = field(default_factory=list)  # the rivals that find all they need: to be told
 

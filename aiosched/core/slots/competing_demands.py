@@ -50,7 +50,7 @@ class Demand(NamedTuple):
     slots: int  # what all of its candidates need, at most as many as the pool has: an upper bound
 
 
-class Rival(NamedTuple):
+class CompetingDemand(NamedTuple):
     """Another scheduler, and what it waits for in a pool."""
 
     incarnation: int

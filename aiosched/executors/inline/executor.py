@@ -41,7 +41,7 @@ from aiosched.executors.attempt.start_notices import StartNotices
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.inline.host_guard import HostGuard
 from aiosched.executors.inline.threads import DaemonThreads, run_aside
-from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class InlineExecutor:
         cleanup_time: float = 60.0,
         kill_after: float = 5.0,
     ) -> None:
-        self.trust = TrustWindow()  # whoever keeps a lease writes there until when it lasts
+        self.trust = LeaseDeadline()  # whoever keeps a lease writes there until when it lasts
         self._guard = HostGuard(self.trust)
         self._dags: DagSource = RegisteredDags(dags) if isinstance(dags, Mapping) or callable(dags) else dags
         self._dags_for_loop = InBackground(self._dags)

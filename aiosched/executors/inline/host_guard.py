@@ -11,7 +11,7 @@ from typing import Final
 
 from aiosched import leftovers
 from aiosched.core.values.masking import KEY_VARIABLES
-from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
 
 _PATIENCE: Final = 5.0  # seconds in which it must have ended
 
@@ -22,7 +22,7 @@ class HostGuard:
     Implements CommandGuard. `trust`: until when the host may be taken to live. Safe to use from several threads.
     """
 
-    def __init__(self, trust: TrustWindow) -> None:
+    def __init__(self, trust: LeaseDeadline) -> None:
         self.mark = leftovers.new_mark()
         self._trust = trust
         self._groups: set[int] = set()

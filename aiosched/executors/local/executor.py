@@ -35,10 +35,10 @@ from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.local.options import LocalOptions
 from aiosched.executors.local.question_answers import Answers
 from aiosched.executors.local.queueing import Queue
-from aiosched.executors.local.trigger_process import TriggerDesk
+from aiosched.executors.local.trigger_process import TriggerProcess
 from aiosched.executors.local.worker_link import WorkerLink
-from aiosched.executors.worker.claim_pipe import Tickets
-from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.claim_pipe import ClaimPipe
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_sign import LoopSign
 from aiosched.executors.worker.processes import describe_exit, signal_group
 from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, Fired, Withdraw, WorkerConfig
@@ -81,7 +81,7 @@ class LocalExecutor:
         self._hostname = socket.gethostname()
         self._links: dict[int, WorkerLink] = {}  # every worker whose end has not been dealt with
         self._forkserver: ForkserverClient | None = None
-        self.trust = TrustWindow()  # whoever keeps a lease writes there until when it lasts
+        self.trust = LeaseDeadline()  # whoever keeps a lease writes there until when it lasts
         self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
         self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # what an attempt told to stop will be reported as
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
@@ -122,7 +122,7 @@ class LocalExecutor:
         )
         self._forkserver = ForkserverClient(self._config, self, self.trust)
         self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
-        self._triggers = TriggerDesk(lambda: self.spawn(is_async=True, watches=True), report, self._hostname)
+        self._triggers = TriggerProcess(lambda: self.spawn(is_async=True, watches=True), report, self._hostname)
         self._started = True
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
@@ -199,7 +199,7 @@ class LocalExecutor:
                 link.sign = LoopSign()
                 shared = link.sign.descriptor
             else:
-                link.tickets = Tickets()
+                link.tickets = ClaimPipe()
                 shared = link.tickets.descriptor
             ours = self._forkserver.fork(link.number, shared, is_async=is_async)
         except OSError as error:  # no file descriptors or processes left

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from aiosched import leftovers
 from aiosched.core.values.masking import KEY_VARIABLES
-from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.processes import describe_exit
 from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, Setup, Signal, WorkerConfig, frame
 
@@ -33,7 +33,7 @@ class ForkserverClient:
     """One forkserver process, below a guard (guard.py). They are started by exec, so the host process never forks
     itself, and their end is seen on a socket, so no signal handler is needed in the host."""
 
-    def __init__(self, config: WorkerConfig, listener: ForkserverListener, trust: TrustWindow) -> None:
+    def __init__(self, config: WorkerConfig, listener: ForkserverListener, trust: LeaseDeadline) -> None:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from aiosched.core.values.messages import Attempt, AttemptKey
 from aiosched.executors.local.affinity import PATIENCE, FileTimes, behind, file_of, match
 from aiosched.executors.local.worker_link import WorkerLink
-from aiosched.executors.throughput import Pace
+from aiosched.executors.throughput import Throughput
 from aiosched.executors.worker.protocol import Ended
 
 _MOST_AHEAD: Final = 16  # attempts for each slot that may wait
@@ -50,7 +50,7 @@ class Queue:
         self._busy = 0  # workers that have attempts
         self._sent = 0  # attempts that they have
         self._passed_over = 0  # times in a row that the first in line was not the next
-        self._pace = Pace()
+        self._pace = Throughput()
         self._times = FileTimes()
         self._look: asyncio.TimerHandle | None = None
         self._reaper: asyncio.TimerHandle | None = None

@@ -17,7 +17,7 @@ from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
 from aiosched.executors.local.worker_link import WorkerLink
 
 
-class TriggerDesk:
+class TriggerProcess:
     """Who waits for what, and the worker process in which they do. `spawn` starts that process."""
 
     def __init__(self, spawn: Callable[[], WorkerLink], report: Callable[[Report], None], hostname: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from aiosched.core.values.messages import Attempt, AttemptKey
 from aiosched.executors.local.affinity import FileKey, file_of
-from aiosched.executors.worker.claim_pipe import Tickets
+from aiosched.executors.worker.claim_pipe import ClaimPipe
 from aiosched.executors.worker.loop_sign import LoopSign
 from aiosched.executors.worker.protocol import (
     Answer,
@@ -58,7 +58,7 @@ class WorkerLink(asyncio.Protocol):
         self.idle_since = 0.0
         self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported; of plain ones the first one runs
         self.head_since = 0.0  # when that one began, or was sent
-        self.tickets: Tickets | None = None  # of plain attempts: which have not begun
+        self.tickets: ClaimPipe | None = None  # of plain attempts: which have not begun
         self.sign: LoopSign | None = None  # of coroutines: whether their loop goes on
         self.files: set[FileKey] = set()  # that it was sent work of
         self.triggers: dict[int, Attempt] = {}  # that wait in it, by number

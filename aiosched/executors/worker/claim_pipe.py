@@ -19,7 +19,7 @@ _TICKET: Final = struct.Struct("=I")  # pipes keep writes and reads of so few al
 _MOST: Final = 65_536  # bytes: more than a pipe holds
 
 
-class Tickets:
+class ClaimPipe:
     """The scheduler's side; `descriptor` is what the worker draws from."""
 
     def __init__(self) -> None:

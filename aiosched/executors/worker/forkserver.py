@@ -21,7 +21,7 @@ from typing import Final
 
 from aiosched import leftovers
 from aiosched.executors.worker.guard import stand_guard
-from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.processes import die_with_parent, signal_group
 from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, FromForkserver, Setup, Signal, frame
 from aiosched.executors.worker.protocol import WorkerConfig as Config
@@ -34,7 +34,7 @@ _OURS: Final = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})  # sig
 class Forkserver:
     """Forks workers on request. Single-threaded and blocking on purpose: forking stays safe."""
 
-    def __init__(self, control: socket.socket, trust: TrustWindow) -> None:
+    def __init__(self, control: socket.socket, trust: LeaseDeadline) -> None:
         self._control, self._trust = control, trust
         self._config: Config | None = None
         self._workers: dict[int, int] = {}  # pid -> worker number
@@ -185,7 +185,7 @@ def main(fd: int, trust: int, lifeline: int) -> None:
 
     gc.collect()
     gc.freeze()
-    server = Forkserver(socket.socket(fileno=fd), TrustWindow(trust))
+    server = Forkserver(socket.socket(fileno=fd), LeaseDeadline(trust))
     try:
         server.serve()
     finally:

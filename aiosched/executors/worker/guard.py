@@ -22,7 +22,7 @@ import time
 from typing import Final, NoReturn
 
 from aiosched import leftovers
-from aiosched.executors.worker.lease_deadline import TrustWindow
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.processes import die_with_parent, signal_group
 
 _READ: Final = 65_536
@@ -92,7 +92,7 @@ def _end_like(status: int) -> NoReturn:
 class Watcher:
     """Beside a host: the process groups of its commands, and their end."""
 
-    def __init__(self, host: socket.socket, trust: TrustWindow, mark: str) -> None:
+    def __init__(self, host: socket.socket, trust: LeaseDeadline, mark: str) -> None:
         self._host, self._trust, self._mark = host, trust, mark
         self._groups: set[int] = set()
         self._rest = b""
@@ -173,7 +173,7 @@ def main(fd: int, trust: int, mark: str) -> None:
     wake, _ = _wake_on(signal.SIGTERM)
     _set_name()
     die_with_parent(parent, signal.SIGTERM)  # in case somebody else holds the other end, too
-    Watcher(socket.socket(fileno=fd), TrustWindow(trust), mark).serve(wake)
+    Watcher(socket.socket(fileno=fd), LeaseDeadline(trust), mark).serve(wake)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from aiosched.executors.worker.shared_page import SharedPage
 _INSTANT: Final = struct.Struct("=d")  # aligned, hence written and read in one piece
 
 
-class TrustWindow(SharedPage):
+class LeaseDeadline(SharedPage):
     """An instant of the monotonic clock, 0 for no limit, shared by all processes that have its file open."""
 
     @property
@@ -30,6 +30,6 @@ class TrustWindow(SharedPage):
         _INSTANT.pack_into(self.memory, 0, instant)
 
 
-def windows_of(executors: Iterable[object]) -> list[TrustWindow]:
+def windows_of(executors: Iterable[object]) -> list[LeaseDeadline]:
     """Those of the executors that have processes of their own: the attribute `trust`."""
-    return [window for one in executors if isinstance(window := getattr(one, "trust", None), TrustWindow)]
+    return [window for one in executors if isinstance(window := getattr(one, "trust", None), LeaseDeadline)]

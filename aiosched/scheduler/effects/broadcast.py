@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiosched.db.statements.run_changes import WATCH_SECONDS, publish_runs
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.wakeup import Pulse
+from aiosched.scheduler.state.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Session
@@ -26,7 +26,7 @@ _BETWEEN_SECONDS: Final = 0.2
 class Broadcast:
     """What is to be told, and until when somebody wants to hear it."""
 
-    pulse: Pulse = field(default_factory=Pulse)
+    pulse: Wakeup = field(default_factory=Wakeup)
     changed: set[int] = field(default_factory=set)  # keys of runs
     until: float = 0.0  # monotonic second
 

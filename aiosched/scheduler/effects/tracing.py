@@ -15,7 +15,7 @@ from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import RunState
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.state import Holdings
+from aiosched.scheduler.state.state import StateCache
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider
@@ -47,7 +47,7 @@ class Tracing:
         self._tracer = tracer
         self._runs: dict[int, Span] = {}
 
-    def saw(self, batch: Batch, holdings: Holdings) -> None:
+    def saw(self, batch: Batch, holdings: StateCache) -> None:
         """Tell what a committed batch has begun and ended."""
         for board in batch.started:
             self._span_of(board)

@@ -30,7 +30,7 @@ _STALL_SECONDS: Final = 1.0
 _OURS: Final = str(Path(__file__).parents[2])
 
 
-class Vitals:
+class Heartbeat:
     """See the module docstring. Make it on the main loop; `figures` is called there, too."""
 
     def __init__(self, figures: Callable[[], dict[str, Any]], lag: Histogram) -> None:

@@ -39,7 +39,7 @@ from aiosched.scheduler.session import Session
 from aiosched.scheduler.slots.enqueueing import enqueue
 from aiosched.scheduler.slots.evaluation import evaluate
 from aiosched.scheduler.state.versions import forget_versions
-from aiosched.scheduler.state.wakeup import Pulse, run_loop
+from aiosched.scheduler.state.wakeup import Wakeup, run_loop
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Incarnation:
         self._on_session = on_session
         self._view: View | None = None
         self._since = 0.0  # monotonic second at which the session began
-        self._seen = Pulse()
+        self._seen = Wakeup()
         self._lost = False
         self._stopping = False
         self.session: Session | None = None
@@ -112,7 +112,7 @@ class Incarnation:
 
     async def _run_loops(self, session: Session) -> None:
         async with asyncio.TaskGroup() as group:
-            loops: tuple[tuple[str, Step, Pulse], ...] = (
+            loops: tuple[tuple[str, Step, Wakeup], ...] = (
                 ("run creation", create_runs, session.creation),
                 ("evaluation", evaluate, session.evaluation),
                 ("enqueueing", enqueue, session.enqueueing),
@@ -166,7 +166,7 @@ class Incarnation:
         await run_loop(step, self._seen)
 
 
-async def _gated(session: Session, step: Step, pulse: Pulse) -> None:
+async def _gated(session: Session, step: Step, pulse: Wakeup) -> None:
     """Run a loop whose passes wait while partitions are loaded: commands come before creations and starts."""
 
     async def gated() -> float | None:

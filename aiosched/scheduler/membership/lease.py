@@ -28,8 +28,8 @@ from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import ownership as statements
 from aiosched.db.statements.ownership import View
 from aiosched.errors import FencedOut
-from aiosched.executors.worker.lease_deadline import TrustWindow
-from aiosched.scheduler.membership.heartbeat import Vitals
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
+from aiosched.scheduler.membership.heartbeat import Heartbeat
 
 logger = logging.getLogger(__name__)
 
@@ -78,8 +78,8 @@ class Lease:
         *,
         seconds: float,
         on_view: Callable[[View | None], None],
-        vitals: Vitals | None = None,
-        windows: Iterable[TrustWindow] = (),
+        vitals: Heartbeat | None = None,
+        windows: Iterable[LeaseDeadline] = (),
     ) -> None:
         self._db = db
         self._identity = identity

@@ -34,9 +34,9 @@ from aiosched.scheduler.effects.outbox import load_outbox
 from aiosched.scheduler.effects.slas import watch_slas
 from aiosched.scheduler.partitions.handover import hear_lent
 from aiosched.scheduler.partitions.previous_run import look_back
-from aiosched.scheduler.partitions.run_rehydration import NOTHING, Recollection, recollect
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, recollect
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.decision_context import Desk
+from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.state import OwnedDag, make_board
 from aiosched.scheduler.state.versions import readable_versions
 
@@ -159,7 +159,7 @@ def _differs(dag: OwnedDag | None, row: DagRow) -> bool:
     return dag is None or dag.row != row
 
 
-def plan_next(session: Desk, dag: OwnedDag, position: SchedulePosition) -> None:
+def plan_next(session: DecisionContext, dag: OwnedDag, position: SchedulePosition) -> None:
     """Compute the DAG's next run from where its schedule stands, and put it on the calendar (13.1)."""
     try:
         dag.next_run = next_scheduled_run(dag.version.spec, position, session.clock.now())
@@ -171,12 +171,12 @@ def plan_next(session: Desk, dag: OwnedDag, position: SchedulePosition) -> None:
 
 
 def resume(
-    session: Desk,
+    session: DecisionContext,
     run: Run,
     instances: Iterable[Instance],
     known: Collection[AttemptKey],
     deferrals: Mapping[tuple[int, int, int], tuple[Deferred, bool]] = _NO_DEFERRALS,
-    recollection: Recollection = NOTHING,
+    recollection: Rehydration = NOTHING,
     elsewhere: Collection[int] = frozenset(),
 ) -> None:
     """Hold a running run that was read back. `known` are the attempts that this process still runs or will report.

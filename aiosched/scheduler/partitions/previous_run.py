@@ -22,7 +22,7 @@ from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Session
-    from aiosched.scheduler.state.decision_context import Desk
+    from aiosched.scheduler.state.decision_context import DecisionContext
 
 
 async def look_back(session: Session) -> None:
@@ -52,7 +52,7 @@ async def look_back(session: Session) -> None:
     session.evaluation.wake()
 
 
-def look_again(session: Desk, run: Run) -> None:
+def look_again(session: DecisionContext, run: Run) -> None:
     """The rows of a run that is not held have changed: those who look at it are to read them again."""
     if session.holdings.followers.look_again(run.key):
         session.holdings.to_look_back[run.dag_id] = None

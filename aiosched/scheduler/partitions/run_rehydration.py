@@ -17,11 +17,11 @@ from aiosched.db.statements import rehydration as statements
 from aiosched.db.statements.rehydration import Place
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.state.state import Holdings
+    from aiosched.scheduler.state.state import StateCache
 
 
 @dataclass(frozen=True, slots=True)
-class Recollection:
+class Rehydration:
     """What is known of one run besides its rows."""
 
     lengths: Mapping[Place, int | None]
@@ -41,10 +41,10 @@ class Recollection:
                 board.code.ran[instance] = ran
 
 
-NOTHING: Final = Recollection(MappingProxyType({}), MappingProxyType({}), MappingProxyType({}))
+NOTHING: Final = Rehydration(MappingProxyType({}), MappingProxyType({}), MappingProxyType({}))
 
 
-async def recollect(conn: Connection, runs: Sequence[Run], holdings: Holdings) -> dict[int, Recollection]:
+async def recollect(conn: Connection, runs: Sequence[Run], holdings: StateCache) -> dict[int, Rehydration]:
     """What is known of `runs`, by their keys; the versions they are pinned to must be held."""
     graphs = {run.key: holdings.versions[run.version_id][1] for run in runs}
     measured = [(key, task) for key, graph in graphs.items() if graph.mappings for task in graph.mappings.readers]
@@ -59,6 +59,6 @@ async def recollect(conn: Connection, runs: Sequence[Run], holdings: Holdings) -
     outdated = [run.key for run in runs if (dag := holdings.dags.get(run.dag_id)) and dag.version.id != run.version_id]
     sources = await statements.load_sources(conn, outdated) if outdated else {}
     return {
-        key: Recollection(lengths.get(key, {}), decisions.get(key, {}), sources.get(key, {}))
+        key: Rehydration(lengths.get(key, {}), decisions.get(key, {}), sources.get(key, {}))
         for key in {*lengths, *decisions, *sources}
     }

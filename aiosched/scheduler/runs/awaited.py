@@ -18,7 +18,7 @@ from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import Connection
 from aiosched.db.statements.rehydration import runs_before
-from aiosched.scheduler.state.state import Holdings, OwnedDag
+from aiosched.scheduler.state.state import StateCache, OwnedDag
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Session
@@ -35,13 +35,13 @@ class Question(NamedTuple):
     without_manual: bool
 
 
-def awaited_in(holdings: Holdings, dag: OwnedDag, known: Mapping[int, int | None]) -> Awaited:
+def awaited_in(holdings: StateCache, dag: OwnedDag, known: Mapping[int, int | None]) -> Awaited:
     """The queued runs of a DAG that running ones wait for; `known` has the answers to all `questions`."""
     running = _standings(holdings, dag)
     return find_awaited(running, _before(holdings, dag, running, known)[0])
 
 
-def questions(holdings: Holdings, due: Iterable[str], known: Mapping[int, int | None]) -> list[Question]:
+def questions(holdings: StateCache, due: Iterable[str], known: Mapping[int, int | None]) -> list[Question]:
     """What has to be asked before `choose_starting` is called with these DAGs. Ask again with the answers."""
     asked: list[Question] = []
     for dag_id in dict.fromkeys(due) | holdings.to_start:
@@ -59,7 +59,7 @@ async def ask_before(session: Session, due: Sequence[str]) -> Mapping[int, int |
         return await answers(session.holdings, conn, due)
 
 
-async def answers(holdings: Holdings, conn: Connection, due: Sequence[str]) -> Mapping[int, int | None]:
+async def answers(holdings: StateCache, conn: Connection, due: Sequence[str]) -> Mapping[int, int | None]:
     """The answers to all `questions`."""
     known: dict[int, int | None] = {}
     while asked := questions(holdings, due, known):
@@ -68,14 +68,14 @@ async def answers(holdings: Holdings, conn: Connection, due: Sequence[str]) -> M
     return known
 
 
-def awaited_by(holdings: Holdings, dag: OwnedDag, run: int, known: Mapping[int, int | None]) -> str | None:
+def awaited_by(holdings: StateCache, dag: OwnedDag, run: int, known: Mapping[int, int | None]) -> str | None:
     """The id of a running run that waits for `run`, directly or through others; None for none."""
     running = _standings(holdings, dag)
     found = who_waits_for(run, running, _before(holdings, dag, running, known)[0])
     return None if found is None else dag.running[found].run.run_id
 
 
-def _standings(holdings: Holdings, dag: OwnedDag) -> dict[int, Standing]:
+def _standings(holdings: StateCache, dag: OwnedDag) -> dict[int, Standing]:
     """The running runs of a DAG, by key. One that is to be evaluated may go on."""
     found = {run.key: Standing(run.backfill_id) for run in dag.under_way()}
     for key, board in dag.running.items():
@@ -87,7 +87,7 @@ def _standings(holdings: Holdings, dag: OwnedDag) -> dict[int, Standing]:
 
 
 def _before(
-    holdings: Holdings, dag: OwnedDag, running: Mapping[int, Standing], known: Mapping[int, int | None]
+    holdings: StateCache, dag: OwnedDag, running: Mapping[int, Standing], known: Mapping[int, int | None]
 ) -> tuple[dict[int, int | None], list[Question]]:
     """The run before each queued run that is waited for, as far as it is known, and what is to be asked."""
     before: dict[int, int | None] = {}
@@ -113,7 +113,7 @@ def _before(
     return before, asked
 
 
-def _question(holdings: Holdings, run: Run) -> Question | None:
+def _question(holdings: StateCache, run: Run) -> Question | None:
     """None for a run to which no run before it matters."""
     graph = holdings.versions[run.version_id][1]
     opens = run.backfill_id is not None and run.backfill_order == 1

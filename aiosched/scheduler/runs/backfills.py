@@ -32,7 +32,7 @@ from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.runs.new_runs import Creation, hold, store
 from aiosched.scheduler.runs.stored_runs import clear_whole_runs, settle
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.state import Holdings, OwnedDag
+from aiosched.scheduler.state.state import StateCache, OwnedDag
 
 DEFAULT_MAX_ACTIVE_RUNS: Final = 10
 
@@ -171,7 +171,7 @@ async def complete_backfills(session: Session, now: datetime) -> None:
         del session.holdings.dags[backfill.dag_id].backfills[backfill.id]
 
 
-def over_now(holdings: Holdings, ending: Iterable[Board]) -> list[Backfill]:
+def over_now(holdings: StateCache, ending: Iterable[Board]) -> list[Backfill]:
     """The backfills whose runs are all over; `ending` are runs whose end is not stored yet."""
     if not holdings.backfilled:
         return []

@@ -30,10 +30,10 @@ from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.ids import ALLOWED_RUN_ID
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError
-from aiosched.scheduler.partitions.run_rehydration import NOTHING, Recollection
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
 from aiosched.scheduler.runs.awaited import NOT_ASKED, awaited_in
 from aiosched.scheduler.runs.new_runs import Creation
-from aiosched.scheduler.state.state import Holdings, OwnedDag, make_board
+from aiosched.scheduler.state.state import StateCache, OwnedDag, make_board
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def asked_for(
 
 
 def choose_starting(
-    holdings: Holdings, due: Iterable[str], now: datetime, before: Mapping[int, int | None] = NOT_ASKED
+    holdings: StateCache, due: Iterable[str], now: datetime, before: Mapping[int, int | None] = NOT_ASKED
 ) -> list[Run]:
     """The queued runs that may start now; they are `starting` until `begin`.
 
@@ -109,7 +109,7 @@ def choose_starting(
 
 
 def begin(
-    holdings: Holdings, run: Run, instances: Iterable[Instance], now: datetime, recollection: Recollection = NOTHING
+    holdings: StateCache, run: Run, instances: Iterable[Instance], now: datetime, recollection: Rehydration = NOTHING
 ) -> Board | None:
     """Let a starting run run; its version must be held. None when it was deleted or cancelled meanwhile."""
     dag = holdings.dags.get(run.dag_id)
@@ -126,7 +126,7 @@ def begin(
     return board
 
 
-def due_now(holdings: Holdings, due: Iterable[str], now: datetime) -> list[OwnedDag]:
+def due_now(holdings: StateCache, due: Iterable[str], now: datetime) -> list[OwnedDag]:
     """The DAGs that may get scheduled runs now, by the calendar and their limits: read where their schedules stand."""
     found = []
     for dag_id in due:
@@ -148,7 +148,7 @@ def choose_due(dags: Iterable[OwnedDag], positions: Mapping[str, SchedulePositio
     return [creation for dag in dags for creation in _due_runs(dag, positions[dag.row.dag_id], now)]
 
 
-def plan_again(holdings: Holdings, touched: Iterable[OwnedDag]) -> None:
+def plan_again(holdings: StateCache, touched: Iterable[OwnedDag]) -> None:
     """Put the next runs on the calendar, of the DAGs that may have another run."""
     for dag in touched:
         if dag.active_runs() < active_runs_limit(dag.version.spec):

@@ -20,7 +20,7 @@ from aiosched.db.server.connection import Connection
 from aiosched.db.statements import runs as statements
 from aiosched.scheduler.effects.deadlines import plan_deadlines
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.decision_context import Desk
+from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.state import OwnedDag, make_board
 
 _INSTANCES_PER_TRANSACTION: Final = 20_000
@@ -94,13 +94,13 @@ async def store(session: Session, conn: Connection, creations: Sequence[Creation
     return keys
 
 
-def hold(session: Desk, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime) -> list[Run | None]:
+def hold(session: DecisionContext, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime) -> list[Run | None]:
     """Hold in memory what was stored; call it after the commit."""
     session.metrics.runs_created += sum(key is not None for key in keys)
     return [_hold(session, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
 
 
-def new_run(session: Desk, creation: Creation, now: datetime) -> statements.NewRun:
+def new_run(session: DecisionContext, creation: Creation, now: datetime) -> statements.NewRun:
     """The row of a run to create."""
     dag, planned = creation.dag, creation.planned
     interval = planned.interval
@@ -125,7 +125,7 @@ def new_run(session: Desk, creation: Creation, now: datetime) -> statements.NewR
     )
 
 
-def _hold(session: Desk, creation: Creation, key: int | None, now: datetime) -> Run | None:
+def _hold(session: DecisionContext, creation: Creation, key: int | None, now: datetime) -> Run | None:
     if key is None:
         return None
     dag, planned = creation.dag, creation.planned

@@ -27,7 +27,7 @@ from aiosched.scheduler.journal.journal import Transaction
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.slots.enqueueing import store
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.decision_context import Desk
+from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.state import OwnedDag, make_board
 from aiosched.scheduler.state.versions import ensure_versions
 
@@ -80,7 +80,7 @@ async def store_boards(session: Session, transaction: Transaction, boards: Itera
         watch_deadlines(session, batch.deadlines)
 
 
-def settle(session: Desk, dag: OwnedDag, boards: Iterable[Board]) -> None:
+def settle(session: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> None:
     """Bring memory in line with what was just committed of boards that are not held."""
     waiting = {run.key for run in dag.queued}
     for board in boards:

@@ -14,9 +14,9 @@ from aiosched.core.slots.allocation import ExecutorRoom, PoolRoom, Room
 from aiosched.core.values.messages import Executor
 from aiosched.db.statements.journal import PoolRow
 from aiosched.executors.executor_router import members_of
-from aiosched.scheduler.slots.pool_fairness import Courtesy
+from aiosched.scheduler.slots.pool_fairness import PoolFairness
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.state import Holdings
+from aiosched.scheduler.state.state import StateCache
 
 
 def room_of(
@@ -48,7 +48,7 @@ def room_of(
 
 
 def claim(
-    holdings: Holdings, room: Room, now: datetime, *, incarnation: int, include_deferred: Collection[str] = ()
+    holdings: StateCache, room: Room, now: datetime, *, incarnation: int, include_deferred: Collection[str] = ()
 ) -> Batch:
     """Let the allocation choose, and collect the claims beside all other news as one batch.
 
@@ -71,10 +71,10 @@ def claim(
 
 
 def claim_beside_rivals(
-    holdings: Holdings,
+    holdings: StateCache,
     room: Room,
     now: datetime,
-    courtesy: Courtesy,
+    courtesy: PoolFairness,
     rows: Mapping[str, PoolRow],
     *,
     incarnation: int,

@@ -16,7 +16,7 @@ from aiosched.core.run.deferral import is_trigger
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import RunState
 from aiosched.scheduler.journal.asset_events import events_of
-from aiosched.scheduler.state.decision_context import Desk
+from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.stuck_attempts import look_at_queue
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _REPORTS_PER_PASS: Final = 2_000  # so that other coroutines get their turn
 
 
-async def evaluate(session: Desk) -> float | None:
+async def evaluate(session: DecisionContext) -> float | None:
     """One pass; returns how long to rest: until the next timer, or 0 while reports wait."""
     decide(session, session.clock.now())
     if session.attempts.reports:
@@ -33,7 +33,7 @@ async def evaluate(session: Desk) -> float | None:
     return max((min(instants) - session.clock.now()).total_seconds(), 0.001) if instants else None
 
 
-def decide(session: Desk, now: datetime) -> None:
+def decide(session: DecisionContext, now: datetime) -> None:
     """Apply what was reported and is due, and let each touched board decide."""
     holdings = session.holdings
     look_at_queue(session, now)
@@ -46,7 +46,7 @@ def decide(session: Desk, now: datetime) -> None:
             session.absorb(board)
 
 
-def _apply_reports(session: Desk, now: datetime) -> None:
+def _apply_reports(session: DecisionContext, now: datetime) -> None:
     reports = session.attempts.reports
     for _ in range(min(len(reports), _REPORTS_PER_PASS)):
         report = reports.popleft()
@@ -57,7 +57,7 @@ def _apply_reports(session: Desk, now: datetime) -> None:
             raise
 
 
-def _apply(session: Desk, report: Report, now: datetime) -> None:
+def _apply(session: DecisionContext, report: Report, now: datetime) -> None:
     holdings = session.holdings
     board = holdings.boards.get(report.key.run)
     if board is None and report.inbox_id is not None and report.key.run in holdings.unreadable.runs:
@@ -91,7 +91,7 @@ def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
     return instance is None or instance.queued_by != report.ran_by
 
 
-def _wake_due(session: Desk, now: datetime) -> None:
+def _wake_due(session: DecisionContext, now: datetime) -> None:
     holdings = session.holdings
     for run, instance in holdings.timers.due(now):
         board = holdings.boards.get(run)

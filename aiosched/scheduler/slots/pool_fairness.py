@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.slots.allocation import PoolRoom
-from aiosched.core.slots.competing_demands import Demand, Place, Rival
+from aiosched.core.slots.competing_demands import Demand, Place, CompetingDemand
 from aiosched.db.statements.journal import PoolRow
 
 PATIENCE: Final = 2.0  # seconds
@@ -39,7 +39,7 @@ class _Left(NamedTuple):
 
 
 @dataclass(slots=True)
-class Courtesy:
+class PoolFairness:
     """See the module docstring. All seconds are of the session's clock, those in rows of the database's."""
 
     incarnation: int
@@ -48,14 +48,14 @@ class Courtesy:
     _ignored: dict[tuple[str, int], int] = field(default_factory=dict)  # whose demand, by its serial
     _serials: Iterator[int] = field(default_factory=count)  # a demand that says the same may be another one
 
-    def rivals(self, name: str, row: PoolRow, now: float) -> list[Rival]:
+    def rivals(self, name: str, row: PoolRow, now: float) -> list[CompetingDemand]:
         """The others that wait for slots of the pool, the first first."""
         found = []
         for number, (overdue, weight, since, need, slots, serial) in _decode(row.demands).items():
             if (incarnation := int(number)) == self.incarnation or self._is_ignored((name, incarnation), serial, now):
                 continue
             demand = Demand(Place(overdue, weight, now - (row.read_at - since)), need, slots)
-            found.append(Rival(incarnation, demand, serial))
+            found.append(CompetingDemand(incarnation, demand, serial))
         return sorted(found, key=lambda rival: rival.demand.place.order)
 
     def _is_ignored(self, offer: tuple[str, int], serial: int, now: float) -> bool:
@@ -87,7 +87,7 @@ class Courtesy:
         self.told = dict(demands)
         return changed
 
-    def winners(self, pools: Mapping[str, PoolRoom], rivals: Mapping[str, Collection[Rival]], now: float) -> set[int]:
+    def winners(self, pools: Mapping[str, PoolRoom], rivals: Mapping[str, Collection[CompetingDemand]], now: float) -> set[int]:
         """Those to be told that slots were left to them."""
         told: set[int] = set()
         left = {offer: before for offer, before in self._left.items() if offer[0] not in pools}

@@ -11,7 +11,7 @@ from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.executors.attempt.failures import storable_report
 from aiosched.scheduler.state.metrics import Metrics
 from aiosched.scheduler.state.running_watchers import Watchers
-from aiosched.scheduler.state.stuck_attempts import Beginnings
+from aiosched.scheduler.state.stuck_attempts import StuckAttempts
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Attempts:
     """Outlives sessions. Triggers and callbacks hold no slot and count against no limit."""
 
     metrics: Metrics
-    beginnings: Beginnings = field(default_factory=Beginnings)
+    beginnings: StuckAttempts = field(default_factory=StuckAttempts)
     in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
     begun: dict[AttemptKey, Report] = field(default_factory=dict)  # of those: their starts, which rows may not tell yet
     triggers: set[AttemptKey] = field(default_factory=set)

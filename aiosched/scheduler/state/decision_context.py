@@ -1,6 +1,6 @@
 """What deciding needs of a session: enough for a scheduler without a database.
 
-The pure halves of the loops (evaluation.py, parts of new_runs.py and loading.py) take a `Desk`. A
+The pure halves of the loops (evaluation.py, parts of new_runs.py and loading.py) take a `DecisionContext`. A
 `Session` is one; `aiosched.testing` has another, whose rows are in memory.
 """
 
@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Protocol
 from aiosched.clock import Clock
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.state import Holdings
-from aiosched.scheduler.state.wakeup import Pulse
+from aiosched.scheduler.state.state import StateCache
+from aiosched.scheduler.state.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Attempts
 
 
-class Desk(Protocol):
+class DecisionContext(Protocol):
     """See the module docstring; the fields are those of `Session`."""
 
     clock: Clock
     attempts: Attempts
     incarnation: int
     metrics: Metrics
-    holdings: Holdings
-    creation: Pulse
-    evaluation: Pulse
-    enqueueing: Pulse
+    holdings: StateCache
+    creation: Wakeup
+    evaluation: Wakeup
+    enqueueing: Wakeup
     unsent: list[tuple[Board, Instance]]
 
     def absorb(self, board: Board) -> None:

@@ -16,7 +16,7 @@ from aiosched.core.values.states import FINISHED
 
 
 @dataclass(slots=True)
-class Followers:
+class PreviousRunIndex:
     """The boards of a scheduler that look back, by the key of the run before theirs."""
 
     _of: dict[int, dict[Board, None]] = field(default_factory=dict)

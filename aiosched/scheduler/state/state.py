@@ -39,7 +39,7 @@ from aiosched.db.statements.triggers import deferral_row
 from aiosched.errors import InvalidTransition
 from aiosched.scheduler.effects.deadlines import moved_deadlines
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.previous_run_index import Followers
+from aiosched.scheduler.state.previous_run_index import PreviousRunIndex
 from aiosched.scheduler.state.queued_runs import QueuedRuns
 from aiosched.scheduler.state.versions import Unreadable, renew_code, run_info
 from aiosched.scheduler.state.wakeup import Timers
@@ -99,7 +99,7 @@ class OwnedDag:
         return condition_of(self.version.spec.timetable)
 
 
-class Holdings:
+class StateCache:
     """See the module docstring."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Holdings:
         self.dirty: dict[Board, None] = {}  # have something to store
         self.timers: Timers[tuple[int, Instance | None]] = Timers()  # (run, instance; None: the run's timeout)
         self.due_runs: Timers[str] = Timers()  # DAG ids by their next run
-        self.followers = Followers()
+        self.followers = PreviousRunIndex()
         self.to_look_back: dict[str, None] = {}  # DAGs with boards that do not know the run before theirs
         self.to_start: dict[str, None] = {}  # DAGs whose queued runs may start, or whose backfills may be over
         self.backfilled: dict[str, None] = {}  # DAGs that have, or had, backfills that are not completed

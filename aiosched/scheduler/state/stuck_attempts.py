@@ -27,7 +27,7 @@ from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.core.values.states import TaskState
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.state.decision_context import Desk
+    from aiosched.scheduler.state.decision_context import DecisionContext
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _PATIENCE: Final = 10.0  # seconds beyond the clean-up time that a revoked attem
 
 
 @dataclass(slots=True)
-class Beginnings:
+class StuckAttempts:
     """The limits (in seconds and times), and the attempts that they are counted for."""
 
     queued_timeout: float = 600.0  # how long an executor may leave an attempt lying
@@ -50,7 +50,7 @@ class Beginnings:
     _missing: dict[AttemptKey, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, settings: Settings) -> Beginnings:
+    def of(cls, settings: Settings) -> StuckAttempts:
         """As the settings say."""
         scheduler, executor = settings.scheduler, settings.executor
         return cls(
@@ -116,7 +116,7 @@ class Beginnings:
         )
 
 
-def look_at_queue(desk: Desk, now: datetime) -> None:
+def look_at_queue(desk: DecisionContext, now: datetime) -> None:
     """Revoke what its executor did not begin in time (strictly), when the oldest of it may be overdue."""
     attempts = desk.attempts
     watch = attempts.beginnings
@@ -134,7 +134,7 @@ def look_at_queue(desk: Desk, now: datetime) -> None:
     watch.look_at = min(dues, default=None)
 
 
-def _revoke(desk: Desk, key: AttemptKey, now: datetime) -> datetime | None:
+def _revoke(desk: DecisionContext, key: AttemptKey, now: datetime) -> datetime | None:
     """Revoke an attempt that is overdue; returns when to look at it again, None for never."""
     watch, found = desk.attempts.beginnings, desk.holdings.find(key)
     if found is None:  # its run is being read

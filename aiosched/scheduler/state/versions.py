@@ -25,7 +25,7 @@ from aiosched.db.statements.runs import UnreadableVersion, Version
 from aiosched.errors import Refused
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.state.state import Holdings
+    from aiosched.scheduler.state.state import StateCache
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class HoldsVersions(Protocol):
     """Who holds versions: a session, or somebody who only looks (why.py)."""
 
     @property
-    def holdings(self) -> Holdings: ...
+    def holdings(self) -> StateCache: ...
 
 
 async def ensure_versions(holder: HoldsVersions, conn: Connection, ids: Iterable[int]) -> None:
@@ -84,7 +84,7 @@ async def readable_versions(holder: HoldsVersions, conn: Connection, ids: Iterab
     return wanted & holdings.versions.keys()
 
 
-def forget_versions(holdings: Holdings) -> None:
+def forget_versions(holdings: StateCache) -> None:
     """Forget what no DAG and no unfinished run needs. Call it with `session.books` held, as whoever reads versions."""
     dags = holdings.dags.values()
     spare = holdings.versions.keys() - {dag.version.id for dag in dags}

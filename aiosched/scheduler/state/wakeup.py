@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Pulse:
+class Wakeup:
     """Wakes a resting loop early, and tells it when to finish."""
 
     stopping: bool = False
@@ -48,7 +48,7 @@ class Pulse:
                 alarm.cancel()
 
 
-async def run_loop(step: Callable[[], Awaitable[float | None]], pulse: Pulse) -> None:
+async def run_loop(step: Callable[[], Awaitable[float | None]], pulse: Wakeup) -> None:
     """Call `step` until `pulse` stops. It returns how long to rest: 0 for "again at once", None for "until news"."""
     while not pulse.stopping:
         pulse.clear()  # before the read, so that later news survives

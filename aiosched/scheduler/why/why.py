@@ -39,7 +39,7 @@ from aiosched.errors import DagError, NotFound, did_you_mean
 from aiosched.scheduler.partitions.previous_run import read_past
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, recollect
 from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
-from aiosched.scheduler.state.state import Holdings, OwnedDag, candidate_of, make_board
+from aiosched.scheduler.state.state import StateCache, OwnedDag, candidate_of, make_board
 from aiosched.scheduler.state.versions import ensure_versions, readable_versions
 from aiosched.scheduler.why.slots import Durations, competition, room_for
 
@@ -127,7 +127,7 @@ class _Reader:
     figures: dict[str, Any] | None
     blocked: list[dict[str, Any]]  # event loops of workers that are blocked, in the whole fleet (figures.py)
     names: dict[int, str]  # of schedulers, by incarnation
-    holdings: Holdings = field(default_factory=Holdings)
+    holdings: StateCache = field(default_factory=StateCache)
     dag: OwnedDag | None = None
     unfinished: list[Run] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # which bounds of what is read were met

@@ -29,7 +29,7 @@ from aiosched.db.statements.outbox import NewCallback
 from aiosched.db.statements.runs import DagRow, NewRun, Version
 from aiosched.db.statements.triggers import DeferralRow
 from aiosched.errors import StaleRows
-from aiosched.scheduler.partitions.run_rehydration import Recollection
+from aiosched.scheduler.partitions.run_rehydration import Rehydration
 from aiosched.scheduler.runs.stored_runs import Move
 from aiosched.scheduler.state.batch import Batch
 from aiosched.testing.attempts.endings import FOR_EVER, WORLDS_TRIGGER
@@ -176,10 +176,10 @@ class Rows:
         """The task instances of a run, as a reader of the rows sees them."""
         return [_instance(row) for _, row in sorted(self.instances[run].items())]
 
-    def recollection(self, run: Run) -> Recollection:
+    def recollection(self, run: Run) -> Rehydration:
         """What is known of a run besides its rows, as scheduler/partitions/run_rehydration.py reads it."""
         mine = {place: value for place, value in self.xcoms.items() if place[0] == run.key}
-        return Recollection(
+        return Rehydration(
             {place[1:3]: json_length(value) for place, value in mine.items() if place[3] == RETURN_VALUE},
             {place[1:3]: msgspec.json.decode(value) for place, value in mine.items() if place[3] == SKIPPED_DOWNSTREAM},
             {},

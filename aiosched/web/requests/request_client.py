@@ -29,7 +29,7 @@ class Answer:
     result: dict[str, Any] | None
 
 
-class Gateway:
+class RequestClient:
     """One for each web application."""
 
     def __init__(self, db: Database, settings: Settings, *, clock: Clock | None = None) -> None:
@@ -68,8 +68,8 @@ class Gateway:
         return Answer(number, answer.result)
 
 
-def _gateway(request: Request) -> Gateway:
+def _gateway(request: Request) -> RequestClient:
     return cast("Gateway", request.app.state.gateway)
 
 
-TheGateway = Annotated[Gateway, Depends(_gateway)]
+TheGateway = Annotated[RequestClient, Depends(_gateway)]

@@ -28,7 +28,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Tempo:
+class SchedulerRates:
     """A scheduler in the last `seconds`: commits and ended attempts a second, and how late it was."""
 
     seconds: float
@@ -47,15 +47,15 @@ class _Sample:
     figures: Mapping[str, Any]
 
 
-class Tempos:
+class FleetRates:
     """Remembers samples of each incarnation."""
 
     def __init__(self) -> None:
         self._samples: dict[int, deque[_Sample]] = {}
 
-    def look(self, rows: Sequence[SchedulerRow], now: datetime) -> dict[int, Tempo]:
+    def look(self, rows: Sequence[SchedulerRow], now: datetime) -> dict[int, SchedulerRates]:
         """By incarnation; those that have told nothing yet are absent."""
-        found: dict[int, Tempo] = {}
+        found: dict[int, SchedulerRates] = {}
         for row in rows:
             if not row.figures:
                 continue
@@ -72,12 +72,12 @@ class Tempos:
         return found
 
 
-def _tempo(first: _Sample, last: _Sample) -> Tempo:
+def _tempo(first: _Sample, last: _Sample) -> SchedulerRates:
     seconds = max((last.at - first.at).total_seconds(), 0.001)
     commit = _between(first, last, "journal_commit")
     ended = sum(last.figures.get("finished", {}).values()) - sum(first.figures.get("finished", {}).values())
     commits = sum(commit[1])
-    return Tempo(
+    return SchedulerRates(
         seconds=seconds,
         commits_per_second=commits / seconds,
         tasks_per_second=max(ended, 0) / seconds,

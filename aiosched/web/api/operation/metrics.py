@@ -11,7 +11,7 @@ from aiosched.db.queries.status import list_schedulers
 from aiosched.web.api.base.models import Resource
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.requests.request_client import TheGateway
-from aiosched.web.views.scheduler_rates import Tempos
+from aiosched.web.views.scheduler_rates import FleetRates
 
 router = APIRouter(tags=["System"])
 
