@@ -24,7 +24,7 @@ MARK: Final = "AIOSCHED_OWNER"  # whose process this is: see `new_mark`
 COMMAND: Final = "AIOSCHED_COMMAND"  # the name of the command, or of the attempt, that it belongs to
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
-_TICK: Final = 1 / os.sysconf("SC_CLK_TCK")  # seconds: how exactly the start of a process is known
+TICK: Final = 1 / os.sysconf("SC_CLK_TCK")  # seconds: how exactly the start of a process is known
 _PATIENCE: Final = 5.0  # seconds for killed processes to vanish; more only hangs in the kernel
 _PAUSE: Final = 0.002  # seconds between two looks
 _MOST_STOPS: Final = 20  # looks in which everything found is only stopped: whoever forks faster than that is killed
@@ -86,7 +86,7 @@ def look_at(pid: int) -> Process | None:
         return None
     words = after.split()
     name = before.partition(b"(")[2].decode(errors="replace")
-    return Process(pid, int(words[1]), name, words[0] in b"ZX", int(words[19]) * _TICK)
+    return Process(pid, int(words[1]), name, words[0] in b"ZX", int(words[19]) * TICK)
 
 
 def children_of(pid: int) -> list[int]:
@@ -138,7 +138,7 @@ def carrying(variable: str, accept: Callable[[str], bool], among: Iterable[int] 
 def new_mark() -> str:
     """A value of MARK that no other process has, and this one never again: namespace, process, start, number."""
     me = look_at(os.getpid())
-    started = round(me.started / _TICK) if me is not None else time.time_ns()
+    started = round(me.started / TICK) if me is not None else time.time_ns()
     return f"{_namespace()}.{os.getpid()}.{started}.{next(_numbers)}"
 
 
@@ -151,7 +151,7 @@ def owner_is_gone(mark: str) -> bool:
     if namespace != _namespace():
         return False
     owner = look_at(pid)
-    return owner is None or owner.has_ended or round(owner.started / _TICK) != started
+    return owner is None or owner.has_ended or round(owner.started / TICK) != started
 
 
 def end_orphans() -> Ended:
@@ -216,7 +216,7 @@ def end_children(before: float | None = None) -> Ended:
         return [
             each.pid
             for each in there
-            if (before is None or each.started + _TICK <= before) and not _is_resource_tracker(each.pid)
+            if (before is None or each.started + TICK <= before) and not _is_resource_tracker(each.pid)
         ]
 
     def find() -> list[int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,21 @@ async def test_the_last_line_of_output_is_the_value(
     monkeypatch.setenv("AUTHOR", "ann")
 
     assert await output(command, **options) == value
+
+
+async def test_a_command_whose_exit_code_somebody_else_took_has_failed(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+
+    def take() -> None:
+        while not pid.exists() or not pid.read_text():
+            time.sleep(0.01)
+        os.waitpid(int(pid.read_text()), 0)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    with pytest.raises(ChildProcessError, match=r"exit code of process \d+ is not known"):
+        await output(f"echo $$ > {pid}; sleep 0.2; exit 3")
+    thread.join()
 
 
 async def test_a_command_runs_in_its_own_temporary_folder_or_where_it_is_told(tmp_path: Path) -> None:

@@ -166,6 +166,41 @@ async def test_what_a_coroutine_started_ends_with_it_while_its_neighbours_run(
     assert reports.final == [report]
 
 
+async def test_what_begins_while_an_attempt_is_cleared_up_is_no_leftover_of_it(
+    start_local: StartLocal, dags_folder: Path, tmp_path: Path, reports: Reports
+) -> None:
+    ends, began, pids = tmp_path / "ends", tmp_path / "began", tmp_path / "pids"
+    body = f"""
+    async def leave():
+        from aiosched.executors import async_worker
+        find = async_worker.leftovers.end_children
+        def late(*args, **kwargs):  # the thread that ends what was left behind takes its time
+            open({str(ends)!r}, "w").close()
+            while not os.path.exists({str(began)!r}):
+                time.sleep(0.01)
+            return find(*args, **kwargs)
+        async_worker.leftovers.end_children = late
+        await asyncio.to_thread(escape, 'left')
+    async def next_one():
+        process = await asyncio.create_subprocess_exec("sleep", "0.3")
+        open({str(began)!r}, "w").close()
+        return await process.wait()
+    task(leave), task(next_one)
+    """
+    write_tasks(dags_folder, pids, body)
+    executor = await start_local(async_workers=1)
+    leave, next_one = (attempt(name, is_async=True, number=n) for n, name in enumerate(("leave", "next_one")))
+
+    executor.submit([leave])
+    await until(ends.exists)
+    executor.submit([next_one])
+
+    (xcom,) = (await reports.of(next_one)).xcoms
+    assert xcom.value == "0"
+    await reports.of(leave)
+    assert not running(pid_of(pids, "left"))
+
+
 async def test_a_worker_is_warm_again_for_the_next_attempt_when_nothing_was_left_behind(
     start_local: StartLocal, dags_folder: Path, reports: Reports
 ) -> None:

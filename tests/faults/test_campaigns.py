@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 
 from tests.faults.campaign.__main__ import play
 from tests.faults.campaign.campaigns import CAMPAIGNS, Size
+from tests.faults.campaign.fleet import children
 from tests.faults.campaign.results import Result, table
 from tests.faults.checker import Violation
 
@@ -64,3 +67,10 @@ def test_the_table_sums_the_rounds_of_each_campaign() -> None:
 def test_every_campaign_says_what_it_must_have_seen() -> None:
     for campaign in CAMPAIGNS.values():
         assert all(least > 0 for least in campaign.minima(campaign.long).values())
+
+
+def test_a_process_that_has_gone_has_no_children() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+
+    assert children(gone.pid) == []

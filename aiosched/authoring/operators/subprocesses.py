@@ -173,29 +173,48 @@ async def _end_of(process: subprocess.Popen[bytes]) -> int:
         finally:
             loop.remove_reader(descriptor)
             os.close(descriptor)
-    return process.wait()
+    return _exit_code(process)
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process that has ended. `Popen.wait` says 0 when somebody else has waited for it already."""
+    if process.returncode is None:
+        try:
+            _, status = os.waitpid(process.pid, 0)
+        except ChildProcessError:
+            process.returncode = 255
+            raise ChildProcessError(
+                f"The exit code of process {process.pid} is not known: something else in this worker has waited for it."
+            ) from None
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode
 
 
 def _tell_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
-    process.wait()
+    if hasattr(os, "waitid"):
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    else:
+        process.wait()
     with contextlib.suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(ended.set)
 
 
 async def _stop_group(process: subprocess.Popen[bytes]) -> None:
     """TERM, then KILL, for a command that still runs, as when its attempt was cancelled."""
-    if process.poll() is not None:
+    if process.returncode is not None:
         return
     _signal_group(process.pid, signal.SIGTERM)
-    try:
-        async with clean_up_timeout(KILL_AFTER):
-            await _end_of(process)
-    except TimeoutError:
-        pass  # it does not obey
-    finally:
-        if process.returncode is None:
-            _signal_group(process.pid, signal.SIGKILL)
-            await _end_of(process)
+    with contextlib.suppress(ChildProcessError):  # it has ended, whoever waited for it
+        try:
+            async with clean_up_timeout(KILL_AFTER):
+                await _end_of(process)
+        except TimeoutError:
+            pass  # it does not obey
+        finally:
+            if process.returncode is None:
+                _signal_group(process.pid, signal.SIGKILL)
+                await _end_of(process)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

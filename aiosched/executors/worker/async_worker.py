@@ -181,11 +181,19 @@ class AsyncWorker(asyncio.Protocol):
         self._ended.append((execution.attempt, report))
 
     async def _end_leftovers(self, attempt: Attempt) -> None:
-        oldest = next(iter(self._began.values()), None)
-        if left := await asyncio.to_thread(_end_leftovers, name_of(attempt.key), oldest):
-            log = self._log_of(attempt)
-            log.line("WARNING", "aiosched", left.text("the attempt"))
-            log.close()
+        """End what carries the name of an attempt, and what was started before all that run by now or begin meanwhile.
+
+        Starts are known to a tick of the kernel's clock. While nothing runs, one tick later what is left is old enough.
+        """
+        for pause in (0.0, leftovers.TICK):
+            await asyncio.sleep(pause)
+            before = next(iter(self._began.values()), leftovers.boot_time())
+            if left := await asyncio.to_thread(_end_leftovers, name_of(attempt.key), before):
+                log = self._log_of(attempt)
+                log.line("WARNING", "aiosched", left.text("the attempt"))
+                log.close()
+            if self._began or not has_children():
+                break
 
     def _log_of(self, attempt: Attempt) -> AttemptLog:
         return AttemptLog(self._surroundings.logs_folder, attempt, self._surroundings.max_log_bytes)
@@ -225,9 +233,9 @@ class AsyncWorker(asyncio.Protocol):
             task.cancel()
 
 
-def _end_leftovers(name: str, oldest: float | None) -> leftovers.Ended:
-    """End what carries the name of an attempt, and what was started before the oldest one that still runs."""
-    return leftovers.end_named(name) + leftovers.end_children(before=oldest)
+def _end_leftovers(name: str, before: float) -> leftovers.Ended:
+    """End what carries the name of an attempt, and what was started before that instant."""
+    return leftovers.end_named(name) + leftovers.end_children(before=before)
 
 
 async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig) -> None:

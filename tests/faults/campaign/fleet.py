@@ -164,9 +164,10 @@ def _send(pid: int, signum: int) -> None:
 def children(pid: int) -> list[int]:
     """All descendants of a process, nearest first."""
     found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += map(int, task.read_text().split())
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
     return found + [grandchild for child in found for grandchild in children(child)]
 
 
