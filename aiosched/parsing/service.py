@@ -31,10 +31,10 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import dags as rows
 from aiosched.db.statements.inbox import notify
 from aiosched.errors import DatabaseError
-from aiosched.parsing.agenda import ParseQueue, Rank, order_of
 from aiosched.parsing.check import problem_result
 from aiosched.parsing.claims import Conflict
 from aiosched.parsing.discovery import DagFile, Discovery, Listing
+from aiosched.parsing.parse_queue import ParseQueue, Rank, order_of
 from aiosched.parsing.pool import ParsingPool
 from aiosched.parsing.result import FileError, ParsedFile
 from aiosched.parsing.store import Stored, remove_files, store_results
@@ -98,7 +98,7 @@ class Parser:
         self._root = settings.core.dags_folder.absolute()
         parsing = settings.parsing
         every = parsing.reparse_interval
-        self._agenda = ParseQueue(
+        self._parse_queue = ParseQueue(
             reparse_every=max(every, parsing.min_file_process_interval) if every else 0.0,
             order=order_of(parsing.file_parsing_sort_mode, socket.gethostname()),
         )
@@ -139,7 +139,7 @@ class Parser:
     def stats(self) -> ParserStats:
         errors = sum(o.error is not None or name in self._conflicts for name, o in self._outcomes.items())
         return ParserStats(
-            files=len(self._agenda),
+            files=len(self._parse_queue),
             dags=sum(len(o.dags) - len(self._conflicts.get(name, ())) for name, o in self._outcomes.items()),
             errors=errors,
             seconds=self._seconds,
@@ -154,7 +154,7 @@ class Parser:
         listing = self._listing
         if listing is None or self._list_news.is_set() or self._again is not None or self._partitions != self._owned():
             return "the DAGs folder is being read"
-        if unfinished := self._agenda.unfinished:
+        if unfinished := self._parse_queue.unfinished:
             return f"the file {min(unfinished)} is being read"
         if self._results or self._storing:
             return "what was found in DAG files is being stored"
@@ -175,7 +175,7 @@ class Parser:
         """Parse these files (names as in `dag_file`) again, changed or not, and store the outcome."""
         for name in names:
             self._outcomes.pop(name, None)
-        self._agenda.request(names)
+        self._parse_queue.request(names)
         self._work_news.set()
 
     async def run(self) -> None:
@@ -225,7 +225,7 @@ class Parser:
         try:
             # The real clock, because it is compared with the file system's stamps.
             listing = await asyncio.to_thread(
-                self._discovery.list, now_ns=time.time_ns(), imported=self._agenda.unlisted
+                self._discovery.list, now_ns=time.time_ns(), imported=self._parse_queue.unlisted
             )
         except OSError as error:
             reason = error.strerror
@@ -243,19 +243,19 @@ class Parser:
         taking_over, self._listed = self._listed, True  # at the start everything is parsed, whatever others found
         adopted = {n: f for n, f in known.items() if taking_over and f.content_hash and not f.has_error}
 
-        gone = self._agenda.update(listing, owned=self._is_mine, adopted=adopted, now=time.monotonic())
+        gone = self._parse_queue.update(listing, owned=self._is_mine, adopted=adopted, now=time.monotonic())
         missing = gone | known.keys() | self._problems.keys() | self._hidden
         missing = frozenset(filter(self._is_mine, missing)) - listing.files.keys() - listing.problems.keys()
         self._hidden = frozenset(n for n in missing if listing.hides(n))
         self._present = frozenset(listing.files) | listing.problems.keys() | self._hidden
         await self._forget(missing - self._hidden)
-        self._outcomes = {n: o for n, o in self._outcomes.items() if n in self._agenda or n in listing.problems}
-        self._conflicts = {n: c for n, c in self._conflicts.items() if n in self._agenda}
-        self._warned = {n for n in self._warned if n in self._agenda}
+        self._outcomes = {n: o for n, o in self._outcomes.items() if n in self._parse_queue or n in listing.problems}
+        self._conflicts = {n: c for n, c in self._conflicts.items() if n in self._parse_queue}
+        self._warned = {n for n in self._warned if n in self._parse_queue}
         self._take_problems(listing)
         await self._note_unchanged()
-        self._begin_first_pass(self._agenda.unfinished | self._problems.keys())
-        self._finished_first([n for n in self._first or () if n not in self._agenda and n not in self._problems])
+        self._begin_first_pass(self._parse_queue.unfinished | self._problems.keys())
+        self._finished_first([n for n in self._first or () if n not in self._parse_queue and n not in self._problems])
         self._listing = listing
         self._work_news.set()
 
@@ -314,8 +314,8 @@ class Parser:
             finally:
                 self._busy -= 1
                 self._idle_since = time.monotonic()
-            if self._agenda.finish(result, time.monotonic()):
-                if not self._agenda.is_as_listed(result) and self._again is None:
+            if self._parse_queue.finish(result, time.monotonic()):
+                if not self._parse_queue.is_as_listed(result) and self._again is None:
                     self._again = asyncio.get_running_loop().call_later(LIST_AGAIN, self.refresh)
                 self._take_result(result, rank)
             else:
@@ -326,10 +326,10 @@ class Parser:
         while True:
             self._work_news.clear()
             now = time.monotonic()
-            if (found := self._agenda.take(now)) is not None:
+            if (found := self._parse_queue.take(now)) is not None:
                 return found
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._agenda.seconds_to_routine(now)):
+                async with asyncio.timeout(self._parse_queue.seconds_to_routine(now)):
                     await self._work_news.wait()
 
     def _take_result(self, result: ParsedFile, rank: Rank) -> None:
@@ -356,7 +356,7 @@ class Parser:
             self._result_news.clear()
             if not self._results:
                 await self._result_news.wait()
-            if self._agenda.has_waiting:
+            if self._parse_queue.has_waiting:
                 await asyncio.sleep(GATHER)
             batch = self._next_batch()
             if not batch:
@@ -380,7 +380,7 @@ class Parser:
             newest[result.name] = result
             taken += 1
         del self._results[:taken]
-        return [r for n, r in newest.items() if n in self._agenda or n in self._problems]
+        return [r for n, r in newest.items() if n in self._parse_queue or n in self._problems]
 
     async def _store_batch(self, batch: Sequence[ParsedFile]) -> Stored:
         async def work(conn: Connection) -> Stored:

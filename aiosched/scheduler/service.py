@@ -306,18 +306,21 @@ class Scheduler(Actions):
             executor=self.executor.name,
             slots=self.executor.slots,
         )
-        vitals = Heartbeat(self._figures, self.metrics.loop_lag)
+        heartbeat = Heartbeat(self._figures, self.metrics.loop_lag)
         windows = windows_of(members_of(self.executor).values())
-        lease = Lease(self.db, identity, seconds=settings.lease, on_view=self._see, vitals=vitals, windows=windows)
+        lease = Lease(
+            self.db, identity, seconds=settings.lease, on_view=self._see, heartbeat=heartbeat, windows=windows
+        )
         number = await lease.start()
         self._lease = lease
         keyring = Keyring.of(self.settings)
-        journal, writer = (Journal(self.db, number, self.metrics, keyring) for _ in range(2))
+        journal, command_journal = (Journal(self.db, number, self.metrics, keyring) for _ in range(2))
 
         def make_session() -> Session:
             return Session(
                 db=self.db, settings=self.settings, clock=self.clock, executor=self.executor, attempts=self._attempts,
-                journal=journal, writer=writer, incarnation=number, metrics=self.metrics, trusted=lease.trusted,
+                journal=journal, command_journal=command_journal, incarnation=number, metrics=self.metrics,
+                trusted=lease.trusted,
                 listener=self._listener, on_run_end=self._run_end, on_partitions=self._partitions_moved,
                 on_ready=self._ready.set, draining=self._draining,
             )  # fmt: skip
@@ -331,7 +334,7 @@ class Scheduler(Actions):
         finally:
             try:
                 await journal.close()
-                await writer.close()
+                await command_journal.close()
                 if self._stopping:
                     try:
                         await give_up(self.db, number)
@@ -354,7 +357,7 @@ class Scheduler(Actions):
     def _on_session(self, session: Session) -> None:
         self._session = session
         self._attempts.on_news = session.evaluation.wake
-        self._attempts.on_callback = session.aside.wake
+        self._attempts.on_callback = session.callbacks.wake
         self._attempts.on_lent = session.lending.wake
         self._attempts.revoke = session.stop_attempt
 
@@ -391,12 +394,12 @@ class Scheduler(Actions):
             self.parser.refresh()
 
     def _owns(self, partition: int) -> bool:
-        return self._session is not None and partition in self._session.holdings.partitions
+        return self._session is not None and partition in self._session.cache.partitions
 
     def _dags_changed(self, dag_ids: Collection[str]) -> None:
         if self._session is not None:
             self._session.changed_dags.update(map(partition_of, dag_ids))
-            self._session.news.wake()
+            self._session.notifications.wake()
 
     # -- asking -----------------------------------------------------------------------------
 
@@ -446,7 +449,7 @@ class Scheduler(Actions):
         return sorted(found, key=lambda entry: -entry[3])
 
     def _names(self, key: AttemptKey) -> tuple[str, str, str]:
-        board = None if self._session is None else self._session.holdings.boards.get(key.run)
+        board = None if self._session is None else self._session.cache.boards.get(key.run)
         if board is None:
             return "?", str(key.run), str(key.task_index)
         return board.run.dag_id, board.run.run_id, board.graph.task_ids[key.task_index]
@@ -471,8 +474,8 @@ class Scheduler(Actions):
             return True
         if session is None:
             return False
-        holdings = session.holdings
-        return bool(holdings.dirty or holdings.ended or holdings.to_evaluate or session.storing)
+        cache = session.cache
+        return bool(cache.dirty or cache.ended or cache.to_evaluate or session.storing)
 
     async def _progress(self) -> None:
         """Rest until something was committed, at most half a second."""

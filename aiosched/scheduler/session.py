@@ -36,7 +36,7 @@ from aiosched.scheduler.slots.pool_fairness import PoolFairness
 from aiosched.scheduler.state.attempts import Attempts as Attempts
 from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.state import StateCache
+from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.wakeup import Wakeup
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Session:
     executor: Executor
     attempts: Attempts
     journal: Journal  # the hot path
-    writer: Journal  # run creation, commands
+    command_journal: Journal  # run creation, commands
     incarnation: int
     metrics: Metrics
     trusted: Callable[[], bool]  # whether the lease still holds
@@ -63,14 +63,16 @@ class Session:
     on_run_end: Callable[[Run], None] = lambda _: None
     on_partitions: Callable[[], None] = lambda: None  # the owned partitions have changed
     on_ready: Callable[[], None] = lambda: None  # what is owned has been read
-    holdings: StateCache = field(default_factory=StateCache)
+    cache: StateCache = field(default_factory=StateCache)
     outbox: Outbox = field(default_factory=Outbox)
-    books: asyncio.Lock = field(default_factory=asyncio.Lock)  # one at a time creates, loads or gives away DAGs
+    ownership_lock: asyncio.Lock = field(
+        default_factory=asyncio.Lock
+    )  # one at a time creates, loads or gives away DAGs
     creation: Wakeup = field(default_factory=Wakeup)
     evaluation: Wakeup = field(default_factory=Wakeup)
     enqueueing: Wakeup = field(default_factory=Wakeup)
-    news: Wakeup = field(default_factory=Wakeup)
-    aside: Wakeup = field(default_factory=Wakeup)  # callbacks and deadlines
+    notifications: Wakeup = field(default_factory=Wakeup)
+    callbacks: Wakeup = field(default_factory=Wakeup)  # callbacks and deadlines
     retention: Wakeup = field(default_factory=Wakeup)
     lending: Wakeup = field(default_factory=Wakeup)  # attempts that run here for others
     resting_watchers: dict[WatchedAsset, float] = field(default_factory=dict)  # until this monotonic second
@@ -83,13 +85,13 @@ class Session:
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
     given_back: dict[int, float] = field(default_factory=dict)  # partitions released, at this monotonic second
     changed_dags: set[int] = field(default_factory=set)  # partitions with news of DAGs
-    gate: asyncio.Event = field(default_factory=asyncio.Event)  # open while no partitions are being loaded
+    loaded: asyncio.Event = field(default_factory=asyncio.Event)  # open while no partitions are being loaded
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # its partitions are read
     progress: asyncio.Event = field(default_factory=asyncio.Event)  # something was committed or looked at
     storing: Batch | None = None  # sent, not yet known to be committed
     answering: set[int] = field(default_factory=set)  # requests that are applied in memory and not yet stored
     has_reports: bool = False  # others have sent some
-    courtesy: PoolFairness = field(init=False)  # towards other schedulers that want slots of the same pools
+    pool_fairness: PoolFairness = field(init=False)  # towards other schedulers that want slots of the same pools
     _last_look: float = 0.0
     _last_sweep: float = 0.0
     _helpers: set[asyncio.Task[None]] = field(default_factory=set)
@@ -97,8 +99,8 @@ class Session:
     _not_stored: dict[Board, None] = field(default_factory=dict)  # with starts that wait for the next commit
 
     def __post_init__(self) -> None:
-        self.courtesy = PoolFairness(self.incarnation)
-        self.holdings.waiting.limit = self.settings.scheduler.passed_over_limit
+        self.pool_fairness = PoolFairness(self.incarnation)
+        self.cache.waiting.limit = self.settings.scheduler.passed_over_limit
 
     @property
     def in_flight(self) -> dict[AttemptKey, float]:
@@ -115,16 +117,24 @@ class Session:
     def reading(self) -> set[int]:
         """Reports of other schedulers that are read and not yet done with, by their rows."""
         unapplied = {report.inbox_id for report in self.attempts.reports if report.inbox_id is not None}
-        return unapplied.union(self.holdings.heard, self.storing.heard if self.storing is not None else ())
+        return unapplied.union(self.cache.heard, self.storing.heard if self.storing is not None else ())
 
     @property
-    def pulses(self) -> tuple[Wakeup, ...]:
-        loops = (self.creation, self.evaluation, self.enqueueing, self.news, self.aside, self.retention, self.lending)
-        return (*loops, self.broadcast.pulse, self.watching)
+    def wakeups(self) -> tuple[Wakeup, ...]:
+        loops = (
+            self.creation,
+            self.evaluation,
+            self.enqueueing,
+            self.notifications,
+            self.callbacks,
+            self.retention,
+            self.lending,
+        )
+        return (*loops, self.broadcast.wakeup, self.watching)
 
     def wake_all(self) -> None:
-        for pulse in self.pulses:
-            pulse.wake()
+        for wakeup in self.wakeups:
+            wakeup.wake()
 
     def news_overdue(self, every: float) -> bool:
         """Whether the last full look at the DAGs is `every` seconds old; begins the next period then."""
@@ -144,26 +154,26 @@ class Session:
 
     def close(self) -> None:
         """Leave this session: reports whose effects were not committed are applied again in the next one."""
-        reports = (*(self.storing.reports if self.storing else ()), *self.holdings.applied, *self.attempts.reports)
+        reports = (*(self.storing.reports if self.storing else ()), *self.cache.applied, *self.attempts.reports)
         self.attempts.reports = deque(report for report in reports if report.inbox_id is None)  # others' are read again
         if self._lazy is not None:
             self._lazy.cancel()
-        self.gate.clear()
+        self.loaded.clear()
         self.ready.clear()
 
     def absorb(self, board: Board) -> None:
         """Take over a board's effects and wake whoever has work by them."""
-        holdings = self.holdings
-        holdings.absorb(board)
-        if holdings.dirty or holdings.room_changed:
+        cache = self.cache
+        cache.absorb(board)
+        if cache.dirty or cache.room_changed:
             self.enqueueing.wake()
         if board.effects.lazy:
             self._not_stored[board] = None
             if self._lazy is None:
                 self._lazy = asyncio.get_running_loop().call_later(_LAZY_SECONDS, self._store_lazy)
-        if holdings.to_start:
+        if cache.to_start:
             self.creation.wake()
-        if holdings.to_evaluate:
+        if cache.to_evaluate:
             self.evaluation.wake()
 
     def _store_lazy(self) -> None:
@@ -171,9 +181,9 @@ class Session:
         self._lazy = None
         boards, self._not_stored = self._not_stored, {}
         for board in boards:
-            if board.effects.lazy and board.run.key in self.holdings.boards:
-                self.holdings.dirty[board] = None
-        if self.holdings.dirty:
+            if board.effects.lazy and board.run.key in self.cache.boards:
+                self.cache.dirty[board] = None
+        if self.cache.dirty:
             self.enqueueing.wake()
 
     def committed(self, batch: Batch) -> None:
@@ -183,7 +193,7 @@ class Session:
         self.progress.set()
         self.broadcast.saw(batch)
         if self.tracing is not None:
-            self.tracing.saw(batch, self.holdings)
+            self.tracing.saw(batch, self.cache)
         if (batch.claimed or batch.triggers or self.triggers) and not self.trusted():
             raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")
         if batch.claimed:
@@ -191,14 +201,14 @@ class Session:
             now = self.clock.monotonic()
             for attempt in attempts:
                 self.in_flight[attempt.key] = now
-            self.attempts.beginnings.handed_out(self.clock.now())
+            self.attempts.stuck_attempts.handed_out(self.clock.now())
             self.executor.submit(attempts)
             self.metrics.claimed((instance.scheduled_at for _, instance in batch.claimed), self.clock.now())
         for key in batch.cancelled:
             if key in self.in_flight or key in self.attempts.triggers:
                 self.attempts.triggers.discard(key)  # nobody wants to hear of it any more
                 self.stop_attempt(key)
-        if batch.cancelled and self.holdings.elsewhere:
+        if batch.cancelled and self.cache.elsewhere:
             self._spawn(self._tell_owners("attempts", ()), "tell who runs attempts of ours")
         self.triggers.add(batch.triggers)
         if self.triggers and not self.draining:
@@ -206,11 +216,11 @@ class Session:
             self.attempts.triggers.update(trigger.key for trigger in triggers)
             self.executor.submit(triggers)
         if batch.outbox:
-            self.outbox.waiting.update((i, p) for i, p in batch.outbox.items() if p in self.holdings.partitions)
-            self.aside.wake()
+            self.outbox.waiting.update((i, p) for i, p in batch.outbox.items() if p in self.cache.partitions)
+            self.callbacks.wake()
         watch_deadlines(self, batch.deadlines)
         for dag_id in batch.paused:
-            self.holdings.pause(dag_id)
+            self.cache.pause(dag_id)
             logger.warning("paused: its newest %d runs failed", batch.failing[dag_id], extra={"dag_id": dag_id})
         for report in batch.reports:
             self.metrics.finished[report.outcome] += 1
@@ -227,9 +237,9 @@ class Session:
             self.metrics.run_started(board.run.run_after, board.run.start_date)
             self._tell("run_started", board)
         if batch.finished:
-            self.attempts.beginnings.forget({board.run.key for board in batch.finished})
+            self.attempts.stuck_attempts.forget({board.run.key for board in batch.finished})
         for board in batch.finished:
-            self.holdings.let_go(board)
+            self.cache.let_go(board)
             self._tell("run_finished", board)
             self.on_run_end(board.run)
         if batch.finished:
@@ -237,25 +247,25 @@ class Session:
 
     def holds(self, board: Board) -> bool:
         """Whether the board is still the one that is held: its partition may have left meanwhile, and come back."""
-        return self.holdings.boards.get(board.run.key) is board
+        return self.cache.boards.get(board.run.key) is board
 
     def assets_changed(self, partitions: Collection[int]) -> None:
         """Asset events were queued for DAGs of these partitions: look at ours, tell the owners of the others."""
-        self.holdings.asset_news.update(self.holdings.partitions.intersection(partitions))
+        self.cache.asset_news.update(self.cache.partitions.intersection(partitions))
         self.creation.wake()
-        if others := set(partitions) - self.holdings.partitions:
+        if others := set(partitions) - self.cache.partitions:
             self._spawn(self._tell_owners("assets", others), "tell the owners of asset events")
 
     def ending(self) -> Iterator[Board]:
         """The runs that have ended in memory, and whose end is not committed yet."""
-        yield from self.holdings.ended
+        yield from self.cache.ended
         if self.storing is not None:
             yield from self.storing.finished
 
     def answer(self, command: int, result: CommandResult) -> None:
         """Answer a request in the transaction that stores what it did; until then it is not applied again."""
         self.answering.add(command)
-        self.holdings.answers.append((command, result))
+        self.cache.answers.append((command, result))
         self.enqueueing.wake()
 
     def hand_out_unsent(self) -> None:
@@ -271,13 +281,13 @@ class Session:
 
     def stop_unwanted(self) -> None:
         """Stop what runs here for nobody, once everything is read: the commit that cancelled it was not answered."""
-        for key in [*self.in_flight.keys() - self.attempts.lent.keys(), *self.attempts.triggers]:
+        for key in [*self.in_flight.keys() - self.attempts.remote_attempts.keys(), *self.attempts.triggers]:
             if not self._is_wanted(key):
                 self.attempts.triggers.discard(key)
                 self.stop_attempt(key)
 
     def _is_wanted(self, key: AttemptKey) -> bool:
-        if (found := self.holdings.find(key)) is None:
+        if (found := self.cache.find(key)) is None:
             return False
         board, instance = found
         if is_trigger(key):

@@ -25,7 +25,7 @@ from aiosched.core.values.states import (
 )
 from aiosched.db.statements.journal import InstanceChange
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.state import OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.world_memory import MemoryContext
 
 _COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")
@@ -38,7 +38,7 @@ class InvariantBroken(AssertionError):
 
 
 def check_commit(
-    desk: MemoryContext, batch: Batch, shrunk: set[str], *, parallelism: int, desks: Sequence[MemoryContext]
+    context: MemoryContext, batch: Batch, shrunk: set[str], *, parallelism: int, desks: Sequence[MemoryContext]
 ) -> None:
     """Raise InvariantBroken unless memory and rows agree and every limit holds.
 
@@ -52,36 +52,36 @@ def check_commit(
         if not 0 <= grown <= 1 + ended[change[:3]]:  # one that is cleared at once leaves a row of history
             raise InvariantBroken(f"try numbers grow by one: {change.old_try} -> {change.try_number} in {change}")
         if change.state == TaskState.QUEUED:
-            ready = change.scheduled_at is not None and desk.rows.runs[change.run_id].state is RunState.RUNNING
+            ready = change.scheduled_at is not None and context.rows.runs[change.run_id].state is RunState.RUNNING
             _demand(ready, f"only what was scheduled, in a running run, is queued: {change}")
     for board in batch.finished:
         holding = [i for i in board if i.state in HOLDING_SLOT]
         _demand(not holding, f"a finished run holds no slot: {holding}")
         left = [i for i in board if i.state not in FINISHED]
         _demand(not left or board.run.reason == "all_tasks_deadlocked", f"a finished run is finished: {left}")
-    _check_copies(desk)
-    _check_pools(desk, desks, shrunk)
-    _check_counts(desk)
-    _check_claims(desk, batch, parallelism)
+    _check_copies(context)
+    _check_pools(context, desks, shrunk)
+    _check_counts(context)
+    _check_claims(context, batch, parallelism)
 
 
-def standing(desk: MemoryContext) -> dict[int, Board]:
+def standing(context: MemoryContext) -> dict[int, Board]:
     """The runs that stand still, by key: what `check_starts` has to know of the instant before runs begin."""
-    held = desk.holdings.dags.values()
+    held = context.cache.dags.values()
     return {key: board for dag in held if dag.looks_back for key, board in dag.running.items() if board.stands_still}
 
 
-def check_starts(desk: MemoryContext, still: Mapping[int, Board] = NOTHING) -> None:
+def check_starts(context: MemoryContext, still: Mapping[int, Board] = NOTHING) -> None:
     """Raise InvariantBroken unless there was room for every run that has just begun. Source: invariant 3.
 
     Beyond a limit a run may begin when all others under it are `still`, and one of the DAG waits for it. That is
     judged once, by what was before it began: later its followers go on while it runs.
     """
-    new = [board for board in desk.holdings.begun if board not in desk.judged]
-    desk.judged = dict.fromkeys(desk.holdings.begun)
+    new = [board for board in context.cache.begun if board not in context.judged]
+    context.judged = dict.fromkeys(context.cache.begun)
     later: set[int] = set()  # have begun after the one that is looked at
     for board in reversed(new):
-        dag, backfill = desk.holdings.dags[board.run.dag_id], board.run.backfill_id
+        dag, backfill = context.cache.dags[board.run.dag_id], board.run.backfill_id
         limit = active_runs_limit(dag.version.spec)
         if backfill is not None:
             limit = dag.backfills[backfill].max_active_runs if backfill in dag.backfills else limit
@@ -91,27 +91,27 @@ def check_starts(desk: MemoryContext, still: Mapping[int, Board] = NOTHING) -> N
             names = f"{[run.run_id for run in running]} run at one time, the limit is {limit}"
             busy = [run.run_id for run in running if run.key not in still and run is not board.run]
             _demand(not busy, f"{names}, and {busy} did not stand still")
-            waits = any(_waits_for(desk, dag.running[key].run, board.run) for key in still if key in dag.running)
+            waits = any(_waits_for(context, dag.running[key].run, board.run) for key in still if key in dag.running)
             _demand(waits, f"{names}, and none waited for {board.run.run_id}")
 
 
-def _waits_for(desk: MemoryContext, run: Run, other: Run) -> bool:
+def _waits_for(context: MemoryContext, run: Run, other: Run) -> bool:
     """Whether a run that stands still does so for the `other` one, directly or through runs that are not over."""
     while run.key != other.key:
-        before = desk.rows.run_before(run, catchup=desk.rows.versions[run.version_id].spec.catchup)
-        if before is None or desk.rows.runs[before].state in RUN_FINISHED:
+        before = context.rows.run_before(run, catchup=context.rows.versions[run.version_id].spec.catchup)
+        if before is None or context.rows.runs[before].state in RUN_FINISHED:
             return False
-        run = desk.rows.runs[before]
+        run = context.rows.runs[before]
     return True
 
 
-def _check_copies(desk: MemoryContext) -> None:
-    rows, boards = desk.rows, desk.holdings.boards
-    ended = {board.run.key for board in desk.holdings.ended}
-    ours = desk.holdings.dags
+def _check_copies(context: MemoryContext) -> None:
+    rows, boards = context.rows, context.cache.boards
+    ended = {board.run.key for board in context.cache.ended}
+    ours = context.cache.dags
     running = {run.key for run in rows.unfinished_runs() if run.state is RunState.RUNNING and run.dag_id in ours}
     _demand(running - ended <= boards.keys(), f"every running run is held, not only {sorted(boards)}")
-    moving = desk.attempts.known() | {board.key(instance) for board, instance in desk.unsent}
+    moving = context.attempts.known() | {board.key(instance) for board, instance in context.unsent}
     for key, board in boards.items():
         of_run, effects = rows.instances[key], board.effects
         if not effects.run_changed:
@@ -128,30 +128,30 @@ def _compare(instance: Instance, row: InstanceChange | None) -> None:
         raise InvariantBroken(f"memory has {instance}, the row is {row}")  # told only then: this is asked very often
 
 
-def _check_pools(desk: MemoryContext, desks: Sequence[MemoryContext], shrunk: set[str]) -> None:
+def _check_pools(context: MemoryContext, desks: Sequence[MemoryContext], shrunk: set[str]) -> None:
     used: Counter[str] = Counter()
-    held = chain.from_iterable((*one.holdings.ended, *one.holdings.boards.values()) for one in desks)
+    held = chain.from_iterable((*one.cache.ended, *one.cache.boards.values()) for one in desks)
     for board in held:
         key = board.run.key
-        for place, row in desk.rows.instances[key].items():
+        for place, row in context.rows.instances[key].items():
             state = TaskState.of(row.state)
-            if state in HOLDING_SLOT or (state is TaskState.DEFERRED and _keeps_its_slot(desk, (key, *place))):
+            if state in HOLDING_SLOT or (state is TaskState.DEFERRED and _keeps_its_slot(context, (key, *place))):
                 task = board.graph.tasks[row.task_index]
                 used[task.pool] += task.pool_slots
-    for name, pool in desk.rows.pools.items():
+    for name, pool in context.rows.pools.items():
         if pool is not None:
             _demand(pool.used == used[name], f"pool {name!r} counts {pool.used}, its tasks hold {used[name]}")
             full = 0 <= pool.slots < pool.used
             _demand(not full or name in shrunk, f"pool {name!r} is oversubscribed: {pool.used} of {pool.slots}")
 
 
-def _keeps_its_slot(desk: MemoryContext, place: tuple[int, int, int]) -> bool:
-    row = desk.rows.deferrals.get(place)
+def _keeps_its_slot(context: MemoryContext, place: tuple[int, int, int]) -> bool:
+    row = context.rows.deferrals.get(place)
     return row is not None and row.holds_pool
 
 
-def _check_counts(desk: MemoryContext) -> None:
-    for dag in desk.holdings.dags.values():
+def _check_counts(context: MemoryContext) -> None:
+    for dag in context.cache.dags.values():
         active: Counter[int] = Counter()
         for key, board in dag.running.items():
             active[key] += sum(i.state in HOLDING_SLOT for i in board)
@@ -169,12 +169,12 @@ def _check_task_counts(dag: OwnedDag) -> None:
         _demand(task.active == active[task_id], f"task {task_id!r} counts {task.active} instances of {active[task_id]}")
 
 
-def _check_claims(desk: MemoryContext, batch: Batch, parallelism: int) -> None:
+def _check_claims(context: MemoryContext, batch: Batch, parallelism: int) -> None:
     """Where something was queued there was room for it. Source: section 35, invariant 2."""
-    active = len(desk.attempts.in_flight)
+    active = len(context.attempts.in_flight)
     _demand(not batch.claimed or active <= parallelism, f"{active} attempts run, parallelism is {parallelism}")
     for board, instance in batch.claimed:
-        dag, run = desk.holdings.dags[board.run.dag_id], board.run.key
+        dag, run = context.cache.dags[board.run.dag_id], board.run.key
         room, task = dag.room, dag.room.tasks.get(board.graph.task_ids[instance.task])
         limits = [(room.active, room.limit), (room.by_run.get(run, 0), room.per_run)]
         if task is not None:

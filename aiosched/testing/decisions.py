@@ -14,7 +14,7 @@ from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.journal import InstanceChange
 from aiosched.errors import NotFound, did_you_mean
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.state import StateCache
+from aiosched.scheduler.state.cache import StateCache
 from aiosched.testing.attempts.acting import Authored, decides, decides_as_trigger, is_sensor, looks
 from aiosched.testing.attempts.endings import NO_TIME, Ending, Play, Scripted, fails, succeeds, trigger_ending
 from aiosched.testing.attempts.outcomes import TaskFacts
@@ -45,10 +45,10 @@ class DecisionLog:
         if self._keep:
             self.entries += [(at, "run created", run.dag_id, run.run_id, None, -1, 0) for run in runs]
 
-    def committed(self, batch: Batch, rows: Rows, holdings: StateCache, at: datetime) -> None:
+    def committed(self, batch: Batch, rows: Rows, cache: StateCache, at: datetime) -> None:
         if not self._keep:
             return
-        runs, versions, add = rows.runs, holdings.versions, self.entries.append
+        runs, versions, add = rows.runs, cache.versions, self.entries.append
         for change in batch.instances:
             run = runs[change.run_id]
             task_id = versions[run.version_id][1].task_ids[change.task_index]
@@ -62,9 +62,9 @@ class DecisionLog:
             runs = [rows.runs[row.run_id] for row in deadlines]
             self.entries += [(at, "deadline missed", run.dag_id, run.run_id, None, -1, 0) for run in runs]
 
-    def moved(self, row: InstanceChange, rows: Rows, holdings: StateCache, at: datetime) -> None:
+    def moved(self, row: InstanceChange, rows: Rows, cache: StateCache, at: datetime) -> None:
         run = rows.runs[row.run_id]
-        task_id = holdings.versions[run.version_id][1].task_ids[row.task_index]
+        task_id = cache.versions[run.version_id][1].task_ids[row.task_index]
         self.entries.append((at, row.state or "none", run.dag_id, run.run_id, task_id, row.map_index, row.try_number))
 
 

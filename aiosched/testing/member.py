@@ -54,22 +54,22 @@ class Fleet:
     def owner_of(self, dag_id: str) -> Member:
         """The scheduler to whose partitions the DAG belongs."""
         partition = partition_of(dag_id)
-        return next(member for member in self.members if partition in member.desk.partitions)
+        return next(member for member in self.members if partition in member.context.partitions)
 
     def share_out(self, partitions: Iterable[int] = range(PARTITIONS)) -> None:
         """Give each of the schedulers its part of the partitions, which are nobody's."""
         for member, partition in zip(itertools.cycle(self.members), sorted(partitions), strict=False):
-            member.desk.partitions |= {partition}
+            member.context.partitions |= {partition}
 
     def lose(self, member: Member) -> None:
         """A scheduler is gone: the others take its DAGs over; when it was the only one, another one does at once."""
         member.executor.die()
-        self.rows.withdraw_demands(member.desk.incarnation)
+        self.rows.withdraw_demands(member.context.incarnation)
         if len(self.members) == 1:
             member.begin_anew(next(self.incarnations))
             return
         self.members.remove(member)
-        self.share_out(member.desk.partitions)
+        self.share_out(member.context.partitions)
         for other in self.members:
             other.renew(None)
 
@@ -83,7 +83,7 @@ class Member:
         executor.listen(self.attempts.receive)
         self.attempts.revoke = executor.revoke
         incarnation = next(fleet.incarnations)
-        self.desk = MemoryContext(fleet.clock, fleet.rows, self.attempts, incarnation, self.attempts.metrics)
+        self.context = MemoryContext(fleet.clock, fleet.rows, self.attempts, incarnation, self.attempts.metrics)
         self._courtesy = PoolFairness(incarnation)
         self._look_again: datetime | None = None
 
@@ -91,27 +91,25 @@ class Member:
 
     def instants(self) -> list[datetime]:
         """When something happens here, but for what the schedule makes."""
-        holdings, lying = self.desk.holdings, self.attempts.beginnings.look_at
-        found = (self.executor.earliest, holdings.timers.earliest, lying, self._look_again)
+        cache, lying = self.context.cache, self.attempts.stuck_attempts.look_at
+        found = (self.executor.earliest, cache.timers.earliest, lying, self._look_again)
         return [instant for instant in found if instant is not None]
 
     def work(self, now: datetime) -> bool:
         """The first of the passes that has work; whether one had."""
-        holdings, attempts = self.desk.holdings, self.attempts
+        cache, attempts = self.context.cache, self.attempts
         if (
             attempts.reports
-            or holdings.to_evaluate
-            or is_due(holdings.timers.earliest, now)
-            or is_due(attempts.beginnings.look_at, now)
+            or cache.to_evaluate
+            or is_due(cache.timers.earliest, now)
+            or is_due(attempts.stuck_attempts.look_at, now)
         ):
-            decide(self.desk, now)
+            decide(self.context, now)
         elif is_due(self.executor.earliest, now):
             self.executor.end_due(now)
-        elif (
-            holdings.to_start or holdings.asset_news or holdings.to_look_back or is_due(holdings.due_runs.earliest, now)
-        ):
+        elif cache.to_start or cache.asset_news or cache.to_look_back or is_due(cache.due_runs.earliest, now):
             self.create_runs()
-        elif holdings.dirty or holdings.ended or holdings.room_changed or is_due(self._look_again, now):
+        elif cache.dirty or cache.ended or cache.room_changed or is_due(self._look_again, now):
             self.store()
         else:
             return False
@@ -119,26 +117,26 @@ class Member:
 
     def hasten_starts(self) -> None:
         """A start is stored with the next commit that concerns its run, or now that somebody may look."""
-        starts, self.desk.starting_late = self.desk.starting_late, {}
+        starts, self.context.starting_late = self.context.starting_late, {}
         for board in starts:
             if board.effects.lazy:
-                self.desk.holdings.dirty[board] = None
+                self.context.cache.dirty[board] = None
 
     # -- passes -----------------------------------------------------------------------------
 
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
-        still = standing(self.desk) if self.fleet.checked else {}
-        created = self.desk.create_runs()
+        still = standing(self.context) if self.fleet.checked else {}
+        created = self.context.create_runs()
         if self.fleet.checked:
-            check_starts(self.desk, still)
+            check_starts(self.context, still)
         self.fleet.decisions.created(created, self.fleet.clock.at)
         return created
 
     def store(self, limit: int | None = None) -> Batch | None:
         """One pass of the critical section, its commit and what follows it; None when the commit was lost."""
-        fleet, holdings = self.fleet, self.desk.holdings
-        holdings.room_changed, self._look_again = False, None
+        fleet, cache = self.fleet, self.context.cache
+        cache.room_changed, self._look_again = False, None
         batch = self._claim(limit)
         if fleet.lose_commit is not None:
             stored, fleet.lose_commit = fleet.lose_commit, None
@@ -150,16 +148,16 @@ class Member:
             self._commit(batch)
         self._act(batch)
         if fleet.checked:
-            desks = [member.desk for member in fleet.members]
-            check_commit(self.desk, batch, fleet.shrunk, parallelism=fleet.parallelism, desks=desks)
+            desks = [member.context for member in fleet.members]
+            check_commit(self.context, batch, fleet.shrunk, parallelism=fleet.parallelism, desks=desks)
         return batch
 
     def _claim(self, limit: int | None) -> Batch:
-        fleet, holdings, now = self.fleet, self.desk.holdings, self.fleet.clock.at
+        fleet, cache, now = self.fleet, self.context.cache, self.fleet.clock.at
         left = fleet.parallelism - len(self.attempts.in_flight)
         pools, shared = fleet.rows.pools, len(fleet.members) > 1
         keeping = {name for name, pool in pools.items() if pool is not None and pool.include_deferred}
-        freed, wanted = holdings.slots_given_back(keeping), {*holdings.waiting.pools()}
+        freed, wanted = cache.slots_given_back(keeping), {*cache.waiting.pools()}
         if shared:
             wanted |= freed.keys() | self._courtesy.told.keys()
         looked_at = {name: pools.get(name) for name in wanted}
@@ -170,16 +168,16 @@ class Member:
             open=left if limit is None else min(left, limit),
             parallelism=fleet.parallelism,
         )
-        own = self.desk.incarnation
+        own = self.context.incarnation
         if not shared:
-            return claim(holdings, room, now, incarnation=own, include_deferred=keeping)
+            return claim(cache, room, now, incarnation=own, include_deferred=keeping)
         rows = {name: _read_at(row, now) for name, row in looked_at.items() if row is not None}
-        return claim_beside_rivals(holdings, room, now, self._courtesy, rows, incarnation=own, include_deferred=keeping)
+        return claim_beside_rivals(cache, room, now, self._courtesy, rows, incarnation=own, include_deferred=keeping)
 
     def _commit(self, batch: Batch) -> None:
         fleet = self.fleet
-        fleet.rows.commit(batch, incarnation=self.desk.incarnation)
-        fleet.decisions.committed(batch, fleet.rows, self.desk.holdings, fleet.clock.at)
+        fleet.rows.commit(batch, incarnation=self.context.incarnation)
+        fleet.decisions.committed(batch, fleet.rows, self.context.cache, fleet.clock.at)
         if fleet.shrunk:
             pools = fleet.rows.pools
             fleet.shrunk = {n for n in fleet.shrunk if (p := pools.get(n)) is not None and p.used > p.slots}
@@ -188,7 +186,7 @@ class Member:
 
     def _act(self, batch: Batch) -> None:
         """After the commit: hand out what was claimed, stop what is not wanted any more, let others look."""
-        triggers, holdings, members = self.attempts.triggers, self.desk.holdings, self.fleet.members
+        triggers, cache, members = self.attempts.triggers, self.context.cache, self.fleet.members
         for key in batch.cancelled:
             if key in self.attempts.in_flight or key in triggers:
                 triggers.discard(key)
@@ -200,16 +198,16 @@ class Member:
         if batch.asset_events:
             partitions = {partition_of(event.name) for event in batch.asset_events}
             for member in members:
-                member.desk.holdings.asset_news |= partitions
+                member.context.cache.asset_news |= partitions
         if batch.finished:
-            self.attempts.beginnings.forget({board.run.key for board in batch.finished})
+            self.attempts.stuck_attempts.forget({board.run.key for board in batch.finished})
         for board in batch.finished:
-            holdings.let_go(board)
+            cache.let_go(board)
         for dag_id in batch.paused:
-            holdings.pause(dag_id)
+            cache.pause(dag_id)
         if len(members) > 1 and (batch.demands or any(delta < 0 for delta in batch.pool_deltas.values())):
             for member in members:
-                member.desk.holdings.room_changed |= member is not self
+                member.context.cache.room_changed |= member is not self
         if batch.wake:
             self._look_again = self.fleet.clock.at + _POOL_RETRY
 
@@ -220,7 +218,7 @@ class Member:
             self.attempts.in_flight[attempt.key] = now
         self.executor.submit(attempts)
         if self.executor.lying:
-            self.attempts.beginnings.handed_out(self.fleet.clock.at)
+            self.attempts.stuck_attempts.handed_out(self.fleet.clock.at)
 
     def hand_out_triggers(self, waiting: Iterable[tuple[Board, Instance]]) -> None:
         """Let triggers run, for those that really wait."""
@@ -232,23 +230,23 @@ class Member:
 
     def renew(self, lost: Batch | None) -> None:
         """Forget all memory and read the rows again; what runs goes on, reports that `lost` had applied come again."""
-        old = self.desk
+        old = self.context
         old.put_back(lost)
         self.fleet.rows.withdraw_demands(old.incarnation)
         self._courtesy = PoolFairness(old.incarnation)
-        self.desk = MemoryContext(
+        self.context = MemoryContext(
             old.clock, old.rows, old.attempts, old.incarnation, old.metrics, partitions=old.partitions
         )
-        self.desk.load()
-        unsent, self.desk.unsent = self.desk.unsent, []
+        self.context.load()
+        unsent, self.context.unsent = self.context.unsent, []
         self._hand_out(unsent)
 
     def begin_anew(self, incarnation: int) -> None:
         """Another process begins in place of one that died with all that it ran."""
         for known in (self.attempts.in_flight, self.attempts.triggers, self.attempts.reports):
             known.clear()
-        self.desk.holdings.applied.clear()
-        self.desk.incarnation = incarnation
+        self.context.cache.applied.clear()
+        self.context.incarnation = incarnation
         self.renew(None)
 
     def put_in_flight(self, place: Sequence[int], key: AttemptKey | None) -> None:

@@ -44,7 +44,7 @@ from aiosched.scheduler.requests.selection import (
 from aiosched.scheduler.runs.backfills import creation_of, dates_of, fates_of, find_backfill, shown, wish_of
 from aiosched.scheduler.runs.due_runs import asked_for
 from aiosched.scheduler.runs.new_runs import Creation
-from aiosched.scheduler.state.state import OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.attempts.acting import Authored
 from aiosched.testing.attempts.endings import Ending, Play
 from aiosched.testing.checks import check_starts
@@ -87,8 +87,8 @@ class People(View):
                 self.rows.assets.schedule(spec.dag_id, self.now)
             if last is not None:
                 self.rows.schedules.assume(spec.dag_id, last)
-            desk = self._desk_of(spec.dag_id)
-            plan_next(desk, desk.holdings.put_dag(row, version), self.rows.schedule_position(spec))
+            context = self._desk_of(spec.dag_id)
+            plan_next(context, context.cache.put_dag(row, version), self.rows.schedule_position(spec))
 
     def _version_of(self, spec: DagSpec, row: DagRow | None) -> Version:
         """The version of a spec: a new one where it differs from the newest."""
@@ -105,8 +105,8 @@ class People(View):
         row = rows.dags[dag_id] = dataclasses.replace(dag.row, is_stale=True)
         rows.assets.unschedule(dag_id)
         self._scripts.learn(dag.version.id)
-        desk = self._desk_of(dag_id)
-        plan_next(desk, desk.holdings.put_dag(row, dag.version), rows.schedule_position(dag.version.spec))
+        context = self._desk_of(dag_id)
+        plan_next(context, context.cache.put_dag(row, dag.version), rows.schedule_position(dag.version.spec))
 
     def script(self, dag_id: str, task_id: str, play: Play | Ending | None = None, **words: Any) -> None:
         """Say how the attempts of a task end: by a function of the attempt, an ending, or in `words`.
@@ -125,7 +125,7 @@ class People(View):
         if 0 <= slots < old.used:
             self._fleet.shrunk.add(name)
         for member in self._fleet.members:
-            member.desk.holdings.room_changed = True
+            member.context.cache.room_changed = True
 
     def pause(self, dag_id: str) -> None:
         """Pause a DAG: nothing of it starts; what runs goes on."""
@@ -143,7 +143,7 @@ class People(View):
         event = NewEvent(asset, uri, msgspec.json.encode(dict(extra or {})).decode(), None, self.now)
         self.rows.assets.record([event], self.rows.dags.values(), self.rows.versions)
         for member in self._fleet.members:
-            member.desk.holdings.asset_news.add(partition_of(asset))
+            member.context.cache.asset_news.add(partition_of(asset))
 
     # -- runs -------------------------------------------------------------------------------
 
@@ -177,17 +177,17 @@ class People(View):
 
     def cancel(self, dag_id: str, run_id: str) -> None:
         """End an unfinished run as failed, as `aiosched runs cancel` does."""
-        dag, desk, key = self._dag(dag_id), self._desk_of(dag_id), self._key(dag_id, run_id)
+        dag, context, key = self._dag(dag_id), self._desk_of(dag_id), self._key(dag_id, run_id)
         if any(run.key == key for run in dag.queued):
             self._fail_queued(dag, [key])
             self.rows.skip_rest(key, self.now)
-            look_again(desk, self.rows.runs[key])  # at the next pass of run creation
-            desk.holdings.plan(dag)
+            look_again(context, self.rows.runs[key])  # at the next pass of run creation
+            context.cache.plan(dag)
             return
         board = self._board(dag_id, run_id)
         board.cancel(self.now)
-        desk.absorb(board)
-        desk.holdings.to_evaluate[board] = None
+        context.absorb(board)
+        context.cache.to_evaluate[board] = None
 
     def clear(
         self,
@@ -298,7 +298,7 @@ class People(View):
             return {"id": None, "dates": shown(dates)}
         number = rows.backfills.insert(dag_id, wish.max_active_runs)
         backfill = next(row for row in rows.backfills.unfinished() if row.id == number)
-        self._desk_of(dag_id).holdings.add_backfill(backfill)
+        self._desk_of(dag_id).cache.add_backfill(backfill)
         self._create(dag_id, [creation_of(dag, date, number, wish.conf) for date in dates if date.fate is Fate.CREATE])
         again = [(there[d.run.logical_date].key, d.order or 0) for d in dates if d.fate is Fate.RERUN]
         rows.take_runs(number, again, wish.conf)
@@ -310,7 +310,7 @@ class People(View):
         dag = self._dag_of_backfill(number)
         self.rows.backfills.rows[number].is_paused = paused
         find_backfill(dag, number).is_paused = paused
-        self._desk_of(dag.row.dag_id).holdings.to_start[dag.row.dag_id] = None
+        self._desk_of(dag.row.dag_id).cache.to_start[dag.row.dag_id] = None
 
     def cancel_backfill(self, number: int) -> int:
         """Its queued runs fail, running ones go on; returns how many have failed."""
@@ -327,15 +327,15 @@ class People(View):
     def _set_paused(self, dag: OwnedDag, is_paused: bool) -> None:
         if dag.row.is_paused != is_paused:
             row = self.rows.dags[dag.row.dag_id] = set_paused(dag, is_paused)
-            desk = self._desk_of(dag.row.dag_id)
-            desk.holdings.put_dag(row, dag.version)
-            plan_next(desk, dag, self.rows.schedule_position(dag.version.spec))
+            context = self._desk_of(dag.row.dag_id)
+            context.cache.put_dag(row, dag.version)
+            plan_next(context, dag, self.rows.schedule_position(dag.version.spec))
 
     def _create(self, dag_id: str, creations: Sequence[Creation]) -> list[Run | None]:
-        desk = self._desk_of(dag_id)
-        created = desk.create(creations)
+        context = self._desk_of(dag_id)
+        created = context.create(creations)
         if self._fleet.checked:
-            check_starts(desk)
+            check_starts(context)
         self._decisions.created([run for run in created if run is not None], self.now)
         return created
 
@@ -366,7 +366,7 @@ class People(View):
         self, dag: OwnedDag, runs: Sequence[Run], args: Mapping[str, Any], change: ChangeOf
     ) -> list[dict[str, Any]]:
         versions = {run.version_id for run in runs} | {dag.version.id}
-        known = self._desk_of(dag.row.dag_id).holdings.versions
+        known = self._desk_of(dag.row.dag_id).cache.versions
         selection = select({v: known[v][1] for v in versions}, dag.version.id, args)
         touched, moves = Touched(), bool(args.get("newest_version"))
         if args.get("prevent_running"):
@@ -386,11 +386,11 @@ class People(View):
 
     def _carry_out(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> None:
         owner = self._fleet.owner_of(dag.row.dag_id)
-        if any(board.run.key in keys for board in owner.desk.holdings.ended):
+        if any(board.run.key in keys for board in owner.context.cache.ended):
             owner.store()  # an end that is not stored yet
             dag = self._dag(dag.row.dag_id)
-        batch = owner.desk.change(dag, keys, change, newest_version=newest_version)
-        self._decisions.committed(batch, self.rows, owner.desk.holdings, self.now)
+        batch = owner.context.change(dag, keys, change, newest_version=newest_version)
+        self._decisions.committed(batch, self.rows, owner.context.cache, self.now)
 
     def _dag_of_backfill(self, number: int) -> OwnedDag:
         row = self.rows.backfills.rows.get(number)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from aiosched.core.run.board import Board, Run
 from aiosched.db.statements.assets import NewEvent
 from aiosched.errors import NotFound, Refused, did_you_mean
-from aiosched.scheduler.state.state import OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.decisions import Decision, DecisionLog
 from aiosched.testing.member import Fleet
 from aiosched.testing.rows.rows import Rows
@@ -58,14 +58,14 @@ class View:
     def states(self, dag_id: str, run_id: str) -> dict[str | tuple[str, int], str | None]:
         """The stored state of each task instance by task id, of mapped ones by (task id, map index)."""
         run = self.run(dag_id, run_id)
-        ids = self._desk_of(dag_id).holdings.graph_of(self.rows.versions[run.version_id]).task_ids
+        ids = self._desk_of(dag_id).cache.graph_of(self.rows.versions[run.version_id]).task_ids
         rows = self.rows.instances[run.key].values()
         return {(ids[r.task_index] if r.map_index < 0 else (ids[r.task_index], r.map_index)): r.state for r in rows}
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
         """The stored row of a task instance: state, try_number, start_date, end_date, reason, …"""
         run = self.run(dag_id, run_id)
-        index = self._desk_of(dag_id).holdings.graph_of(self.rows.versions[run.version_id]).index
+        index = self._desk_of(dag_id).cache.graph_of(self.rows.versions[run.version_id]).index
         return self._row(run.key, index_of(index, task_id), map_index)
 
     def xcom(
@@ -106,11 +106,11 @@ class View:
     def waiting(self) -> dict[tuple[str, str, str], str]:
         """Why each task instance waits for a slot, as of the last pass, by (DAG id, run id, task id)."""
         found = {}
-        for holdings in [member.desk.holdings for member in self._fleet.members]:
-            for candidate in holdings.waiting:
-                board, instance = holdings.get(candidate.key)
+        for cache in [member.context.cache for member in self._fleet.members]:
+            for candidate in cache.waiting:
+                board, instance = cache.get(candidate.key)
                 name = (board.run.dag_id, board.run.run_id, board.graph.task_ids[instance.task])
-                found[name] = holdings.waiting.reason(candidate.key) or "it is next"
+                found[name] = cache.waiting.reason(candidate.key) or "it is next"
         return found
 
     def scheduler_of(self, dag_id: str) -> int:
@@ -119,10 +119,10 @@ class View:
         return self._desk_of(dag_id).incarnation
 
     def _desk_of(self, dag_id: str) -> MemoryContext:
-        return self._fleet.owner_of(dag_id).desk
+        return self._fleet.owner_of(dag_id).context
 
     def _dag(self, dag_id: str) -> OwnedDag:
-        dags = self._desk_of(dag_id).holdings.dags
+        dags = self._desk_of(dag_id).cache.dags
         if dag_id not in dags:
             raise NotFound(f"The world has no DAG {dag_id!r}.{did_you_mean(dag_id, self.rows.dags)}")
         return dags[dag_id]
@@ -137,7 +137,7 @@ class View:
 
     def _board(self, dag_id: str, run_id: str) -> Board:
         key = self._key(dag_id, run_id)
-        board = self._desk_of(dag_id).holdings.boards.get(key)
+        board = self._desk_of(dag_id).cache.boards.get(key)
         if board is None:
             raise Refused(f"Run {run_id!r} of {dag_id!r} is {self.rows.runs[key].state}: it does not run.")
         return board

@@ -106,7 +106,7 @@ class World(People):
         and running ones have an attempt, deferred ones a trigger, that never ends by itself (see `events`).
         """
         run, owner = self.rows.runs[self._key(dag_id, run_id)], self._fleet.owner_of(dag_id)
-        graph = owner.desk.holdings.graph_of(self.rows.versions[run.version_id])
+        graph = owner.context.cache.graph_of(self.rows.versions[run.version_id])
         task, to = graph.tasks[index_of(graph.index, task_id)], TaskState.of(state)
         place = (graph.index[task_id], map_index)
         if to is not TaskState.NONE:
@@ -114,13 +114,13 @@ class World(People):
         if to in (TaskState.SCHEDULED, TaskState.DEFERRED):
             fields = {"scheduled_at": self.now} | fields
         if to in HOLDING_SLOT:
-            fields = {"start_date": self.now, "queued_at": self.now, "queued_by": owner.desk.incarnation} | fields
+            fields = {"start_date": self.now, "queued_at": self.now, "queued_by": owner.context.incarnation} | fields
         row = self.rows.put(run.key, place, to, task.pool, task.pool_slots, **fields)
         key = AttemptKey(run.key, *place, row.try_number)
         owner.put_in_flight(key[:3], key if to in HOLDING_SLOT else None)
-        self._decisions.moved(row, self.rows, owner.desk.holdings, self.now)
+        self._decisions.moved(row, self.rows, owner.context.cache, self.now)
         owner.renew(None)
-        found = owner.desk.holdings.find(key)
+        found = owner.context.cache.find(key)
         if found is not None and to in HOLDING_SLOT:
             owner.executor.adopt_running(found[0].attempt(found[1]), self.now)
         elif found is not None and to is TaskState.DEFERRED:
@@ -168,13 +168,13 @@ class World(People):
         return True
 
     def _has_unfinished_runs(self) -> bool:
-        return any(member.desk.holdings.unfinished_runs() for member in self._fleet.members)
+        return any(member.context.cache.unfinished_runs() for member in self._fleet.members)
 
     def _next_instant(self, *, idle: bool = False) -> datetime | None:
         waiting = [instant for member in self._fleet.members for instant in member.instants()]
         if (deadline := self.rows.deadlines.earliest) is not None:
             waiting.append(deadline)
-        all_held = [member.desk.holdings for member in self._fleet.members]
+        all_held = [member.context.cache for member in self._fleet.members]
         if waiting or not idle or any(dag.queued for held in all_held for dag in held.dags.values()):
             waiting += [due for held in all_held if (due := held.due_runs.earliest) is not None]
         return min(waiting, default=None)
@@ -194,7 +194,7 @@ class World(People):
         if any(member.work(now) for member in self._fleet.members):
             return True
         if is_due(self.rows.deadlines.earliest, now):
-            self._decisions.missed(self._fleet.members[0].desk.miss_deadlines(), self.rows, now)
+            self._decisions.missed(self._fleet.members[0].context.miss_deadlines(), self.rows, now)
             return True
         return False
 
@@ -211,10 +211,10 @@ class World(People):
 
     async def evaluate(self, dag_id: str, run_id: str) -> None:
         """Decide about one run alone; nothing is stored before the next `enqueue`."""
-        board, desk = self._board(dag_id, run_id), self._desk_of(dag_id)
-        desk.holdings.to_evaluate.pop(board, None)
+        board, context = self._board(dag_id, run_id), self._desk_of(dag_id)
+        context.cache.to_evaluate.pop(board, None)
         board.evaluate(self.now)
-        desk.absorb(board)
+        context.absorb(board)
 
     async def enqueue(self, limit: int | None = None) -> list[tuple[str, str, str]]:
         """One pass of the critical section and its commit; returns what was queued, in order.
@@ -240,12 +240,12 @@ class World(People):
                 key, how = trigger_key(key), firing(how)
             if key is None or not owner.executor.end(key, how):
                 raise NotFound(f"No attempt of {task_id!r} runs in {dag_id} {run_id}.")
-        holdings = owner.desk.holdings
-        waiting, holdings.to_evaluate = holdings.to_evaluate, {}
-        timers = holdings.timers.earliest
+        cache = owner.context.cache
+        waiting, cache.to_evaluate = cache.to_evaluate, {}
+        timers = cache.timers.earliest
         if timers is None or timers > self.now:
-            decide(owner.desk, self.now)
-        holdings.to_evaluate = waiting | holdings.to_evaluate
+            decide(owner.context, self.now)
+        cache.to_evaluate = waiting | cache.to_evaluate
 
     # -- accidents --------------------------------------------------------------------------
 
@@ -261,9 +261,11 @@ class World(People):
         they take its DAGs over.
         """
         members = self._fleet.members
-        found = [member for member in members if scheduler in (None, member.desk.incarnation)]
+        found = [member for member in members if scheduler in (None, member.context.incarnation)]
         if not found:
-            raise NotFound(f"There is no scheduler {scheduler}; there is {[one.desk.incarnation for one in members]}.")
+            raise NotFound(
+                f"There is no scheduler {scheduler}; there is {[one.context.incarnation for one in members]}."
+            )
         self._fleet.lose(found[0])
 
     def lose_next_commit(self, *, stored: bool) -> None:

@@ -25,21 +25,21 @@ from aiosched.scheduler.session import Attempts
 from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.state import StateCache, OwnedDag, make_board
+from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
 from aiosched.scheduler.state.wakeup import Wakeup
 from aiosched.testing.rows.rows import Rows
 
 
 @dataclass(slots=True)
 class MemoryContext:
-    """Implements `scheduler.desk.DecisionContext` on `rows`. One lasts until the world forgets its memory."""
+    """Implements `scheduler.context.DecisionContext` on `rows`. One lasts until the world forgets its memory."""
 
     clock: Clock
     rows: Rows
     attempts: Attempts
     incarnation: int
     metrics: Metrics
-    holdings: StateCache = field(default_factory=StateCache)
+    cache: StateCache = field(default_factory=StateCache)
     creation: Wakeup = field(default_factory=Wakeup)
     evaluation: Wakeup = field(default_factory=Wakeup)
     enqueueing: Wakeup = field(default_factory=Wakeup)
@@ -50,7 +50,7 @@ class MemoryContext:
 
     def absorb(self, board: Board) -> None:
         """Take over a board's effects."""
-        self.holdings.absorb(board)
+        self.cache.absorb(board)
         if board.effects.lazy:
             self.starting_late[board] = None
 
@@ -59,48 +59,48 @@ class MemoryContext:
 
     def load(self) -> None:
         """Read everything from the rows, as a scheduler does at its start (scheduler/partitions/loading.py)."""
-        holdings, rows = self.holdings, self.rows
+        cache, rows = self.cache, self.rows
         for version in rows.versions.values():
-            holdings.graph_of(version)
+            cache.graph_of(version)
         for row in [row for row in rows.dags.values() if row.partition in self.partitions]:
-            dag = holdings.put_dag(row, rows.versions[row.version_id])
+            dag = cache.put_dag(row, rows.versions[row.version_id])
             plan_next(self, dag, rows.schedule_position(dag.version.spec))
-        for backfill in [one for one in rows.backfills.unfinished() if one.dag_id in holdings.dags]:
-            holdings.add_backfill(backfill)
+        for backfill in [one for one in rows.backfills.unfinished() if one.dag_id in cache.dags]:
+            cache.add_backfill(backfill)
         known = self.attempts.known()
         deferrals = {place: deferral_of(row) for place, row in rows.deferrals.items()}
-        for run in [run for run in rows.unfinished_runs() if run.dag_id in holdings.dags]:
+        for run in [run for run in rows.unfinished_runs() if run.dag_id in cache.dags]:
             if run.state == "queued":
-                holdings.dags[run.dag_id].queued.append(run)
-                holdings.to_start[run.dag_id] = None
+                cache.dags[run.dag_id].queued.append(run)
+                cache.to_start[run.dag_id] = None
             else:
-                resume(self, run, rows.load_instances(run.key), known, deferrals, rows.recollection(run))
+                resume(self, run, rows.load_instances(run.key), known, deferrals, rows.rehydration(run))
         self._look_back()
 
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
-        now, holdings = self.clock.now(), self.holdings
-        due = holdings.due_runs.due(now)
+        now, cache = self.clock.now(), self.cache
+        due = cache.due_runs.due(now)
         before: dict[int, int | None] = {}
-        while asked := questions(holdings, due, before):
+        while asked := questions(cache, due, before):
             before |= {q.run.key: self.rows.run_before(q.run, catchup=q.without_manual) for q in asked}
-        for run in choose_starting(holdings, due, now, before):
-            begin(holdings, run, self.rows.load_instances(run.key), now, self.rows.recollection(run))
-        dags = due_now(holdings, due, now)
+        for run in choose_starting(cache, due, now, before):
+            begin(cache, run, self.rows.load_instances(run.key), now, self.rows.rehydration(run))
+        dags = due_now(cache, due, now)
         positions = {dag.row.dag_id: self.rows.schedule_position(dag.version.spec) for dag in dags}
         created = self.create(choose_due(dags, positions, now))
-        plan_again(holdings, dags)
+        plan_again(cache, dags)
         created += self._create_by_assets()
         self._look_back()
         self._complete_backfills()
         return [run for run in created if run is not None]
 
     def _create_by_assets(self) -> list[Run | None]:
-        holdings, assets = self.holdings, self.rows.assets
-        holdings.asset_news = set()
+        cache, assets = self.cache, self.rows.assets
+        cache.asset_news = set()
         created: list[Run | None] = []
-        for dag_id in [dag_id for dag_id in assets.waiting if dag_id in holdings.dags]:
-            creation = assets.ready(holdings.dags[dag_id], len(self.rows.runs) + 1)
+        for dag_id in [dag_id for dag_id in assets.waiting if dag_id in cache.dags]:
+            creation = assets.ready(cache.dags[dag_id], len(self.rows.runs) + 1)
             if creation is not None:
                 created += (made := self.create([creation]))
                 assets.consume(creation.dag, None if made[0] is None else made[0].key, creation.planned.run_after)
@@ -139,9 +139,9 @@ class MemoryContext:
         return missed
 
     def _complete_backfills(self) -> None:
-        for backfill in over_now(self.holdings, self.holdings.ended):
+        for backfill in over_now(self.cache, self.cache.ended):
             self.rows.backfills.completed[backfill.id] = self.clock.now()
-            del self.holdings.dags[backfill.dag_id].backfills[backfill.id]
+            del self.cache.dags[backfill.dag_id].backfills[backfill.id]
 
     # -- runs that are not held: what people do to them -------------------------------------
 
@@ -152,17 +152,17 @@ class MemoryContext:
             if (held := dag.running.get(key)) is not None:
                 change(held, now)
                 self.absorb(held)
-                self.holdings.to_evaluate[held] = None
+                self.cache.to_evaluate[held] = None
                 continue
             run = next((run for run in dag.queued if run.key == key), None) or self._read(key)
             if newest_version and run.version_id != dag.version.id:
-                move = moving(self.holdings.versions[run.version_id][1], dag.graph)
+                move = moving(self.cache.versions[run.version_id][1], dag.graph)
                 self.rows.move_run(key, dag.version.id, move, added_instances(dag, run, move))
                 run.version_id = dag.version.id
-            version, graph = self.holdings.versions[run.version_id]
+            version, graph = self.cache.versions[run.version_id]
             boards.append(board := make_board(run, version, graph, self.rows.load_instances(key)))
             change(board, now)
-            self.holdings.collect_board(board, batch)
+            self.cache.collect_board(board, batch)
         self.rows.commit(batch)
         settle(self, dag, boards)
         return batch
@@ -173,24 +173,26 @@ class MemoryContext:
 
     def _look_back(self) -> None:
         """Let new boards know the run before theirs (scheduler/partitions/previous_run.py)."""
-        holdings = self.holdings
-        dag_ids, holdings.to_look_back = holdings.to_look_back, {}
-        held = {board.run.key: board for board in (*holdings.ended, *holdings.boards.values())} if dag_ids else {}
+        cache = self.cache
+        dag_ids, cache.to_look_back = cache.to_look_back, {}
+        held = {board.run.key: board for board in (*cache.ended, *cache.boards.values())} if dag_ids else {}
         for dag_id in dag_ids:
-            for board in holdings.dags[dag_id].running.values():
+            for board in cache.dags[dag_id].running.values():
                 if board.graph.lookback is not None and board.past is None:
                     past, before = self.rows.past(board.run, held, catchup=board.graph.spec.catchup)
-                    holdings.followers.add(board, past, before)
-                    holdings.to_evaluate[board] = None
+                    cache.previous_run_index.add(board, past, before)
+                    cache.to_evaluate[board] = None
 
     def put_back(self, lost: Batch | None) -> None:
         """Reports whose effects were not committed are applied again by the next memory."""
-        reports = [*(lost.reports if lost else ()), *self.holdings.applied]
+        reports = [*(lost.reports if lost else ()), *self.cache.applied]
         self.attempts.reports.extendleft(reversed(reports))
 
 
-def _is_a_desk(desk: MemoryContext) -> DecisionContext:  # the type checker's word that it has all that the scheduler asks for
-    return desk
+def _is_a_desk(
+    context: MemoryContext,
+) -> DecisionContext:  # the type checker's word that it has all that the scheduler asks for
+    return context
 
 
 class WorldClock(FakeClock):

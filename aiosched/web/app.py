@@ -33,7 +33,7 @@ API: Final = "/api/v1"
 
 
 def make_app(
-    gateway: RequestClient, *, authenticator: Authenticator | None = None, longest_stream: float = math.inf
+    request_client: RequestClient, *, authenticator: Authenticator | None = None, longest_stream: float = math.inf
 ) -> FastAPI:
     """The application on an open database. Its lifespan starts and stops what it needs, but not the database.
 
@@ -41,9 +41,9 @@ def make_app(
     of news ends and the browser comes back. An application that mounts this one does not run its lifespan;
     `Scheduler.web_app` sees to that.
     """
-    web = gateway.settings.web
+    web = request_client.settings.web
     if authenticator is None:
-        authenticator = Loopback() if web.auth in (None, "none") else Accounts(gateway.db, web)
+        authenticator = Loopback() if web.auth in (None, "none") else Accounts(request_client.db, web)
     app = Application(
         title="aiosched",
         version=aiosched.__version__,
@@ -57,10 +57,10 @@ def make_app(
         responses=problems.RESPONSES,
         generate_unique_id_function=operation_id,
     )
-    app.state.gateway = gateway
-    app.state.hub = Hub(gateway.db, longest=longest_stream)
-    app.state.renderer = Renderer(gateway.db, gateway.settings)
-    app.state.tempos = FleetRates()
+    app.state.request_client = request_client
+    app.state.hub = Hub(request_client.db, longest=longest_stream)
+    app.state.renderer = Renderer(request_client.db, request_client.settings)
+    app.state.rates = FleetRates()
     app.state.authenticator = authenticator
     app.state.provider = Provider(web) if web.auth == "oidc" else None
     hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]

@@ -50,9 +50,11 @@ class EmbeddedApp:
 
     async def _ready(self) -> FastAPI:
         async with self._making:
-            if self._app is None or self._app.state.gateway.db is not self._scheduler.db:
-                gateway = RequestClient(self._scheduler.db, self._scheduler.settings, clock=self._scheduler.clock)
-                app = make_app(gateway, authenticator=self._authenticator, longest_stream=_LONGEST_STREAM)
+            if self._app is None or self._app.state.request_client.db is not self._scheduler.db:
+                request_client = RequestClient(
+                    self._scheduler.db, self._scheduler.settings, clock=self._scheduler.clock
+                )
+                app = make_app(request_client, authenticator=self._authenticator, longest_stream=_LONGEST_STREAM)
                 if isinstance(accounts := app.state.authenticator, Accounts):
                     await accounts.start()
                 self._app = app

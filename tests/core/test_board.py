@@ -297,7 +297,9 @@ def test_a_report_costs_what_it_changes_however_large_the_run(monkeypatch: pytes
     board = started(task("t0"), *(task(f"t{n}", f"t{n - 1}") for n in range(1, 1_000)))
     looked_at: list[int] = []
     judge = UpstreamCounts.judge
-    monkeypatch.setattr(UpstreamCounts, "judge", lambda tally, one: looked_at.append(one.task) or judge(tally, one))
+    monkeypatch.setattr(
+        UpstreamCounts, "judge", lambda upstream_counts, one: looked_at.append(one.task) or judge(upstream_counts, one)
+    )
 
     for n in range(999):
         grant(board, f"t{n}")

@@ -175,7 +175,7 @@ class Play:
             assert board.counts_of(task) == (afresh.counts(task), afresh.total(task)), "counts do not drift"
         for instance in board:
             if instance.state is TaskState.NONE:
-                assert board._tally.judge(instance) is afresh.judge(instance), "nor do verdicts"
+                assert board._upstream_counts.judge(instance) is afresh.judge(instance), "nor do verdicts"
         before = (self.states, len(board.effects.changed), len(board.effects.created), board.run.state)
         board.evaluate(self.now)
         assert before == (self.states, len(board.effects.changed), len(board.effects.created), board.run.state)

@@ -287,7 +287,7 @@ class TestDependencies:
         board = begun(task("extract"), task("load", "extract", mapping=mapping))
         finish(board, "extract", value=3)
 
-        said = explain_task(facts(board, board.tally.of(1)[2]))
+        said = explain_task(facts(board, board.upstream_counts.of(1)[2]))
 
         assert said.subject == "sales · manual__1 · load[2]"
         assert gate_of(said, "mapping").detail == "map index 2 of 3 instances"
@@ -343,7 +343,7 @@ class TestDependencies:
         board = started(*LOAD, running=["extract"])
         instance = of(board, "extract")
         instance.state = TaskState.FAILED
-        board.tally.moved(instance, TaskState.RUNNING, board._pending)
+        board.upstream_counts.moved(instance, TaskState.RUNNING, board._pending)
 
         gate = gate_of(ask(board), "upstream")
 
@@ -430,7 +430,7 @@ class TestEnds:
         mapping = MappingSpec(inputs=(TaskOutput("extract"),))
         board = begun(task("extract"), task("load", "extract", mapping=mapping))
         finish(board, "extract", value=2)
-        instance = board.tally.of(1)[1]
+        instance = board.upstream_counts.of(1)[1]
         instance.state, instance.reason = TaskState.REMOVED, "there are 1 values to map over now"
 
         assert explain_task(facts(board, instance)).summary == "removed: there are 1 values to map over now"
@@ -466,6 +466,6 @@ def test_dependency_gates_are_closed_where_the_board_lets_nothing_start(tasks: l
     for instance in instances:
         if instance.state is TaskState.NONE:
             closed = [each for each in dependency_gates(board, instance, NOW, nobody_knows) if each.closed]
-            judgement = board.tally.judge(instance)
+            judgement = board.upstream_counts.judge(instance)
             assert bool(closed) == (judgement is not Judgement.RUN)
             assert any(each.verdict is Verdict.NEVER for each in closed) == judgement.settles

@@ -51,9 +51,9 @@ def test_a_forkserver_that_ends_in_the_middle_of_a_talk_is_missed(
     run: Callable[[Coroutine[Any, Any, None]], None],
 ) -> None:
     async def talk() -> None:
-        ears, trust = Ears(), LeaseDeadline()
-        client = ForkserverClient(CONFIG, ears, trust)
-        ours = client.fork(1, trust.descriptor, is_async=True)
+        ears, lease_deadline = Ears(), LeaseDeadline()
+        client = ForkserverClient(CONFIG, ears, lease_deadline)
+        ours = client.fork(1, lease_deadline.descriptor, is_async=True)
         select.select([client._control], [], [])  # it has answered, and the loop has not looked yet
         (forkserver,) = psutil.Process(client.pid).children()
         forkserver.send_signal(signal.SIGSTOP)
@@ -67,6 +67,6 @@ def test_a_forkserver_that_ends_in_the_middle_of_a_talk_is_missed(
         assert ears.forked == [1]
         ours.close()
         await client.close()
-        trust.close()
+        lease_deadline.close()
 
     run(talk())

@@ -172,7 +172,7 @@ async def test_what_begins_while_an_attempt_is_cleared_up_is_no_leftover_of_it(
     ends, began, pids = tmp_path / "ends", tmp_path / "began", tmp_path / "pids"
     body = f"""
     async def leave():
-        from aiosched.executors import async_worker
+        from aiosched.executors.worker import async_worker
         find = async_worker.leftovers.end_children
         def late(*args, **kwargs):  # the thread that ends what was left behind takes its time
             open({str(ends)!r}, "w").close()

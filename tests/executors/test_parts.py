@@ -259,13 +259,13 @@ def test_a_flood_in_an_exception_is_cut() -> None:
 
 
 def test_as_many_may_stand_in_line_as_ended_a_moment_ago_and_none_when_nothing_ends() -> None:
-    pace = Throughput()
+    throughput = Throughput()
     for number in range(10):
-        pace.ended(100 + number / 1000)
+        throughput.ended(100 + number / 1000)
 
-    assert pace.ahead(100.02) == 10
-    assert pace.ahead(100.07) == 10
-    assert pace.ahead(100.2) == 0
+    assert throughput.ahead(100.02) == 10
+    assert throughput.ahead(100.07) == 10
+    assert throughput.ahead(100.2) == 0
 
 
 class Here:

@@ -39,7 +39,7 @@ class Hall:
 
     def spawn(self, *, is_async: bool) -> WorkerLink:
         link = WorkerLink(len(self.links), is_async=is_async, listener=self)
-        link.tickets, link._transport = ClaimPipe(), NoTransport()  # type: ignore[assignment]
+        link.claim_pipe, link._transport = ClaimPipe(), NoTransport()  # type: ignore[assignment]
         self.links[link.number] = link
         return link
 
@@ -50,9 +50,9 @@ class Hall:
             self.draw(link)
 
     def draw(self, link: WorkerLink) -> None:
-        assert link.tickets is not None
+        assert link.claim_pipe is not None
         if not self.asleep:
-            draw(link.tickets.descriptor)
+            draw(link.claim_pipe.descriptor)
 
     def taken_back(self, attempts: Iterable[Attempt]) -> None:
         self.back += attempts
@@ -105,8 +105,8 @@ async def halls() -> AsyncIterator[Callable[..., Hall]]:
     for hall in made:
         hall.queue.close()
         for link in hall.links.values():
-            assert link.tickets is not None
-            link.tickets.close()
+            assert link.claim_pipe is not None
+            link.claim_pipe.close()
 
 
 @pytest.fixture

@@ -93,8 +93,8 @@ def run_again(it: World, allowed: frozenset[str]) -> list[tuple[AttemptKey, str]
         if what == "died":
             done = next(deaths, set())
         elif what == "handed" and attempt is not None and attempt.key[:3] in done:
-            aside = attempt.trigger is not None or attempt.callback is not None
-            if not aside and attempt.task_id not in allowed:
+            callbacks = attempt.trigger is not None or attempt.callback is not None
+            if not callbacks and attempt.task_id not in allowed:
                 wrong.append((attempt.key, attempt.task_id))
     return wrong
 

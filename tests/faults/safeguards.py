@@ -76,7 +76,7 @@ def commit_first() -> contextlib.AbstractContextManager[Any]:
             session.committed(batch)
             if not batch.is_empty:
                 await transaction.write(batch)
-        return 0.0 if session.holdings.dirty else 0.5
+        return 0.0 if session.cache.dirty else 0.5
 
     return mock.patch.object(incarnation, "enqueue", hand_out_first)
 
@@ -99,7 +99,7 @@ def exactly_once() -> contextlib.AbstractContextManager[Any]:
         if answering is not None and runs[0] is not None:
             result = {"run_id": runs[0].run_id, "id": runs[0].key}
             answer = inbox.CommandResult("applied", result)
-            async with session.writer.transaction() as transaction:
+            async with session.command_journal.transaction() as transaction:
                 await inbox.answer_commands(transaction.conn, [(answering, answer)], incarnation=session.incarnation)
         return runs
 

@@ -47,7 +47,7 @@ async def test_an_attempt_that_has_begun_is_known_to_run_after_a_doubt_though_it
             " WHERE datname = current_database() AND application_name = 'aiosched news'"
         )
         await it.until(lambda: it.session is not doubted and it.session.gate.is_set(), "another session")
-        (board,) = it.session.holdings.boards.values()
+        (board,) = it.session.cache.boards.values()
         assert [instance.state for instance in board] == [TaskState.RUNNING]
 
         await it.ask("clear", "d", run_ids=["r"])
@@ -98,7 +98,7 @@ async def test_pools_that_are_locked_later_are_locked_by_name_all_the_same(dsn: 
         async with running(dsn, clock, dag("d")) as it:
             await it.execute("INSERT INTO pool (name, slots) VALUES ('small', 1)")
             injected.fail = note
-            async with it.session.writer.batch(shared=True) as transaction:
+            async with it.session.command_journal.batch(shared=True) as transaction:
                 await transaction.look_at_pools(["small"])
                 await transaction.look_at_pools(["default_pool"])
                 known = list(transaction.pools)
@@ -119,12 +119,12 @@ async def test_a_sweep_for_differences_finds_nothing_when_the_last_run_ends_whil
         async with session.journal.batch(shared=False):
             sweeping = asyncio.create_task(DriftSweep().step(session))
             await asyncio.sleep(0)
-            board = session.holdings.boards.copy()
-            session.holdings.boards.clear()
+            board = session.cache.boards.copy()
+            session.cache.boards.clear()
 
         await sweeping
 
-        session.holdings.boards.update(board)
+        session.cache.boards.update(board)
         await it.finish_all()
         assert await it.runs("d") == {"r": "success"}
 
@@ -150,7 +150,7 @@ async def test_after_a_doubt_a_look_from_before_it_says_nothing_about_who_owns_w
         )
         await it.until(lambda: it.session is not doubted and it.session.gate.is_set(), "another session")
 
-        assert 7 not in it.session.holdings.partitions
+        assert 7 not in it.session.cache.partitions
         await conn.execute("SELECT pg_advisory_unlock_all()")
 
 

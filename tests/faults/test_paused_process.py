@@ -32,7 +32,7 @@ async def test_a_stale_owner_writes_nothing_gives_its_attempts_up_and_joins_agai
         stale.send_signal(signal.SIGSTOP)
         executor = ScriptedExecutor(clock, script=succeeding)
         async with running(dsn, clock, numbered_dag(tmp_path).to_spec(), executor=executor, settle=False) as peer:
-            await peer.until(lambda: len(peer.session.holdings.partitions) == 64, "the take-over")
+            await peer.until(lambda: len(peer.session.cache.partitions) == 64, "the take-over")
             await peer.until(lambda: len(executor.submitted) == _RUNS * TASKS, "all tasks to be run again")
             await peer.settled()
             assert await count(db, SUCCEEDED) == _RUNS * TASKS
@@ -47,7 +47,7 @@ async def test_a_stale_owner_writes_nothing_gives_its_attempts_up_and_joins_agai
                 )
 
             await until(stale, is_back, "its new incarnation")
-            await peer.until(lambda: len(peer.session.holdings.partitions) == 32, "fair shares")
+            await peer.until(lambda: len(peer.session.cache.partitions) == 32, "fair shares")
             again = await peer.fetch("SELECT run_id, task_index, try_number, queued_by, end_date FROM task_instance")
             assert sorted(map(tuple, again)) == sorted(map(tuple, rows))
             assert await count(db, "SELECT count(*) FROM task_try WHERE state = 'lost'") == _RUNS

@@ -63,7 +63,7 @@ async def test_what_a_request_did_and_its_answer_are_stored_together(
                 for number in range(1, _MOST):
                     dag_id = f"d{number}"
                     await register(it.db, dag(dag_id, schedule=timedelta(days=1), start_date=_START, **_PAUSED))
-                    await it.until(lambda wanted=dag_id: wanted in it.session.holdings.dags, "the DAG")
+                    await it.until(lambda wanted=dag_id: wanted in it.session.cache.dags, "the DAG")
                     args = await REQUESTS[verb](it, dag_id)
                     injected.calls, injected.fail = 0, nth(number, when)
 

@@ -160,18 +160,18 @@ class Running:
         session = self.scheduler._session
         if session is None:
             return "no session"
-        holdings, attempts = session.holdings, session.attempts
+        cache, attempts = session.cache, session.attempts
         busy = {
             "partitions are being read": not session.gate.is_set(),
             "news of DAGs": session.changed_dags,
-            "books": session.books.locked(),
+            "ownership lock": session.ownership_lock.locked(),
             "the journal commits": session.journal._lock.locked() or session.storing is not None,
-            "the writer commits": session.writer._lock.locked(),
+            "the writer commits": session.command_journal._lock.locked(),
             "reports": attempts.reports or attempts.callback_reports,
             "callbacks": session.outbox.waiting and len(attempts.callbacks) < 4,
-            "runs to store": holdings.dirty or holdings.ended,
-            "runs to evaluate": holdings.to_evaluate,
-            "news for a loop": any(pulse.has_news for pulse in session.pulses),
+            "runs to store": cache.dirty or cache.ended,
+            "runs to evaluate": cache.to_evaluate,
+            "news for a loop": any(wakeup.has_news for wakeup in session.wakeups),
         }
         return ", ".join(what for what, is_so in busy.items() if is_so)
 
@@ -181,10 +181,10 @@ class Running:
             raise AssertionError(f"the scheduler has ended: {life.exception()!r}")
 
     def describe(self) -> str:
-        holdings = self.session.holdings
+        cache = self.session.cache
         return (
             f"running {[(a.run.run_id, a.task_id, a.key.try_number) for a in self.executor.running.values()]}, "
-            f"{holdings.unfinished_runs()} unfinished runs, {len(holdings.waiting)} waiting"
+            f"{cache.unfinished_runs()} unfinished runs, {len(cache.waiting)} waiting"
         )
 
     async def advance(self, seconds: float) -> None:
@@ -212,9 +212,9 @@ class Running:
 
     async def leave_and_come_back(self) -> None:
         """Give all partitions away; nobody else is there, so this scheduler takes them again and reads them anew."""
-        async with self.session.books:
+        async with self.session.ownership_lock:
             await give_back(self.session, PARTITIONS)
-        await self.until(lambda: len(self.session.holdings.partitions) == PARTITIONS, "the partitions to come back")
+        await self.until(lambda: len(self.session.cache.partitions) == PARTITIONS, "the partitions to come back")
         await self.settled()
 
     async def attempt(self, task_id: str, run_id: str | None = None, dag_id: str | None = None) -> Attempt:

@@ -60,19 +60,19 @@ async def assert_consistent(db: Database) -> None:
 
 async def assert_memory_is_a_copy(session: Session, db: Database) -> None:
     """The boards hold exactly the running runs of the owned partitions, instance by instance as stored."""
-    holdings = session.holdings
+    cache = session.cache
     async with db.acquire() as conn:
         stored_runs = await conn.fetch(
             "SELECT id, state FROM dag_run WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[])",
-            sorted(holdings.partitions),
+            sorted(cache.partitions),
         )
         rows = await conn.fetch(
             "SELECT run_id, task_index, map_index, state, try_number, next_at FROM task_instance"
             " WHERE run_id = ANY($1::bigint[])",
-            list(holdings.boards),
+            list(cache.boards),
         )
-    in_memory = dict.fromkeys(holdings.boards, RunState.RUNNING)
-    in_memory |= {run.key: RunState.QUEUED for dag in holdings.dags.values() for run in dag.queued}
+    in_memory = dict.fromkeys(cache.boards, RunState.RUNNING)
+    in_memory |= {run.key: RunState.QUEUED for dag in cache.dags.values() for run in dag.queued}
     assert {row["id"]: row["state"] for row in stored_runs} == in_memory
     stored = {
         (row["run_id"], row["task_index"], row["map_index"]): (row["state"], row["try_number"], row["next_at"])
@@ -80,7 +80,7 @@ async def assert_memory_is_a_copy(session: Session, db: Database) -> None:
     }
     held = {
         (key, i.task, i.map_index): (i.state.stored, i.try_number, i.next_at)
-        for key, board in holdings.boards.items()
+        for key, board in cache.boards.items()
         for i in board
     }
     started = {key for key, (state, *_) in held.items() if state == "running" and stored[key][0] == "queued"}
@@ -92,8 +92,8 @@ async def assert_memory_is_a_copy(session: Session, db: Database) -> None:
 
 def _assert_rooms_are_right(session: Session) -> None:
     """The counts that limits are checked with are those of the boards; whoever is scheduled waits somewhere."""
-    holdings = session.holdings
-    for owned in holdings.dags.values():
+    cache = session.cache
+    for owned in cache.dags.values():
         active: dict[int, int] = {}
         tasks: dict[str, int] = dict.fromkeys(owned.room.tasks, 0)
         for board in owned.running.values():
@@ -104,7 +104,7 @@ def _assert_rooms_are_right(session: Session) -> None:
                 if instance.state in ACTIVE_FOR_TASK_LIMITS and task_id in tasks:
                     tasks[task_id] += 1
                 if instance.state is TaskState.SCHEDULED:
-                    waits = board.key(instance) in holdings.waiting
+                    waits = board.key(instance) in cache.waiting
                     assert waits != (instance in owned.held_back), "a scheduled instance waits nowhere, or twice"
         room: DagRoom = owned.room
         assert (room.active, room.by_run) == (sum(active.values()), active)

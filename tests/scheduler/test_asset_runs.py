@@ -336,9 +336,9 @@ async def test_a_consumer_of_another_scheduler_hears_of_it(dsn: str, clock: Fake
     names = [f"consumer_{i}" for i in range(12)]
     specs = [producer("a"), *(consumer(A, name) for name in names)]
     async with running(dsn, clock, *specs) as one, running(dsn, clock) as other:
-        await one.until(lambda: other.session.holdings.partitions, "the other one to own something")
+        await one.until(lambda: other.session.cache.partitions, "the other one to own something")
         await one.until(
-            lambda: len(one.session.holdings.partitions) + len(other.session.holdings.partitions) == 64, "a split"
+            lambda: len(one.session.cache.partitions) + len(other.session.cache.partitions) == 64, "a split"
         )
         both = (one, other)
         await make_anywhere(both)
@@ -346,7 +346,7 @@ async def test_a_consumer_of_another_scheduler_hears_of_it(dsn: str, clock: Fake
         await eventually(lambda: all_have_runs(one, names))
         for name in names:
             assert await consumed(one, name) == [["a"]]
-        assert {i for i, it in enumerate(both) for name in names if name in it.session.holdings.dags} == {0, 1}
+        assert {i for i, it in enumerate(both) for name in names if name in it.session.cache.dags} == {0, 1}
 
 
 async def all_have_runs(it: Running, names: Sequence[str]) -> bool:

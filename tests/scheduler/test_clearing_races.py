@@ -223,7 +223,7 @@ async def test_clearing_two_hundred_runs_of_fifty_tasks_takes_a_few_transactions
         await it.settled()
         await it.execute("UPDATE task_instance SET state = 'success', try_number = 1 WHERE state IS NULL")
         await it.execute("UPDATE dag_run SET state = 'success', start_date = now() WHERE state = 'queued'")
-        queued = it.session.holdings.dags["d"].queued
+        queued = it.session.cache.dags["d"].queued
         for run in list(queued):
             queued.remove(run)
 
@@ -242,9 +242,9 @@ async def test_a_clear_waits_for_the_commit_of_an_end_that_is_under_way(dsn: str
         attempt = await it.attempt("a")
         async with it.session.journal._lock:  # nothing is committed meanwhile
             it.executor.succeed(attempt)
-            await it.until(lambda: it.session.holdings.ended, "the run to end in memory")
+            await it.until(lambda: it.session.cache.ended, "the run to end in memory")
             request = asyncio.create_task(it.scheduler.request("clear", "d", {"run_ids": ["r"]}))
-            await it.until(it.session.books.locked, "the request to be taken up")
+            await it.until(it.session.ownership_lock.locked, "the request to be taken up")
             for _ in range(50):
                 await asyncio.sleep(0)
             assert not request.done()

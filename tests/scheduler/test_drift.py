@@ -34,5 +34,5 @@ async def test_a_row_that_somebody_else_changed_is_noticed_and_everything_is_rea
 
         assert it.scheduler.metrics.differences == 1
         await it.finish("t0")
-        await it.until(lambda: not it.session.holdings.boards, "the end of the run")
+        await it.until(lambda: not it.session.cache.boards, "the end of the run")
         assert await it.runs("d") == {"r": "success"}

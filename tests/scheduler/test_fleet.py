@@ -163,7 +163,7 @@ async def until(condition: Callable[[], object], what: str) -> None:
 
 
 def owned(it: Running) -> set[int]:
-    return set(it.session.holdings.partitions)
+    return set(it.session.cache.partitions)
 
 
 async def balanced(*fleet: Running) -> None:
@@ -228,7 +228,7 @@ async def test_no_run_is_created_twice_and_no_task_started_twice_by_two_live_sch
 
             def created() -> bool:
                 count = first.scheduler.metrics.runs_created + second.scheduler.metrics.runs_created
-                return count == 300 and not first.session.holdings.boards and not second.session.holdings.boards
+                return count == 300 and not first.session.cache.boards and not second.session.cache.boards
 
             await until(created, "all runs")
             assert await first.fetch("SELECT state, count(*) FROM dag_run GROUP BY 1") == [("success", 300)]
@@ -281,13 +281,13 @@ async def test_a_new_dag_is_seen_by_its_owner_whoever_registered_it(dsn: str, cl
         theirs = dag(dag_in(min(owned(second))))
         await register(first.db, theirs)
 
-        await until(lambda: theirs.dag_id in second.session.holdings.dags, "the news")
-        assert theirs.dag_id not in first.session.holdings.dags
+        await until(lambda: theirs.dag_id in second.session.cache.dags, "the news")
+        assert theirs.dag_id not in first.session.cache.dags
 
 
 async def test_a_look_from_before_a_partition_was_given_back_does_not_bring_it_back(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock) as it:
-        async with it.session.books:
+        async with it.session.ownership_lock:
             async with it.db.acquire() as conn:
                 before = await look(conn)
             await give_back(it.session, 1)

@@ -27,7 +27,7 @@ from tests.scheduler.harness import (
 
 
 def owned(it: Running) -> int:
-    return len(it.session.holdings.partitions)
+    return len(it.session.cache.partitions)
 
 
 async def test_a_rolling_restart_loses_no_attempt_and_leaves_nobody_without_an_owner(
@@ -55,7 +55,7 @@ async def test_a_rolling_restart_loses_no_attempt_and_leaves_nobody_without_an_o
                     leaving.executor.succeed(attempt)
                 await stopping
             await three.until(lambda: owned(three) == owned(four) == 32, "fair shares of the new ones")
-            await three.until(lambda: not three.session.holdings.boards and not four.session.holdings.boards)
+            await three.until(lambda: not three.session.cache.boards and not four.session.cache.boards)
             await three.settled()
             await four.settled()
 
@@ -89,11 +89,11 @@ async def test_a_busy_partition_is_not_given_away_while_a_peer_of_an_older_versi
         await it.settled()
         async with running(dsn, clock, settle=False) as older:
             await it.execute("UPDATE scheduler SET protocol = 1 WHERE incarnation = $1", older.incarnation)
-            async with it.session.books:
+            async with it.session.ownership_lock:
                 await give_back(it.session, 32, busy_ones=False)
-                busy = {dag.row.partition for dag in it.session.holdings.dags.values() if dag.running}
+                busy = {dag.row.partition for dag in it.session.cache.dags.values() if dag.running}
                 assert len(busy) == 50
-                assert busy <= it.session.holdings.partitions
+                assert busy <= it.session.cache.partitions
             await it.until(lambda: owned(older) == 14, "the idle ones to be taken")
             assert not older.executor.submitted
 

@@ -20,7 +20,7 @@ _EVERY = range(PARTITIONS)
 
 
 def owned(it: Running) -> set[int]:
-    return set(it.session.holdings.partitions)
+    return set(it.session.cache.partitions)
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
@@ -56,7 +56,7 @@ async def all_done(*fleet: Running) -> None:
     assert await fleet[0].fetch("SELECT 1 FROM task_report") == []
     assert await fleet[0].fetch("SELECT 1 FROM task_try") == []  # nothing was lost or done twice
     for it in fleet:
-        assert not it.scheduler._attempts.lent
+        assert not it.scheduler._attempts.remote_attempts
         await it.assert_consistent()
 
 
@@ -112,7 +112,7 @@ async def test_every_kind_of_end_reaches_the_new_owner(dsn: str, clock: FakeCloc
                     case _:
                         first.executor.fail(attempt, "no such file")
 
-            await until(lambda: not first.scheduler._attempts.lent, "the reports to be sent")
+            await until(lambda: not first.scheduler._attempts.remote_attempts, "the reports to be sent")
             await second.until(lambda: len(second.executor.triggers) == 1, "the trigger of the deferred task")
             for name, end in zip(names, ends, strict=True):
                 await _until_state(second, name, end)
@@ -189,9 +189,9 @@ async def test_when_the_lender_dies_its_attempts_are_lost_apart_from_those_that_
         dead = first.incarnation
         async with running(dsn, clock, settle=False) as second:
             await _give_everything(first, second)
-            async with second.session.books:  # it hears nothing until the other one is gone
+            async with second.session.ownership_lock:  # it hears nothing until the other one is gone
                 first.executor.succeed(await first.attempt("t0", dag_id="told"))
-                await until(lambda: len(first.scheduler._attempts.lent) == 1, "the report to be sent")
+                await until(lambda: len(first.scheduler._attempts.remote_attempts) == 1, "the report to be sent")
                 await second.execute("DELETE FROM partition_lease WHERE incarnation = $1", dead)
                 await second.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
 
@@ -226,10 +226,10 @@ async def test_a_partition_that_comes_back_finds_its_attempt_and_its_report(dsn:
         await it.trigger("d", "r")
         await it.trigger("e", "r")
         ended = await it.attempt("t0", dag_id="e")
-        async with it.session.books:  # nobody else is there: it takes them again
+        async with it.session.ownership_lock:  # nobody else is there: it takes them again
             await give_back(it.session, PARTITIONS)
             assert owned(it) == set()
-            assert len(it.scheduler._attempts.lent) == 2
+            assert len(it.scheduler._attempts.remote_attempts) == 2
             it.executor.succeed(ended)
 
         await until(lambda: len(owned(it)) == PARTITIONS, "the partitions to come back")
@@ -250,10 +250,10 @@ async def test_a_report_that_was_read_and_not_applied_when_its_partition_left_is
         async with running(dsn, clock, settle=False) as second:
             await _give_everything(first, second)
             session = second.session
-            async with session.books:
+            async with session.ownership_lock:
                 session.gate.clear()  # nothing is evaluated
                 first.executor.succeed(await first.attempt("t0"))
-                await until(lambda: not first.scheduler._attempts.lent, "the report to be sent")
+                await until(lambda: not first.scheduler._attempts.remote_attempts, "the report to be sent")
                 async with session.db.acquire() as conn:
                     await hear_lent(session, conn, owned(second))
                 assert len(session.reading) == 1
@@ -276,7 +276,7 @@ async def test_a_report_that_comes_when_nobody_waits_for_one_any_more_is_read_an
         report = Report(key=(await it.attempt("t0")).key, outcome=Outcome.SUCCESS, at=clock.now())
         async with it.db.acquire() as conn:
             await insert_reports(conn, [(partition_of("d"), report)], incarnation=it.incarnation + 1)
-        assert not it.session.holdings.elsewhere
+        assert not it.session.cache.elsewhere
 
         await it.advance(it.scheduler.settings.scheduler.safety_poll)
 
@@ -323,7 +323,7 @@ async def test_a_report_that_is_told_twice_does_not_end_a_later_call_of_the_same
             await second.until(lambda: second.executor.find("a"), "the next call")
             stale = second.scheduler.metrics.stale_reports
 
-            first.scheduler._attempts.lent[attempt.key] = partition_of("d")
+            first.scheduler._attempts.remote_attempts[attempt.key] = partition_of("d")
             first.scheduler._attempts.outgoing.append(again)
             first.session.lending.wake()
 

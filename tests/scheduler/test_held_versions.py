@@ -10,7 +10,7 @@ POLL = 11.0  # seconds, after which the scheduler has looked at everything
 
 def held(it: Running) -> list[int]:
     """The numbers of the versions that are held."""
-    return sorted(version.number for version, _ in it.session.holdings.versions.values())
+    return sorted(version.number for version, _ in it.session.cache.versions.values())
 
 
 async def test_versions_that_nothing_needs_are_forgotten(dsn: str, clock: FakeClock) -> None:
@@ -21,7 +21,7 @@ async def test_versions_that_nothing_needs_are_forgotten(dsn: str, clock: FakeCl
 
         await it.advance(POLL)
 
-        newest = it.session.holdings.dags["d"].version.number
+        newest = it.session.cache.dags["d"].version.number
         assert held(it) == [newest]
 
 
@@ -55,4 +55,4 @@ async def test_a_dag_that_is_deleted_takes_its_versions_along(dsn: str, clock: F
         await it.ask("delete_dag", "d")
         await it.advance(POLL)
 
-        assert [version.spec.dag_id for version, _ in it.session.holdings.versions.values()] == ["other"]
+        assert [version.spec.dag_id for version, _ in it.session.cache.versions.values()] == ["other"]

@@ -63,7 +63,7 @@ async def pair(dsn: str, clock: FakeClock) -> AsyncIterator[tuple[Running, Runni
     async with running(dsn, clock) as mine, running(dsn, clock, executor=theirs, settle=False) as other:
 
         def owned(it: Running) -> set[int]:
-            return set(it.session.holdings.partitions)
+            return set(it.session.cache.partitions)
 
         await mine.until(lambda: len(owned(mine)) == 32 == len(owned(other)), "fair shares")
         await other.settled()
@@ -76,7 +76,7 @@ async def test_a_run_that_a_peer_works_on_is_waited_for(dsn: str, clock: FakeClo
         await idle(mine)
         spec = make()
         await register(mine.db, spec)
-        await other.until(lambda: spec.dag_id in other.session.holdings.dags, "the DAG")
+        await other.until(lambda: spec.dag_id in other.session.cache.dags, "the DAG")
         await other.trigger(spec.dag_id, "r")
 
         waiting = asyncio.ensure_future(mine.scheduler.wait_idle())
@@ -92,7 +92,7 @@ async def test_a_run_that_a_peer_works_on_is_waited_for(dsn: str, clock: FakeClo
 async def test_what_a_peer_has_not_come_to_is_waited_for(dsn: str, clock: FakeClock) -> None:
     async with pair(dsn, clock) as (mine, other, make):
         spec = make(schedule=HOUR, start_date=NEW_YEAR - 2 * HOUR, catchup=False)
-        async with other.session.books:  # it makes no runs meanwhile, and applies no requests
+        async with other.session.ownership_lock:  # it makes no runs meanwhile, and applies no requests
             await register(mine.db, spec)
             await busy(mine, f"a run of {spec.dag_id} is due")
             async with mine.db.acquire() as conn:
@@ -109,11 +109,11 @@ async def test_asset_events_that_a_peer_has_to_look_at_are_waited_for(dsn: str, 
         both = AllRequired((AssetRequired("a"), AssetRequired("b")))
         spec = make(schedule=both)
         await register(mine.db, spec, dag("producer", *(task(name, outlets=(AssetRef(name=name),)) for name in "ab")))
-        await other.until(lambda: spec.dag_id in other.session.holdings.dags, "the DAG")
+        await other.until(lambda: spec.dag_id in other.session.cache.dags, "the DAG")
         await _emit(mine, "a")
         await idle(mine)  # one event is not enough for a run
 
-        async with other.session.books:
+        async with other.session.ownership_lock:
             await _emit(mine, "b")
             await busy(mine, f"asset events are to make a run of {spec.dag_id}")
 
@@ -156,8 +156,8 @@ async def test_a_partition_that_nobody_owns_is_named(dsn: str, clock: FakeClock)
             await conn.execute("UPDATE partition_lease SET incarnation = $1 WHERE partition < 3", gone)
 
         async with running(dsn, clock, settle=False) as it:
-            await it.until(lambda: it.session.holdings.partitions, "its share")
-            async with it.session.books:  # it takes nothing over meanwhile
+            await it.until(lambda: it.session.cache.partitions, "its share")
+            async with it.session.ownership_lock:  # it takes nothing over meanwhile
                 peer.terminate()
                 await _found(it, "32 partitions have no living owner yet")
             await idle(it)

@@ -133,7 +133,7 @@ async def test_the_decision_of_a_branch_survives_a_restart(dsn: str, clock: Fake
         await it.trigger("d", "r")
         branch = await it.attempt("branch")
         it.executor.start_running(await it.attempt("left"))
-        await it.until(lambda: not it.session.holdings.dirty)
+        await it.until(lambda: not it.session.cache.dirty)
         it.executor.succeed(branch, skip=SkipDecision(followed=("right",)))  # what runs already goes on
         await it.settled()
         assert (await it.states("r"))["left"] in ("queued", "running")
@@ -213,14 +213,14 @@ async def test_who_looked_at_the_past_in_a_partition_that_left_is_told_nothing(d
     async with running(dsn, clock, patient_dag()) as it:
         await it.trigger("d", "one", logical_date=JAN[0])
         await it.trigger("d", "two", logical_date=JAN[1])
-        followers = list(it.session.holdings.boards.values())
+        previous_run_index = list(it.session.cache.boards.values())
         await it.leave_and_come_back()
 
         await it.finish("a", run_id="one")
         await it.finish("a", run_id="two")
 
         assert await it.runs("d") == {"one": "success", "two": "success"}
-        assert not any(board.past for board in followers)
+        assert not any(board.past for board in previous_run_index)
         assert len(it.executor.submitted) == 2
         await it.assert_consistent()
 

@@ -61,7 +61,7 @@ async def test_a_success_asks_once_and_shows_the_successful_task_that_ended_last
         assert await outbox(it) == [("dag_success", 1, False, None)]
         await end_callback(it)
         assert await outbox(it) == []
-        assert len(it.executor.aside) == 1
+        assert len(it.executor.callbacks) == 1
         await it.assert_consistent()
 
 
@@ -111,7 +111,7 @@ async def test_a_dag_without_callbacks_asks_for_none(dsn: str, clock: FakeClock)
         await it.trigger("succeeding", "r")
         await it.finish("a")
 
-        assert it.executor.aside == []
+        assert it.executor.callbacks == []
         assert await outbox(it) == []
 
 
@@ -125,7 +125,7 @@ async def test_a_run_that_a_user_ends_asks_for_no_callback(dsn: str, clock: Fake
             await it.ask("mark_run", "d", run_id=state, state=state)
 
         assert set((await it.runs("d")).values()) == {"failed", "success"}
-        assert it.executor.aside == []
+        assert it.executor.callbacks == []
         assert await outbox(it) == []
 
 
@@ -152,7 +152,7 @@ async def test_a_task_that_is_lost_three_times_asks_for_its_failure_callback_onc
     async with running(dsn, clock, spec) as it:
         await it.trigger("d", "r")
         for _ in range(3):
-            assert it.executor.aside == []
+            assert it.executor.callbacks == []
             it.executor.lose(await it.attempt("a"), "killed by SIGKILL")
             await it.settled()
 
@@ -186,7 +186,7 @@ async def test_a_failure_that_its_worker_told_asks_for_nothing(dsn: str, clock: 
         it.executor.fail(await it.attempt("a"))
         await it.settled()
 
-        assert it.executor.aside == []
+        assert it.executor.callbacks == []
         assert await it.runs("d") == {"r": "failed"}
 
 
@@ -212,7 +212,7 @@ async def test_a_callback_that_raises_has_run(dsn: str, clock: FakeClock) -> Non
 
         await end_callback(it, Outcome.FAILED, reason="notify raised KeyError: 'x'")
 
-        assert len(it.executor.aside) == 1
+        assert len(it.executor.callbacks) == 1
         assert await outbox(it) == []
 
 
@@ -225,12 +225,12 @@ async def test_a_lost_callback_is_delivered_three_times_in_all_and_its_row_stays
         ids = {(await end_callback(it, Outcome.LOST, reason=f"killed {n}")).id for n in range(3)}
 
         assert len(ids) == 1
-        assert len(it.executor.aside) == 3
+        assert len(it.executor.callbacks) == 3
         assert await outbox(it) == [("dag_success", 3, True, "killed 2")]
         assert it.scheduler.metrics.lost_attempts == 0
 
     async with running(dsn, clock) as again:
-        assert again.executor.aside == []
+        assert again.executor.callbacks == []
 
 
 async def test_a_callback_that_ran_when_its_scheduler_stopped_is_delivered_again(dsn: str, clock: FakeClock) -> None:
@@ -254,7 +254,7 @@ async def test_a_callback_that_takes_its_scheduler_down_is_given_up(dsn: str, cl
         it.executor.callbacks.clear()  # nothing is said of it, as after a crash
 
     async with running(dsn, clock) as again:
-        assert again.executor.aside == []
+        assert again.executor.callbacks == []
         assert await outbox(again) == [("dag_success", 3, True, "its scheduler ended while it ran")]
 
 
@@ -290,7 +290,7 @@ async def test_a_report_that_could_not_be_stored_is_stored_later_without_running
         await it.settled()
 
         assert await outbox(it) == []
-        assert len(it.executor.aside) == 1
+        assert len(it.executor.callbacks) == 1
 
 
 async def test_at_most_a_few_callbacks_run_at_once_oldest_first_and_none_holds_a_slot(
@@ -302,12 +302,12 @@ async def test_at_most_a_few_callbacks_run_at_once_oldest_first_and_none_holds_a
         for number in range(6):
             await it.finish("a", run_id=f"r{number}")
 
-        assert [a.run.run_id for a in it.executor.aside] == ["r0", "r1", "r2", "r3"]
+        assert [a.run.run_id for a in it.executor.callbacks] == ["r0", "r1", "r2", "r3"]
         await end_callback(it)
-        assert [a.run.run_id for a in it.executor.aside] == ["r0", "r1", "r2", "r3", "r4"]
+        assert [a.run.run_id for a in it.executor.callbacks] == ["r0", "r1", "r2", "r3", "r4"]
         while it.executor.callbacks:
             await end_callback(it)
-        assert len(it.executor.aside) == 6
+        assert len(it.executor.callbacks) == 6
         assert await outbox(it) == []
 
 
@@ -320,7 +320,7 @@ async def test_a_request_whose_run_was_deleted_goes_with_it(dsn: str, clock: Fak
         await it.execute("DELETE FROM dag_run")
 
     async with running(dsn, clock) as again:
-        assert again.executor.aside == []
+        assert again.executor.callbacks == []
         assert await outbox(again) == []
 
 
@@ -334,7 +334,7 @@ async def test_every_finishing_of_a_run_asks_once(dsn: str, clock: FakeClock) ->
         await it.finish("a")
         await end_callback(it)
 
-        assert [a.callback.kind for a in it.executor.aside if a.callback] == ["dag_failure", "dag_success"]
+        assert [a.callback.kind for a in it.executor.callbacks if a.callback] == ["dag_failure", "dag_success"]
 
 
 # -- partitions that leave meanwhile ----------------------------------------------------------
@@ -364,24 +364,24 @@ async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_o
     """Its next owner would deliver them as well."""
     async with running(dsn, clock, dag("d", deadlines=(DeadlineSpec(reference="queued_at", interval=60.0),))) as it:
         session, original = it.session, getattr(module, statement)
-        books = session.books = OwnedLock()
+        ownership_lock = session.ownership_lock = OwnedLock()
         leaving: list[asyncio.Task[None]] = []
         owned: list[bool] = []
 
         async def leave() -> None:
-            async with books:
+            async with ownership_lock:
                 await give_back(session, PARTITIONS)
 
         async def carried_out(*args: Any, **options: Any) -> Any:
             found = await original(*args, **options)
             if not leaving:
                 leaving.append(asyncio.create_task(leave()))
-                if books.owner is not asyncio.current_task():  # else they leave when we are done
+                if ownership_lock.owner is not asyncio.current_task():  # else they leave when we are done
                     await leaving[0]
             return found
 
         def handed_out(attempts: Sequence[Attempt]) -> None:
-            owned.extend(partition_of("d") in session.holdings.partitions for one in attempts if one.callback)
+            owned.extend(partition_of("d") in session.cache.partitions for one in attempts if one.callback)
 
         monkeypatch.setattr(module, statement, carried_out)
         it.executor.on_submit = handed_out
@@ -391,7 +391,7 @@ async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_o
 
         await it.callback()
         await leaving[0]
-        await it.until(lambda: len(session.holdings.partitions) == PARTITIONS, "the partitions to come back")
+        await it.until(lambda: len(session.cache.partitions) == PARTITIONS, "the partitions to come back")
         await end_callback(it)
 
         assert owned == [True]
@@ -400,7 +400,7 @@ async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_o
 
 
 async def test_while_there_is_nothing_to_deliver_nobody_is_waited_for(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", **CALLBACKS)) as it, asyncio.timeout(GUARD), it.session.books:
+    async with running(dsn, clock, dag("d", **CALLBACKS)) as it, asyncio.timeout(GUARD), it.session.ownership_lock:
         assert await tend_outbox(it.session) is None
 
 
@@ -426,7 +426,7 @@ async def test_a_dag_pauses_when_its_newest_runs_have_all_failed(dsn: str, clock
         await fail_run(it, "four")
 
         assert await it.fetch("SELECT is_paused FROM dag") == [(True,)]
-        assert it.session.holdings.dags["d"].row.is_paused
+        assert it.session.cache.dags["d"].row.is_paused
         (audit,) = await it.fetch("SELECT * FROM command WHERE verb = 'pause'")
         assert (audit["dag_id"], audit["requested_by"], audit["state"]) == ("d", "scheduler", "applied")
         assert audit["reason"] == "its newest 2 runs failed (max_consecutive_failed_dag_runs)"

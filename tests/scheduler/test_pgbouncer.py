@@ -41,7 +41,7 @@ async def test_schedulers_share_out_run_everything_and_leave_through_it(
             running(dsn, clock, executor=executors[1], scheduler_dsn=pooled, settle=False, **through) as second,
         ):
             await second.until(
-                lambda: len(first.session.holdings.partitions) == len(second.session.holdings.partitions) == 32
+                lambda: len(first.session.cache.partitions) == len(second.session.cache.partitions) == 32
             )
             runs = [await first.scheduler.trigger(spec.dag_id, run_id="r") for spec in specs]
             await asyncio.gather(*(run.wait() for run in runs))

@@ -16,7 +16,7 @@ from aiosched.db.statements.inbox import Command
 from aiosched.errors import InternalError, NotFound, Refused
 from aiosched.scheduler.requests import commands
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.state import OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag
 from tests.db.waiting import until_true
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, register, running, task
 
@@ -190,8 +190,8 @@ async def test_any_number_of_requests_at_once_need_few_connections(dsn: str, clo
             most = max(most, (await it.fetch(OF_SCHEDULERS))[0][0])
 
         assert {run.run_id for run in await triggers} == set(await it.runs("d")) == {f"r{n}" for n in range(300)}
-        pool, lease, news, journals, answers = it.scheduler.settings.database.pool_size, 1, 1, 2, 1
-        assert 0 < most <= pool + lease + news + journals + answers
+        pool, lease, notifications, journals, answers = it.scheduler.settings.database.pool_size, 1, 1, 2, 1
+        assert 0 < most <= pool + lease + notifications + journals + answers
 
 
 async def test_a_scheduler_that_stops_tells_those_who_wait(dsn: str, clock: FakeClock) -> None:

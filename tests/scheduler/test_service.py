@@ -161,7 +161,7 @@ async def test_news_of_all_dags_reach_everybody(dsn: str, clock: FakeClock) -> N
         async with it.db.acquire() as conn:
             await inbox.notify(conn, "dags", ())
 
-        await it.until(lambda: it.session.holdings.dags["d"].row.is_paused, "the news")
+        await it.until(lambda: it.session.cache.dags["d"].row.is_paused, "the news")
 
 
 async def test_names_of_what_runs_are_told(dsn: str, clock: FakeClock) -> None:

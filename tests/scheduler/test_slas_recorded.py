@@ -40,7 +40,7 @@ async def misses(it: Running) -> list[tuple[str, str, float]]:
 
 
 def told(it: Running) -> list[Attempt]:
-    return [one for one in it.executor.aside if one.callback is not None and one.callback.kind == "sla_miss"]
+    return [one for one in it.executor.callbacks if one.callback is not None and one.callback.kind == "sla_miss"]
 
 
 async def first_hour_done(it: Running) -> None:
@@ -102,7 +102,7 @@ async def test_a_success_that_is_stored_and_forgotten_while_the_rows_are_read_co
         await it.advance(HOUR)
         await it.finish("a")
         await it.advance(HOUR)
-        late, held = await it.attempt("a"), it.session.holdings.dags["d"]
+        late, held = await it.attempt("a"), it.session.cache.dags["d"]
         read, original = asyncio.Event(), statements.done_tasks
 
         async def done_tasks(conn: Connection, places: Collection[tuple[int, int]]) -> Any:
@@ -264,7 +264,7 @@ async def test_two_schedulers_record_each_miss_once(dsn: str, clock: FakeClock) 
         await one.advance(HOUR)
         await one.finish_all()
         async with running(dsn, clock, settle=False) as other:
-            await other.until(lambda: other.session.holdings.dags, "a share")
+            await other.until(lambda: other.session.cache.dags, "a share")
             await other.settled()
             clock.advance(2 * HOUR)
             for it in (one, other):
@@ -326,7 +326,7 @@ async def test_from_a_task_that_hangs_to_the_callback_of_its_dag(dsn: str, clock
         async with scheduler:
             it = Running(scheduler, None, clock, db)  # type: ignore[arg-type] # the executor is a real one
             await it.advance(HOUR)
-            await it.until(lambda: not it.session.holdings.boards, "the first run")
+            await it.until(lambda: not it.session.cache.boards, "the first run")
             await it.advance(2.5 * HOUR)  # 03:30
             assert told_of == []
 

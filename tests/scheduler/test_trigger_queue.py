@@ -21,7 +21,7 @@ async def deferring(it: Running, *task_ids: str) -> list[tuple[Board, Instance]]
         keys.append(attempt.key)
         it.executor.defer(attempt)
         await it.settled()
-    return [it.session.holdings.get(key) for key in keys]
+    return [it.session.cache.get(key) for key in keys]
 
 
 def free() -> Attempts:

@@ -11,7 +11,7 @@ from tests.scheduler.harness import Running, dag, dag_in, running
 async def balanced(first: Running, second: Running) -> None:
     def share(it: Running) -> int:
         session = it.scheduler._session
-        return 0 if session is None else len(session.holdings.partitions)
+        return 0 if session is None else len(session.cache.partitions)
 
     await first.until(lambda: share(first) == share(second) == PARTITIONS // 2, "equal shares")
     await first.settled()
@@ -32,7 +32,7 @@ async def test_a_partition_with_deferred_tasks_moves_and_the_new_owner_waits_for
             await balanced(first, second)
 
             mine = {t.run.dag_id for t in second.executor.triggers.values()}
-            assert mine == {s.dag_id for s in specs if partition_of(s.dag_id) in second.session.holdings.partitions}
+            assert mine == {s.dag_id for s in specs if partition_of(s.dag_id) in second.session.cache.partitions}
             assert mine
             assert not first.executor.cancelled, "a trigger that is killed would end what it waits for"
             for it in (first, second):
@@ -67,7 +67,7 @@ async def test_a_trigger_that_somebody_else_has_replaced_meanwhile_is_not_taken_
                 second.executor.defer(attempt, timeout=3600.0)  # in the same try, so under the same key
             await second.settled()
 
-        await first.until(lambda: len(first.session.holdings.partitions) == PARTITIONS, "the partitions to come back")
+        await first.until(lambda: len(first.session.cache.partitions) == PARTITIONS, "the partitions to come back")
         await first.settled()
         assert moved
         for trigger in moved:

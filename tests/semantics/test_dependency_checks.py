@@ -180,6 +180,6 @@ def test_the_deadlock_test_writes_no_states_and_does_not_wait_for_times(armed: b
 def test_looking_writes_no_states() -> None:
     board = board_of(task("up"), task("a", "up"), states={"up": S.FAILED})
 
-    verdict = board.tally.judge(of(board, "a"))
+    verdict = board.upstream_counts.judge(of(board, "a"))
 
     assert (verdict, of(board, "a").state, bool(board.effects)) == (Verdict.UPSTREAM_FAILED, S.NONE, False)

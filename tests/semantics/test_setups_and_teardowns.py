@@ -85,7 +85,7 @@ def test_setups_further_up_are_asked_before_the_rule(setups: str, verdict: Verdi
     states_of_near = {"one_failed": S.FAILED}.get(rule, S.SUCCESS)
     board = board_of(*tasks, states=given | {"near": states_of_near})
 
-    assert board.tally.judge(of(board, "a")) is verdict
+    assert board.upstream_counts.judge(of(board, "a")) is verdict
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ S = TaskState
 def test_the_finished_upstreams_are_counted_by_their_states(state: TaskState, is_setup: bool) -> None:
     board = board_of(task("up", is_setup=is_setup), task("a", "up"), states={"up": state})
 
-    counts, total, setups = board.tally.upstreams(of(board, "a"))
+    counts, total, setups = board.upstream_counts.upstreams(of(board, "a"))
 
     by_state = (counts.success, counts.skipped, counts.failed, counts.upstream_failed, counts.removed)
     kinds = (S.SUCCESS, S.SKIPPED, S.FAILED, S.UPSTREAM_FAILED, S.REMOVED)
@@ -36,7 +36,7 @@ def test_the_finished_upstreams_are_counted_by_their_states(state: TaskState, is
 def test_only_direct_upstreams_count() -> None:
     board = board_of(task("far"), task("near", "far"), task("a", "near"), states={"far": S.SUCCESS})
 
-    counts, total, _ = board.tally.upstreams(of(board, "a"))
+    counts, total, _ = board.upstream_counts.upstreams(of(board, "a"))
 
     assert (counts.done, total) == (0, 1)
 
@@ -63,7 +63,7 @@ def test_the_rows_of_mapped_upstreams_are_what_must_be_looked_at(
     rows = [Instance(0), *(Instance(1, index) for index in indexes), Instance(2)]
     board = board_with(DagSpec(dag_id="d", tasks=tasks), rows)
 
-    _, found, setups = board.tally.upstreams(of(board, "a"))
+    _, found, setups = board.upstream_counts.upstreams(of(board, "a"))
 
     assert (found, setups) == (total, len(indexes) if is_setup else 0)
 
@@ -77,7 +77,7 @@ def test_inside_a_mapped_group_only_the_instances_of_the_same_index_count() -> N
     rows = [*(Instance(0, n, S.FAILED if n == 2 else S.SUCCESS) for n in range(4)), *(Instance(1, n) for n in range(4))]
     board = board_with(DagSpec(dag_id="d", tasks=tasks, groups=(group,)), rows)
 
-    found = [board.tally.upstreams(one) for one in rows[4:]]
+    found = [board.upstream_counts.upstreams(one) for one in rows[4:]]
 
     assert [(c.success, c.failed, total) for c, total, _ in found] == [(1, 0, 1), (1, 0, 1), (0, 1, 1), (1, 0, 1)]
 

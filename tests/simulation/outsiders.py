@@ -20,7 +20,7 @@ from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.db.server.connection import Connection
 from aiosched.db.statements import backfills, journal, outbox, ownership, reports, runs, triggers
 from aiosched.db.statements import pool_demands as demands
-from aiosched.db.statements import rehydration as recollections
+from aiosched.db.statements import rehydration as rehydrations
 from aiosched.errors import FencedOut, StaleRows
 from tests.simulation.loop import WORLD
 from tests.simulation.network import ModelledConnection
@@ -79,17 +79,17 @@ async def _look_for_a_run(o: Outsider) -> None:
 
 
 async def _measure(o: Outsider) -> None:
-    await recollections.load_map_lengths(o.conn, [o.choose("xcom")[0][:2], (0, 0)])
+    await rehydrations.load_map_lengths(o.conn, [o.choose("xcom")[0][:2], (0, 0)])
 
 
 async def _look_back(o: Outsider) -> None:
     key, row = o.choose("dag_run")
     date = row["logical_date"] or EPOCH + timedelta(seconds=30)
     dag_id, manual = row["dag_id"], o.random.random() < 0.5
-    await recollections.runs_before(o.conn, [(key, dag_id, date, manual), (0, "ghost", date, manual)])
-    await recollections.load_states(o.conn, [key, 0])
-    await recollections.versions_before(o.conn, dag_id, date)
-    await recollections.seen_before(o.conn, dag_id, date, [(row["version_id"], 0), (row["version_id"], 9), (99, 0)])
+    await rehydrations.runs_before(o.conn, [(key, dag_id, date, manual), (0, "ghost", date, manual)])
+    await rehydrations.load_states(o.conn, [key, 0])
+    await rehydrations.versions_before(o.conn, dag_id, date)
+    await rehydrations.seen_before(o.conn, dag_id, date, [(row["version_id"], 0), (row["version_id"], 9), (99, 0)])
 
 
 async def _forget_a_deferral(o: Outsider) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from aiosched.db.statements import rehydration as recollections
+from aiosched.db.statements import rehydration as rehydrations
 from tests.simulation.answers import Answer, answer, handles
 from tests.simulation.store import Row, Transaction
 
 
-@handles(recollections.RUNS_BEFORE)
+@handles(rehydrations.RUNS_BEFORE)
 async def _runs_before(
     t: Transaction, runs: list[int], dag_ids: list[str], dates: list[datetime], without_manual: list[bool]
 ) -> Answer:
@@ -31,19 +31,19 @@ def _before(t: Transaction, dag_id: str, date: datetime) -> list[Row]:
     ]
 
 
-@handles(recollections.LOAD_STATES)
+@handles(rehydrations.LOAD_STATES)
 async def _load_states(t: Transaction, runs: list[int]) -> Answer:
     found = [[*key[:2], row["state"]] for key, row in t.rows("task_instance") if key[0] in runs]
     return answer("run_id task_index state", found)
 
 
-@handles(recollections.VERSIONS_BEFORE)
+@handles(rehydrations.VERSIONS_BEFORE)
 async def _versions_before(t: Transaction, dag_id: str, date: datetime) -> Answer:
     versions = dict.fromkeys(row["version_id"] for row in _before(t, dag_id, date))
     return answer("version_id", [[version] for version in versions])
 
 
-@handles(recollections.SEEN_BEFORE)
+@handles(rehydrations.SEEN_BEFORE)
 async def _seen_before(t: Transaction, dag_id: str, date: datetime, versions: Any, tasks: Any) -> Answer:
     seen = {
         (row["version_id"], key[1])

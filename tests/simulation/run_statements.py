@@ -11,7 +11,7 @@ import asyncpg
 import msgspec
 
 from aiosched.db.statements import clearing, inbox, outbox, reports, runs, schedules
-from aiosched.db.statements import rehydration as recollections
+from aiosched.db.statements import rehydration as rehydrations
 from tests.simulation.answers import Answer, answer, changed, handles, kinds_of, pick, read_arrays
 from tests.simulation.store import Row, Strength, Transaction
 
@@ -160,14 +160,14 @@ async def _runs_by_id(t: Transaction, dag_id: str, run_ids: list[str]) -> Answer
     return answer(columns, [pick(row, columns) for row in rows])
 
 
-@handles(recollections.LOAD_DECISIONS)
+@handles(rehydrations.LOAD_DECISIONS)
 async def _load_decisions(t: Transaction, keys: list[int], tasks: list[int], key: str) -> Answer:
     wanted = set(zip(keys, tasks, strict=True))
     found = [[*k[:3], row["value"]] for k, row in t.rows("xcom") if k[:2] in wanted and k[3] == key]
     return answer("run_id task_index map_index value", found)
 
 
-@handles(recollections.LOAD_MAP_LENGTHS)
+@handles(rehydrations.LOAD_MAP_LENGTHS)
 async def _load_map_lengths(t: Transaction, keys: list[int], tasks: list[int]) -> Answer:
     wanted = set(zip(keys, tasks, strict=True))
     found = []

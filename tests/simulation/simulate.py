@@ -298,16 +298,16 @@ class Simulation:
         """Where what a scheduler holds is not what the rows say."""
         session = machine.scheduler._session
         assert session is not None
-        tables, holdings = self.store.tables, session.holdings
+        tables, cache = self.store.tables, session.cache
         owned = {p for p, row in tables["partition_lease"].items() if row["incarnation"] == session.incarnation}
-        if owned != holdings.partitions:
-            yield f"machine {machine.number} holds partitions {holdings.partitions ^ owned} otherwise than stored"
-        for board in holdings.boards.values():
+        if owned != cache.partitions:
+            yield f"machine {machine.number} holds partitions {cache.partitions ^ owned} otherwise than stored"
+        for board in cache.boards.values():
             for i in board:
                 row = tables["task_instance"].get((board.run.key, i.task, i.map_index))
                 if row is None or (row["state"], row["try_number"]) != (i.state.stored, i.try_number):
                     yield f"machine {machine.number} holds {board.key(i)} as {i.state}, the row is {row}"
-        for dag in holdings.dags.values():
+        for dag in cache.dags.values():
             if dag.room.active:
                 yield f"machine {machine.number} counts {dag.room.active} active tasks of {dag.row.dag_id}"
 

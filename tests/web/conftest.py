@@ -15,15 +15,15 @@ from aiosched.web.requests.request_client import RequestClient
 
 
 @pytest.fixture
-def gateway(db: Database) -> RequestClient:
+def request_client(db: Database) -> RequestClient:
     """The way to the database of the test."""
     return RequestClient(db, Settings())
 
 
 @pytest.fixture
-def app(gateway: RequestClient) -> FastAPI:
+def app(request_client: RequestClient) -> FastAPI:
     """The application without a login."""
-    return make_app(gateway)
+    return make_app(request_client)
 
 
 @pytest.fixture

@@ -87,8 +87,8 @@ def _serve(dsn: str, home: Path, ready: Future[tuple[int, Callable[[], None]]]) 
             async with Scheduler(dsn=dsn, dags=[sales()], settings=loaded, executor="inline") as scheduler:
                 await scheduler.trigger("sales", run_id="one")
                 await scheduler.wait_idle()
-                gateway = RequestClient(scheduler.db, loaded)
-                app: FastAPI = make_app(gateway)
+                request_client = RequestClient(scheduler.db, loaded)
+                app: FastAPI = make_app(request_client)
                 serving = asyncio.create_task(server.run(app, sock, ended))
                 ready.set_result((sock.getsockname()[1], lambda: loop.call_soon_threadsafe(ended.set)))
                 await serving

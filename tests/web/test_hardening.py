@@ -133,9 +133,9 @@ async def test_a_cookie_goes_no_further_than_the_prefix(
 ) -> None:
     monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
     await accounts.create_user(db, "ann", "viewer", await hash_password("correct horse"))
-    gateway = RequestClient(db, Settings(web=WebSettings(auth="password")))
+    request_client = RequestClient(db, Settings(web=WebSettings(auth="password")))
 
-    cookie = await log_in(make_app(gateway), root_path)
+    cookie = await log_in(make_app(request_client), root_path)
 
     facts = {part.strip().lower() for part in cookie.split(";")[1:]}
     assert {f"path={path}", "httponly", "secure", "samesite=lax"} <= facts
@@ -143,11 +143,11 @@ async def test_a_cookie_goes_no_further_than_the_prefix(
 
 
 async def test_a_server_behind_a_proxy_knows_its_prefix(db: Database) -> None:
-    gateway = RequestClient(db, Settings(web=WebSettings(prefix="/flows")))
+    request_client = RequestClient(db, Settings(web=WebSettings(prefix="/flows")))
     ended = asyncio.Event()
     with socket.create_server(("127.0.0.1", 0)) as sock:
         sock.setblocking(False)
-        serving = asyncio.create_task(server.run(make_app(gateway), sock, ended))
+        serving = asyncio.create_task(server.run(make_app(request_client), sock, ended))
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{sock.getsockname()[1]}", trust_env=False) as client:
             page, dags = await client.get("/dags"), await client.get("/api/v1/dags")
         ended.set()

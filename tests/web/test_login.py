@@ -37,8 +37,8 @@ async def guarded(db: Database) -> FastAPI:
     """The application with a login, and a person of each role, who is called as the role is."""
     for role in ("viewer", "operator", "admin"):
         await accounts.create_user(db, role, role, await hash_password(PASSWORD))
-    gateway = RequestClient(db, Settings(web=WebSettings(auth="password")))
-    return make_app(gateway)
+    request_client = RequestClient(db, Settings(web=WebSettings(auth="password")))
+    return make_app(request_client)
 
 
 def client_of(app: FastAPI) -> httpx2.AsyncClient:

@@ -270,10 +270,10 @@ def row(told: dict[str, Any] | None) -> SchedulerRow:
 
 
 def test_figures_become_rates_since_the_start_and_then_since_the_last_look() -> None:
-    tempos = FleetRates()
+    rates = FleetRates()
 
-    first = tempos.look([row(figures(200, [10, 0, 0]))], NOON)[1]
-    second = tempos.look([row(figures(300, [10, 10, 0]))], NOON + timedelta(seconds=10))[1]
+    first = rates.look([row(figures(200, [10, 0, 0]))], NOON)[1]
+    second = rates.look([row(figures(300, [10, 10, 0]))], NOON + timedelta(seconds=10))[1]
 
     assert (first.seconds, first.commits_per_second, first.tasks_per_commit) == (100, 2, 2)
     assert (second.seconds, second.commits_per_second, second.tasks_per_second) == (10, 10, 20)
@@ -282,11 +282,11 @@ def test_figures_become_rates_since_the_start_and_then_since_the_last_look() -> 
 
 
 def test_who_has_told_nothing_or_is_gone_has_no_tempo() -> None:
-    tempos = FleetRates()
-    tempos.look([row(figures(1, [1, 0, 0]))], NOON)
+    rates = FleetRates()
+    rates.look([row(figures(1, [1, 0, 0]))], NOON)
 
-    assert tempos.look([replace(row(None), incarnation=2)], NOON) == {}
-    assert tempos.look([], NOON) == {}
+    assert rates.look([replace(row(None), incarnation=2)], NOON) == {}
+    assert rates.look([], NOON) == {}
 
 
 @pytest.mark.parametrize(

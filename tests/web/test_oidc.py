@@ -89,8 +89,8 @@ def fake() -> FakeProvider:
 
 @pytest.fixture
 async def app(db: Database, fake: FakeProvider) -> AsyncIterator[FastAPI]:
-    gateway = RequestClient(db, Settings(web=SETTINGS))
-    app = make_app(gateway)
+    request_client = RequestClient(db, Settings(web=SETTINGS))
+    app = make_app(request_client)
     await app.state.provider.close()
     app.state.provider = Provider(SETTINGS, transport=httpx2.MockTransport(fake))
     yield app

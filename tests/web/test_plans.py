@@ -151,7 +151,7 @@ async def statements(dsn: str) -> AsyncIterator[tuple[Statements, FastAPI]]:
     db = Database(dsn, DatabaseSettings(), "test")
     db.statements = seen
     await db._open_pool()
-    gateway = RequestClient(db, Settings())
+    request_client = RequestClient(db, Settings())
     for dag_id in ("sales", "other"):
         await add_dag(db, dag_id, tags=["x"])
     async with db.acquire() as conn:
@@ -162,7 +162,7 @@ async def statements(dsn: str) -> AsyncIterator[tuple[Statements, FastAPI]]:
             "INSERT INTO backfill (dag_id, partition, from_date, to_date) VALUES ('sales', 1, now(), now())"
         )
         await conn.execute("ANALYZE")
-    yield seen, make_app(gateway)
+    yield seen, make_app(request_client)
     await db.close()
 
 
@@ -171,7 +171,7 @@ async def test_no_request_reads_the_whole_of_a_table_that_grows(
 ) -> None:
     seen, app = statements
     problems: list[str] = []
-    db: Database = app.state.gateway.db
+    db: Database = app.state.request_client.db
 
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost/api/v1/") as api:
         for path in PATHS:
@@ -190,7 +190,7 @@ async def test_no_request_reads_the_whole_of_a_table_that_grows(
 
 
 async def test_a_statement_that_does_is_noticed(statements: tuple[Statements, FastAPI]) -> None:
-    async with statements[1].state.gateway.db.acquire() as conn:
+    async with statements[1].state.request_client.db.acquire() as conn:
         (plan,) = await conn.fetchrow("EXPLAIN (FORMAT json) SELECT * FROM dag_run WHERE note LIKE '%x%'")
 
     assert list(scans(json.loads(plan)[0]["Plan"])) == ["dag_run (note ~~ '%x%'::text)"]

@@ -341,13 +341,13 @@ async def test_the_timeline_has_past_and_coming_runs(db: Database, api: httpx2.A
 
 
 @pytest.fixture
-async def log(db: Database, gateway: RequestClient, tmp_path: Any) -> bytes:
+async def log(db: Database, request_client: RequestClient, tmp_path: Any) -> bytes:
     """The log of a try, as the runner would have written it."""
-    gateway.settings = Settings.model_validate({"core": {"home": tmp_path}})
+    request_client.settings = Settings.model_validate({"core": {"home": tmp_path}})
     run = await add_run(db, "sales", await add_dag(db, "sales"), "one")
     await add_task(db, run, 0, "failed", try_number=1)
     text = b"hello\nworld \xc3\xa9\nTraceback (most recent call last):\n  File x\nValueError: no\n"
-    folder = gateway.settings.logs_folder / "dag_id=sales" / "run_id=one" / "task_id=extract"
+    folder = request_client.settings.logs_folder / "dag_id=sales" / "run_id=one" / "task_id=extract"
     folder.mkdir(parents=True)
     (folder / "attempt=1.log").write_bytes(text)
     return text

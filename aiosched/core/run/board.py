@@ -281,24 +281,24 @@ class Board(ManualChanges, Expansion):
             instances, pending.instances = pending.instances, {}
             for instance in instances:
                 if instance.state in SCHEDULABLE:
-                    self._look(instance, self._tally.judge(instance), now)
+                    self._look(instance, self._upstream_counts.judge(instance), now)
         self._conclude(now)
 
     def _decide(self, task: int, now: datetime) -> None:
         """Look at the instances of `task` that wait for their dependencies, if there is news for them (section 4)."""
-        instances = self._tally.of(task)
+        instances = self._upstream_counts.of(task)
         if len(instances) == 1:
             if instances[0].state in SCHEDULABLE:
-                self._look(instances[0], self._tally.judge(instances[0]), now)
+                self._look(instances[0], self._upstream_counts.judge(instances[0]), now)
             return
-        verdict = self._tally.judge_all(task)
+        verdict = self._upstream_counts.judge_all(task)
         if verdict is not None and task not in self._decided:
             if self._verdicts.get(task) is verdict:
                 return
             self._verdicts[task] = verdict
         for instance in tuple(instances):
             if instance.state in SCHEDULABLE:
-                self._look(instance, verdict or self._tally.judge(instance), now)
+                self._look(instance, verdict or self._upstream_counts.judge(instance), now)
 
     def _look(self, instance: Instance, verdict: Verdict, now: datetime) -> None:
         """Decide on one instance that waits, by what its dependencies say together."""
@@ -315,7 +315,7 @@ class Board(ManualChanges, Expansion):
             if mappings is None or not mappings.units[instance.task] or self._take_place(instance, now):
                 self._ready(instance, now)
         elif verdict is not Verdict.WAIT:
-            self._settle(instance, _SETTLING[verdict], now, self._tally.why_settled(instance))
+            self._settle(instance, _SETTLING[verdict], now, self._upstream_counts.why_settled(instance))
 
     def _held_by_past(self, instance: Instance, *, skips: bool) -> bool:
         """Whether the run before keeps `instance` waiting; a skip waits for it only where the task says so (6.4)."""
@@ -343,13 +343,13 @@ class Board(ManualChanges, Expansion):
         self.effects.ready.append(instance)
 
     def _conclude(self, now: datetime) -> None:
-        tally = self._tally
-        if tally.unfinished and (tally.alive or self.is_paused):
+        upstream_counts = self._upstream_counts
+        if upstream_counts.unfinished and (upstream_counts.alive or self.is_paused):
             return
         tasks, run = self.graph.tasks, self.run
         result = judge_run(
-            (instance.state for leaf in self.graph.leaves for instance in tally.of(leaf)),
-            unfinished=tally.unfinished,
+            (instance.state for leaf in self.graph.leaves for instance in upstream_counts.of(leaf)),
+            unfinished=upstream_counts.unfinished,
             armed=not any(waits_outside(tasks[i.task]) for i in self if i.state is TaskState.NONE),
             runnable=False,
             failed_fast=run.reason is not None,

@@ -84,7 +84,7 @@ def choose(
     return [instance for instance in rows if instance in chosen]
 
 
-def belonging(graph: Graph, tally: UpstreamCounts, instances: Iterable[Instance]) -> set[Instance]:
+def belonging(graph: Graph, upstream_counts: UpstreamCounts, instances: Iterable[Instance]) -> set[Instance]:
     """The setups and teardowns without which `instances` must not run again.
 
     To a task belong the setups whose scope it is in, with their teardowns; to a setup its teardowns; and what
@@ -100,7 +100,7 @@ def belonging(graph: Graph, tally: UpstreamCounts, instances: Iterable[Instance]
         if task not in tasks:
             tasks[task] = _scopes_of(graph, task)
         for other in tasks[task]:
-            news = [each for each in tally.counterparts(other, instance) if each not in found]
+            news = [each for each in upstream_counts.counterparts(other, instance) if each not in found]
             found.update(news)
             to_visit.extend(news)
     return found

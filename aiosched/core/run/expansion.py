@@ -36,8 +36,8 @@ class Expansion(RunRows):
         for task, units in enumerate(self.graph.mappings.units if self.graph.mappings else ()):
             if not units or (sizes := self._lengths.sizes(task)) is None:
                 continue
-            self._tally.resize(task, sizes)
-            there = self._tally.of(task)
+            self._upstream_counts.resize(task, sizes)
+            there = self._upstream_counts.of(task)
             if len(there) == math.prod(sizes) and all(i.state is not TaskState.REMOVED for i in there):
                 self._sizes[task] = sizes
 
@@ -84,7 +84,7 @@ class Expansion(RunRows):
 
     def _expand(self, instance: Instance, sizes: tuple[int, ...]) -> None:
         self._resize(instance.task, sizes)
-        self._tally.expand(instance)
+        self._upstream_counts.expand(instance)
         self.effects.expanded.append(instance)
         self._create(instance.task, math.prod(sizes))
         self._look_again(instance.task)
@@ -92,7 +92,7 @@ class Expansion(RunRows):
     def _revise(self, task: int, sizes: tuple[int, ...], now: datetime) -> None:
         number = math.prod(sizes)
         self._resize(task, sizes)
-        for instance in tuple(self._tally.of(task)):
+        for instance in tuple(self._upstream_counts.of(task)):
             if instance.map_index >= number:
                 self._remove(instance, number, now)
             elif instance.state is TaskState.REMOVED:
@@ -104,9 +104,9 @@ class Expansion(RunRows):
     def _create(self, task: int, number: int) -> None:
         """Make the instances that are missing to `number`."""
         retries = self.graph.tasks[task].retries
-        for map_index in range(len(self._tally.of(task)), number):
+        for map_index in range(len(self._upstream_counts.of(task)), number):
             instance = Instance(task, map_index, max_tries=retries)
-            self._tally.add(instance)
+            self._upstream_counts.add(instance)
             self.effects.created.append(instance)
 
     def _remove(self, instance: Instance, number: int, now: datetime) -> None:
@@ -116,5 +116,5 @@ class Expansion(RunRows):
 
     def _resize(self, task: int, sizes: tuple[int, ...]) -> None:
         self._sizes[task] = sizes
-        for concerned in self._tally.resize(task, sizes):
+        for concerned in self._upstream_counts.resize(task, sizes):
             self._look_again(concerned)

@@ -75,7 +75,7 @@ class ManualChanges(RunRows):
         behind = frozenset().union(*(self.graph.descendants(task) for task in {i.task for i in marked}))
         apart = set(marked)
         again = {i for i in self if i.task in behind and i.state in FAILURES and i not in apart}
-        scopes = belonging(self.graph, self._tally, again) - apart
+        scopes = belonging(self.graph, self._upstream_counts, again) - apart
         if any(self.graph.is_teardown[i.task] and i.state in _BEGUN for i in scopes):
             again |= scopes
         self.clear([i for i in self if i in again], now)

@@ -40,8 +40,8 @@ class RunRows:
     """What all parts of a `Board` work on. `instances` are the run's rows, in any order."""
 
     __slots__ = (
-        "_decided", "_decisions", "_held_back", "_lengths", "_past", "_pending", "_sizes", "_tally", "_verdicts",
-        "code", "deferrals", "effects", "graph", "info", "is_paused", "run",
+        "_decided", "_decisions", "_held_back", "_lengths", "_past", "_pending", "_sizes", "_upstream_counts",
+        "_verdicts", "code", "deferrals", "effects", "graph", "info", "is_paused", "run",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, run: Run, instances: Iterable[Instance], *, info: RunInfo) -> None:
@@ -52,7 +52,7 @@ class RunRows:
         self.code = RunCode(run.key, info.source_hash, info.source_hash)
         self.effects = Effects()
         self.deferrals = Deferrals()
-        self._tally = UpstreamCounts(graph, instances)
+        self._upstream_counts = UpstreamCounts(graph, instances)
         self._pending = Pending()  # what to look at
         self._verdicts: dict[int, Verdict] = {}  # with which all instances of a task were looked at last
         self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> downstreams that it skips
@@ -62,16 +62,16 @@ class RunRows:
         self._sizes: dict[int, tuple[int, ...]] = {}  # of mapped tasks whose instances are as these say
         self._lengths: Lengths | None = None
         if graph.mappings is not None:
-            self._lengths = Lengths(graph.mappings, graph.index, self._tally.open)
+            self._lengths = Lengths(graph.mappings, graph.index, self._upstream_counts.open)
 
     # -- reading ---------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Instance]:
-        return iter(self._tally)
+        return iter(self._upstream_counts)
 
     def find(self, task: int, map_index: int = -1) -> Instance | None:
         """The instance of a task (and map index), or None."""
-        return self._tally.find(task, map_index)
+        return self._upstream_counts.find(task, map_index)
 
     def key(self, instance: Instance) -> AttemptKey:
         return AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number)
@@ -101,17 +101,17 @@ class RunRows:
     @property
     def unfinished(self) -> int:
         """How many task instances are not finished."""
-        return self._tally.unfinished
+        return self._upstream_counts.unfinished
 
     @property
     def total(self) -> int:
         """How many task instances the run has."""
-        return len(self._tally)
+        return len(self._upstream_counts)
 
     @property
-    def tally(self) -> UpstreamCounts:
+    def upstream_counts(self) -> UpstreamCounts:
         """Who is finished and what the rules make of it, for reading."""
-        return self._tally
+        return self._upstream_counts
 
     def branch_against(self, instance: Instance) -> Instance | None:
         """A finished branch whose decision excludes `instance` (7.4, "not previously skipped")."""
@@ -123,24 +123,26 @@ class RunRows:
 
     def _under_index_of(self, instance: Instance, task: int) -> Sequence[Instance]:
         """The instances of `task` that share decisions of branches with `instance` (7.4, 36)."""
-        mappings, group = self.graph.mappings, self._tally.of(task)
+        mappings, group = self.graph.mappings, self._upstream_counts.of(task)
         if mappings is None or not group or (instance.map_index < 0 and mappings.shared(task, instance.task) == 0):
             return group
         if mappings.shared(task, instance.task):
-            return self._tally.counterparts(task, instance)
-        found = self._tally.find(task, instance.map_index) or self._tally.find(task, -1)
+            return self._upstream_counts.counterparts(task, instance)
+        found = self._upstream_counts.find(task, instance.map_index) or self._upstream_counts.find(task, -1)
         return () if found is None else (found,)
 
     def counts_of(self, task: int) -> tuple[Counts, int]:
         """The finished-upstream counts of a task and how many upstreams there are, for explanations."""
-        return self._tally.counts(task), self._tally.total(task)
+        return self._upstream_counts.counts(task), self._upstream_counts.total(task)
 
     def all_succeeded(self, task_id: str) -> bool | None:
         """Whether all instances of a task are success or skipped; None when it has none in this run."""
         task = self.graph.index.get(task_id)
-        if task is None or not self._tally.of(task):
+        if task is None or not self._upstream_counts.of(task):
             return None
-        return not self._tally.open[task] and all(i.state in SUCCEEDED for i in self._tally.of(task))
+        return not self._upstream_counts.open[task] and all(
+            i.state in SUCCEEDED for i in self._upstream_counts.of(task)
+        )
 
     def waits_for_past(self, task: int) -> str | None:
         """Why the runs before this one keep a task waiting, one line for people; None when they do not (6)."""
@@ -158,7 +160,7 @@ class RunRows:
     @property
     def is_held_back(self) -> bool:
         """Whether the runs before this one keep a task waiting that could start otherwise."""
-        return any(reason and self._tally.open[task] for task, reason in self._held_back.items())
+        return any(reason and self._upstream_counts.open[task] for task, reason in self._held_back.items())
 
     @property
     def stands_still(self) -> bool:
@@ -166,10 +168,10 @@ class RunRows:
 
         For a run with tasks that look at the run before, as of its last evaluation.
         """
-        if not self._tally.unfinished or self._past is None:
+        if not self._upstream_counts.unfinished or self._past is None:
             return False
         held = self._held_back
-        return not self._tally.alive or all(
+        return not self._upstream_counts.alive or all(
             i.state in FINISHED or i.state is TaskState.NONE or (i.state in SCHEDULABLE and held.get(i.task))
             for i in self
         )
@@ -196,7 +198,7 @@ class RunRows:
                 effects.withdrawn.append(instance)
         if instance in self.deferrals:
             self.deferrals.moved(effects, instance, old, self.key(instance))
-        self._tally.moved(instance, old, self._pending)
+        self._upstream_counts.moved(instance, old, self._pending)
 
     def _settle(self, instance: Instance, event: TaskEvent, now: datetime, reason: str | None) -> None:
         """A change of state without a run of the task (2.4): dates that are empty become now."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aiosched.core.slots.competing_demands import Place, CompetingDemand
+from aiosched.core.slots.competing_demands import CompetingDemand, Place
 from aiosched.core.values.messages import AttemptKey
 
 
@@ -120,7 +120,9 @@ class PoolRoom:
     total: int
     open: int
     include_deferred: bool = False  # whether task instances that are deferred count
-    rivals: list[CompetingDemand] = field(default_factory=list)  # who else waits for its slots; first is who goes first
+    competing_demands: list[CompetingDemand] = field(
+        default_factory=list
+    )  # who else waits for its slots; first is who goes first
     kept: int = 0  # slots that are open and left to those who go first
     winners: list[int] = field(default_factory=list)  # the rivals that find all they need: to be told
 
@@ -133,12 +135,12 @@ class PoolRoom:
 
         One that does not fit is passed over, unless it is overdue: for that, what is open is kept until it fits.
         """
-        while self.rivals and (place is None or self.rivals[0].demand.place.precedes(place)):
-            rival = self.rivals.pop(0)
-            demand = rival.demand
+        while self.competing_demands and (place is None or self.competing_demands[0].demand.place.precedes(place)):
+            competing_demand = self.competing_demands.pop(0)
+            demand = competing_demand.demand
             if self.open > 0 and (demand.place.overdue or demand.need <= self.open):
                 if demand.need <= self.open:
-                    self.winners.append(rival.incarnation)
+                    self.winners.append(competing_demand.incarnation)
                 self.keep(min(demand.slots, self.open))
 
     def keep(self, slots: int) -> None:

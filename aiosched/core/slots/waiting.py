@@ -164,7 +164,7 @@ class WaitingQueue:
             bucket = heads[0][1]
             lane = bucket.entries[0][2]
             candidate = lane.entries[0][2]
-            if (pool := room.pools.get(bucket.pool)) is not None and pool.rivals:
+            if (pool := room.pools.get(bucket.pool)) is not None and pool.competing_demands:
                 pool.make_way(self._place(bucket, candidate.weight, now))
             bucket.reason = room.refusal(
                 bucket.pool, bucket.slots, bucket.executor, bucket.is_async, defers=bucket.defers

@@ -28,7 +28,7 @@ def dependency_gates(
     board: Board, instance: Instance, now: datetime, usual: Usual, *, deferred_since: datetime | None = None
 ) -> list[Gate]:
     """The gates that must be open before an instance is ready; only those that its task has."""
-    graph, task, tally = board.graph, instance.task, board.tally
+    graph, task, upstream_counts = board.graph, instance.task, board.upstream_counts
     asks = instance.state in SCHEDULABLE  # all others have passed them
     held = _Holders(board, now, usual)
     found: list[Gate] = []
@@ -39,13 +39,13 @@ def dependency_gates(
     if graph.mappings is not None and (graph.mappings.producers[task] or graph.mappings.units[task]):
         found.append(_mapping_gate(board, instance, held, asks=asks))
     if graph.indirect_setups[task]:
-        judged = tally.judge_setups(instance) if asks else Judgement.RUN
-        setups = [s for other in graph.indirect_setups[task] for s in tally.counterparts(other, instance)]
+        judged = upstream_counts.judge_setups(instance) if asks else Judgement.RUN
+        setups = [s for other in graph.indirect_setups[task] for s in upstream_counts.counterparts(other, instance)]
         done = sum(each.state in SUCCEEDED for each in setups)
         found.append(_judged("setups", judged, f"{done} of {len(setups)} succeeded", held.of(setups)))
     found.append(_upstream_gate(board, instance, held, asks=asks))
     if graph.teardown_scopes[task]:
-        unfinished = list(tally.unfinished_scope(instance)) if asks else []
+        unfinished = list(upstream_counts.unfinished_scope(instance)) if asks else []
         number = counted(len(unfinished), "task instance") if unfinished else "nothing"
         judged = Judgement.WAIT if unfinished else Judgement.RUN
         detail = f"{number} between its setup and it is unfinished"
@@ -79,30 +79,30 @@ def _judged(name: str, judged: Judgement, detail: str, holders: tuple[Holder, ..
 
 def _upstream_gate(board: Board, instance: Instance, held: _Holders, *, asks: bool) -> Gate:
     """The trigger rule, and decisions of branches."""
-    graph, tally = board.graph, board.tally
+    graph, upstream_counts = board.graph, board.upstream_counts
     if asks and (branch := board.branch_against(instance)) is not None:
         detail = f"{name_of(board, branch)} decided against it: {_SETTLES[Judgement.SKIPPED]}"
         return Gate(name="upstream", verdict=Verdict.NEVER, detail=detail)
-    counts, total, _ = tally.upstreams(instance)
+    counts, total, _ = upstream_counts.upstreams(instance)
     detail = explain(graph.rules[instance.task], counts, total, noun="")
-    judged = tally.judge_rule(instance) if asks else Judgement.RUN
-    upstreams = [up for other in graph.upstream[instance.task] for up in tally.counterparts(other, instance)]
+    judged = upstream_counts.judge_rule(instance) if asks else Judgement.RUN
+    upstreams = [up for other in graph.upstream[instance.task] for up in upstream_counts.counterparts(other, instance)]
     return _judged("upstream", judged, detail, held.of(upstreams))
 
 
 def _mapping_gate(board: Board, instance: Instance, held: _Holders, *, asks: bool) -> Gate:
     """Whether it is known how often the task runs."""
-    graph, tally = board.graph, board.tally
+    graph, upstream_counts = board.graph, board.upstream_counts
     assert graph.mappings is not None
-    producers = [each for other in graph.mappings.producers[instance.task] for each in tally.of(other)]
+    producers = [each for other in graph.mappings.producers[instance.task] for each in upstream_counts.of(other)]
     if not asks or instance.map_index >= 0:
         fine = (
-            f"map index {instance.map_index} of {len(tally.of(instance.task))} instances"
+            f"map index {instance.map_index} of {len(upstream_counts.of(instance.task))} instances"
             if instance.map_index >= 0
             else ""
         )
         return gate("mapping", None, fine or "is not mapped itself")
-    judged = tally.judge_producers(instance)
+    judged = upstream_counts.judge_producers(instance)
     if judged.settles:
         return _judged("mapping", judged, "a task that it maps over did not succeed", ())
     mapped = bool(graph.mappings.units[instance.task])

@@ -45,7 +45,7 @@ def looked_at(board: Board, instance: Instance) -> list[Instance]:
     others = dict.fromkeys((*graph.upstream[task], *graph.indirect_setups[task]))
     if graph.mappings is not None:
         others.update(dict.fromkeys(graph.mappings.producers[task]))
-    return [found for other in others for found in board.tally.counterparts(other, instance)]
+    return [found for other in others for found in board.upstream_counts.counterparts(other, instance)]
 
 
 def holder_of(board: Board, instance: Instance, now: datetime, usual: float | None = None) -> Holder:

@@ -76,8 +76,8 @@ class InlineExecutor:
         cleanup_time: float = 60.0,
         kill_after: float = 5.0,
     ) -> None:
-        self.trust = LeaseDeadline()  # whoever keeps a lease writes there until when it lasts
-        self._guard = HostGuard(self.trust)
+        self.lease_deadline = LeaseDeadline()  # whoever keeps a lease writes there until when it lasts
+        self._guard = HostGuard(self.lease_deadline)
         self._dags: DagSource = RegisteredDags(dags) if isinstance(dags, Mapping) or callable(dags) else dags
         self._dags_for_loop = InBackground(self._dags)
         self._slots = slots or 4 * (os.cpu_count() or 1)

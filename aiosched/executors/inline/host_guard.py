@@ -19,12 +19,12 @@ _PATIENCE: Final = 5.0  # seconds in which it must have ended
 class HostGuard:
     """A guard process for the commands that this process starts itself. It is started by the first one.
 
-    Implements CommandGuard. `trust`: until when the host may be taken to live. Safe to use from several threads.
+    Implements CommandGuard. `lease_deadline`: until when the host may be taken to live. Safe in several threads.
     """
 
-    def __init__(self, trust: LeaseDeadline) -> None:
+    def __init__(self, lease_deadline: LeaseDeadline) -> None:
         self.mark = leftovers.new_mark()
-        self._trust = trust
+        self._lease_deadline = lease_deadline
         self._groups: set[int] = set()
         self._changing = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -66,7 +66,7 @@ class HostGuard:
         if self._line is not None:
             self._line.close()
         self._line, theirs = socket.socketpair()
-        passed = (theirs.fileno(), self._trust.descriptor)
+        passed = (theirs.fileno(), self._lease_deadline.descriptor)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "aiosched.executors.worker.guard", *map(str, passed), self.mark],

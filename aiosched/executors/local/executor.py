@@ -81,7 +81,7 @@ class LocalExecutor:
         self._hostname = socket.gethostname()
         self._links: dict[int, WorkerLink] = {}  # every worker whose end has not been dealt with
         self._forkserver: ForkserverClient | None = None
-        self.trust = LeaseDeadline()  # whoever keeps a lease writes there until when it lasts
+        self.lease_deadline = LeaseDeadline()  # whoever keeps a lease writes there until when it lasts
         self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
         self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # what an attempt told to stop will be reported as
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
@@ -120,7 +120,7 @@ class LocalExecutor:
         self._queue = Queue(
             self, self._links, slots=self._slots, lines=not self._fresh, idle_time=self._options.idle_time
         )
-        self._forkserver = ForkserverClient(self._config, self, self.trust)
+        self._forkserver = ForkserverClient(self._config, self, self.lease_deadline)
         self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
         self._triggers = TriggerProcess(lambda: self.spawn(is_async=True, watches=True), report, self._hostname)
         self._started = True
@@ -194,13 +194,13 @@ class LocalExecutor:
         self._links[link.number] = link
         try:
             if self._forkserver is None:
-                self._forkserver = ForkserverClient(self._config, self, self.trust)
+                self._forkserver = ForkserverClient(self._config, self, self.lease_deadline)
             if is_async:
                 link.sign = LoopSign()
                 shared = link.sign.descriptor
             else:
-                link.tickets = ClaimPipe()
-                shared = link.tickets.descriptor
+                link.claim_pipe = ClaimPipe()
+                shared = link.claim_pipe.descriptor
             ours = self._forkserver.fork(link.number, shared, is_async=is_async)
         except OSError as error:  # no file descriptors or processes left
             link.exit, link.retiring = str(error), True

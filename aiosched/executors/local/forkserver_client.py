@@ -33,7 +33,7 @@ class ForkserverClient:
     """One forkserver process, below a guard (guard.py). They are started by exec, so the host process never forks
     itself, and their end is seen on a socket, so no signal handler is needed in the host."""
 
-    def __init__(self, config: WorkerConfig, listener: ForkserverListener, trust: LeaseDeadline) -> None:
+    def __init__(self, config: WorkerConfig, listener: ForkserverListener, lease_deadline: LeaseDeadline) -> None:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
@@ -45,7 +45,7 @@ class ForkserverClient:
             self._control.close()
             theirs.close()
             raise
-        passed = (theirs.fileno(), trust.descriptor, end.fileno())
+        passed = (theirs.fileno(), lease_deadline.descriptor, end.fileno())
         own = {name: value for name, value in os.environ.items() if name not in KEY_VARIABLES}
         try:
             self._guard = subprocess.Popen(

@@ -50,7 +50,7 @@ class Queue:
         self._busy = 0  # workers that have attempts
         self._sent = 0  # attempts that they have
         self._passed_over = 0  # times in a row that the first in line was not the next
-        self._pace = Throughput()
+        self._throughput = Throughput()
         self._times = FileTimes()
         self._look: asyncio.TimerHandle | None = None
         self._reaper: asyncio.TimerHandle | None = None
@@ -64,7 +64,7 @@ class Queue:
         """Free slots, and as many more as are passed through in a moment at the present pace (see Pace)."""
         if self.closed:
             return 0
-        ahead = min(self._pace.ahead(self._loop.time()), _MOST_AHEAD * self._slots)
+        ahead = min(self._throughput.ahead(self._loop.time()), _MOST_AHEAD * self._slots)
         return max(0, self._slots + ahead - self._sent - len(self._backlog))
 
     def add(self, attempt: Attempt) -> None:
@@ -119,7 +119,7 @@ class Queue:
     def ended(self, link: WorkerLink, attempt: Attempt, ended: Ended | None) -> None:
         """One of a worker's attempts, which it has no more, has ended; None: with the worker."""
         self._left(link, 1)
-        self._pace.ended(self._loop.time())
+        self._throughput.ended(self._loop.time())
         if ended is not None:
             self._times.saw(file_of(attempt), ended.took - ended.imported, ended.imported)
 

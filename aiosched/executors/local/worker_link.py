@@ -58,7 +58,7 @@ class WorkerLink(asyncio.Protocol):
         self.idle_since = 0.0
         self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported; of plain ones the first one runs
         self.head_since = 0.0  # when that one began, or was sent
-        self.tickets: ClaimPipe | None = None  # of plain attempts: which have not begun
+        self.claim_pipe: ClaimPipe | None = None  # of plain attempts: which have not begun
         self.sign: LoopSign | None = None  # of coroutines: whether their loop goes on
         self.files: set[FileKey] = set()  # that it was sent work of
         self.triggers: dict[int, Attempt] = {}  # that wait in it, by number
@@ -96,9 +96,9 @@ class WorkerLink(asyncio.Protocol):
 
     def take_back(self) -> list[Attempt]:
         """The plain attempts that have not begun, in order: the worker will not run them."""
-        if self.tickets is None:
+        if self.claim_pipe is None:
             return []
-        count = len(self._waiting) + self.tickets.take_back()
+        count = len(self._waiting) + self.claim_pipe.take_back()
         self._waiting.clear()
         taken = list(self.attempts.values())[-count:] if count else []
         for attempt in taken:
@@ -107,7 +107,7 @@ class WorkerLink(asyncio.Protocol):
 
     def waited(self, now: float) -> float:
         """How long something has waited in the line, as far as that was seen: by calling this again and again."""
-        line = list(self.attempts)[1:] if self.tickets is not None else []
+        line = list(self.attempts)[1:] if self.claim_pipe is not None else []
         key, since = self._seen_in_line
         if key in line:
             return now - since
@@ -139,8 +139,8 @@ class WorkerLink(asyncio.Protocol):
     def close(self) -> None:
         """Close the socket: the worker ends as soon as it is idle."""
         self._closing = True
-        if self.tickets is not None:
-            self.tickets.close()
+        if self.claim_pipe is not None:
+            self.claim_pipe.close()
         if self.sign is not None:
             self.sign.close()
             self.sign = None
@@ -188,7 +188,7 @@ class WorkerLink(asyncio.Protocol):
             return
         if self._waiting:
             attempts, self._waiting = self._waiting, []
-            self._write(Run(attempts, self.tickets.issue(len(attempts)) if self.tickets is not None else 0))
+            self._write(Run(attempts, self.claim_pipe.issue(len(attempts)) if self.claim_pipe is not None else 0))
         while self._cancelled:
             self._write(Cancel(self._cancelled.pop()))
         for message in self._unsent:

@@ -34,8 +34,8 @@ _OURS: Final = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})  # sig
 class Forkserver:
     """Forks workers on request. Single-threaded and blocking on purpose: forking stays safe."""
 
-    def __init__(self, control: socket.socket, trust: LeaseDeadline) -> None:
-        self._control, self._trust = control, trust
+    def __init__(self, control: socket.socket, lease_deadline: LeaseDeadline) -> None:
+        self._control, self._lease_deadline = control, lease_deadline
         self._config: Config | None = None
         self._workers: dict[int, int] = {}  # pid -> worker number
         self._wake_read, self._wake_write = os.pipe()
@@ -87,7 +87,7 @@ class Forkserver:
 
     def _patience(self) -> float | None:
         """Milliseconds until the scheduler's attempts may be run by others; None while there is nothing to end."""
-        until = self._trust.until
+        until = self._lease_deadline.until
         return max(0.0, (until - time.monotonic()) * 1000) if until and self._workers else None
 
     def _fork(self, worker: int, is_async: bool, passed: list[int]) -> None:
@@ -120,7 +120,7 @@ class Forkserver:
             os.close(self._wake_read)
             os.close(self._wake_write)
             self._control.close()
-            self._trust.close()
+            self._lease_deadline.close()
             for mine in (fd, shared):
                 os.set_inheritable(mine, False)  # what came over a socket is inherited by programs otherwise
             assert self._config is not None, "Setup comes first"
@@ -171,8 +171,8 @@ class Forkserver:
             return  # the scheduler is gone: the next read says so
 
 
-def main(fd: int, trust: int, lifeline: int) -> None:
-    """Serve on the inherited socket `fd`, while the inherited file `trust` says that the scheduler lives.
+def main(fd: int, lease_deadline: int, lifeline: int) -> None:
+    """Serve on the inherited socket `fd`, while the inherited file `lease_deadline` says that the scheduler lives.
 
     A guard stays above it, which hears by the inherited socket `lifeline` when the scheduler is gone.
     """
@@ -185,7 +185,7 @@ def main(fd: int, trust: int, lifeline: int) -> None:
 
     gc.collect()
     gc.freeze()
-    server = Forkserver(socket.socket(fileno=fd), LeaseDeadline(trust))
+    server = Forkserver(socket.socket(fileno=fd), LeaseDeadline(lease_deadline))
     try:
         server.serve()
     finally:

@@ -92,8 +92,8 @@ def _end_like(status: int) -> NoReturn:
 class Watcher:
     """Beside a host: the process groups of its commands, and their end."""
 
-    def __init__(self, host: socket.socket, trust: LeaseDeadline, mark: str) -> None:
-        self._host, self._trust, self._mark = host, trust, mark
+    def __init__(self, host: socket.socket, lease_deadline: LeaseDeadline, mark: str) -> None:
+        self._host, self._lease_deadline, self._mark = host, lease_deadline, mark
         self._groups: set[int] = set()
         self._rest = b""
 
@@ -114,7 +114,7 @@ class Watcher:
 
     def _patience(self) -> float | None:
         """Milliseconds until others may run what the host runs; None while it runs nothing."""
-        until = self._trust.until
+        until = self._lease_deadline.until
         return max(0.0, (until - time.monotonic()) * 1000) if until and self._groups else None
 
     def _hear(self) -> bool:
@@ -166,14 +166,14 @@ def _set_name() -> None:
         file.write(_NAME)
 
 
-def main(fd: int, trust: int, mark: str) -> None:
+def main(fd: int, lease_deadline: int, mark: str) -> None:
     """Watch over the host at the other end of the inherited socket `fd`."""
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wake, _ = _wake_on(signal.SIGTERM)
     _set_name()
     die_with_parent(parent, signal.SIGTERM)  # in case somebody else holds the other end, too
-    Watcher(socket.socket(fileno=fd), LeaseDeadline(trust), mark).serve(wake)
+    Watcher(socket.socket(fileno=fd), LeaseDeadline(lease_deadline), mark).serve(wake)
 
 
 if __name__ == "__main__":

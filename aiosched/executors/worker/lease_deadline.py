@@ -31,5 +31,5 @@ class LeaseDeadline(SharedPage):
 
 
 def windows_of(executors: Iterable[object]) -> list[LeaseDeadline]:
-    """Those of the executors that have processes of their own: the attribute `trust`."""
-    return [window for one in executors if isinstance(window := getattr(one, "trust", None), LeaseDeadline)]
+    """Those of the executors that have processes of their own: the attribute `lease_deadline`."""
+    return [window for one in executors if isinstance(window := getattr(one, "lease_deadline", None), LeaseDeadline)]

@@ -67,9 +67,9 @@ class SchedulerGone(BaseException):
 class Channel:
     """The socket to the scheduler, blocking. It is the worker's TaskServices, too."""
 
-    def __init__(self, sock: socket.socket, tickets: int) -> None:
+    def __init__(self, sock: socket.socket, claim_pipe: int) -> None:
         sock.setblocking(True)
-        self._socket, self._tickets = sock, tickets
+        self._socket, self._claim_pipe = sock, claim_pipe
         self._reader = FrameReader()
         self._line: deque[tuple[int, Attempt]] = deque()  # what was sent, with its number; some was taken back
         self._answers: deque[Answer | Reply] = deque()
@@ -80,7 +80,7 @@ class Channel:
         """The next attempt, which nobody can take back any more; waits for it. Raises SchedulerGone."""
         while True:
             try:
-                ticket = draw(self._tickets)
+                ticket = draw(self._claim_pipe)
             except OSError:
                 raise SchedulerGone from None
             if ticket is not None:
@@ -286,17 +286,17 @@ class Worker:
             interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
 
 
-def run_worker(sock: socket.socket, tickets: int, config: WorkerConfig) -> None:
+def run_worker(sock: socket.socket, claim_pipe: int, config: WorkerConfig) -> None:
     """The life of a worker process."""
 
     def let_go() -> None:  # a child of a task that goes on as if it were the worker ends
         sock.close()
         with contextlib.suppress(OSError):
-            os.close(tickets)
+            os.close(claim_pipe)
 
     os.register_at_fork(after_in_child=let_go)
     try:
-        Worker(Channel(sock, tickets), config).serve()
+        Worker(Channel(sock, claim_pipe), config).serve()
     except SchedulerGone:
         logging.shutdown()
     finally:

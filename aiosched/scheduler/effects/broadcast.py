@@ -26,7 +26,7 @@ _BETWEEN_SECONDS: Final = 0.2
 class Broadcast:
     """What is to be told, and until when somebody wants to hear it."""
 
-    pulse: Wakeup = field(default_factory=Wakeup)
+    wakeup: Wakeup = field(default_factory=Wakeup)
     changed: set[int] = field(default_factory=set)  # keys of runs
     until: float = 0.0  # monotonic second
 
@@ -45,7 +45,7 @@ class Broadcast:
         if time.monotonic() <= self.until:
             self.changed.update(keys)
             if self.changed:
-                self.pulse.wake()
+                self.wakeup.wake()
 
 
 async def tell_changes(session: Session) -> float | None:

@@ -84,7 +84,7 @@ def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
     for row in rows:
         session.outbox.deadlines.add(row.deadline_time + _TICK, (row.run_id, row.deadline_index, row.partition))
     if rows:
-        session.aside.wake()
+        session.callbacks.wake()
 
 
 async def load_deadlines(session: Session, conn: Connection, partitions: set[int]) -> None:
@@ -96,7 +96,7 @@ async def fire_deadlines(session: Session) -> float | None:
     """Mark what is missed now and request its callbacks; returns the seconds to the next deadline."""
     deadlines = session.outbox.deadlines
     if deadlines.earliest is not None and deadlines.earliest <= session.clock.now():
-        async with session.books:  # no partition leaves before what is requested for it is known here
+        async with session.ownership_lock:  # no partition leaves before what is requested for it is known here
             await _fire(session)
     earliest = deadlines.earliest
     return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
@@ -107,10 +107,10 @@ async def _fire(session: Session) -> None:
     due = [
         (run, index)
         for run, index, partition in session.outbox.deadlines.due(now)
-        if partition in session.holdings.partitions and run not in kept
+        if partition in session.cache.partitions and run not in kept
     ]
     if due:
-        async with session.writer.transaction() as transaction:
+        async with session.command_journal.transaction() as transaction:
             missed = await statements.mark_missed(transaction.conn, due, now)
             requests = [missed_callback(partition, dag_id, run, index) for run, index, partition, dag_id in missed]
             stored = await insert_callbacks(transaction.conn, requests) if requests else {}
@@ -125,4 +125,4 @@ def missed_callback(partition: int, dag_id: str, run: int, index: int) -> NewCal
 def _kept_but_not_stored(session: Session) -> set[int]:
     """Runs that have just succeeded: the transaction under way prunes their deadlines, or everything is read again."""
     storing = session.storing.finished if session.storing is not None else ()
-    return {board.run.key for board in (*session.holdings.ended, *storing) if board.run.state is RunState.SUCCESS}
+    return {board.run.key for board in (*session.cache.ended, *storing) if board.run.state is RunState.SUCCESS}

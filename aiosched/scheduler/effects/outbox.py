@@ -60,14 +60,14 @@ async def load_outbox(session: Session, conn: Connection, partitions: Collection
     for callback, partition in (await statements.waiting_callbacks(conn, partitions)).items():
         if callback not in session.attempts.callbacks:
             session.outbox.waiting[callback] = partition
-    session.aside.wake()
+    session.callbacks.wake()
 
 
 async def tend_outbox(session: Session) -> float | None:
     """One pass: deadlines, SLAs, reports of callbacks, deliveries; returns how long to rest."""
     rests = (await fire_deadlines(session), await record_missed_slas(session))
     if session.attempts.callback_reports or _chosen(session):
-        async with session.books:  # no partition leaves meanwhile: its next owner would deliver them, too
+        async with session.ownership_lock:  # no partition leaves meanwhile: its next owner would deliver them, too
             await _deliver(session)
         session.progress.set()
         if _chosen(session):
@@ -83,10 +83,10 @@ def _chosen(session: Session) -> dict[int, int]:
 
 
 async def _deliver(session: Session) -> None:
-    """Store what became of deliveries, and hand out the next ones. Call it with `session.books` held."""
+    """Store what became of deliveries, and hand out the next ones. Call it with `session.ownership_lock` held."""
     attempts = session.attempts
     reports, chosen = list(attempts.callback_reports), _chosen(session)
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         again = await _settle(transaction.conn, reports)
         ready = await _prepare(session, transaction.conn, chosen)
     for report in reports:
@@ -139,10 +139,10 @@ async def _prepare(session: Session, conn: Connection, chosen: Collection[int]) 
 
 
 def _attempt(session: Session, delivery: Delivery, run: Run) -> Attempt:
-    holdings = session.holdings  # of a version that cannot be read, the callback needs no more than its number and file
-    known = holdings.versions.get(run.version_id)
-    version = holdings.unreadable.versions[run.version_id] if known is None else known[0]
-    dag = holdings.dags.get(run.dag_id)
+    cache = session.cache  # of a version that cannot be read, the callback needs no more than its number and file
+    known = cache.versions.get(run.version_id)
+    version = cache.unreadable.versions[run.version_id] if known is None else known[0]
+    dag = cache.dags.get(run.dag_id)
     newest = None if dag is None else dag.version
     if delivery.kind == "sla_miss" and newest is not None:
         version = newest  # it is about the DAG, not about that run

@@ -40,7 +40,7 @@ async def retain(session: Session) -> float | None:
 async def _remove_history(session: Session, days: float) -> bool:
     """Remove some finished runs; whether there may be more."""
     before = session.clock.now() - timedelta(days=days)
-    partitions = sorted(session.holdings.partitions)
+    partitions = sorted(session.cache.partitions)
     logs = session.settings.logs_folder
 
     async def remove(runs: Sequence[RunName]) -> int:

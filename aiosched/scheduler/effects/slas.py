@@ -29,7 +29,7 @@ from aiosched.scheduler.state.wakeup import Timers
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Session
-    from aiosched.scheduler.state.state import OwnedDag
+    from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def watch_slas(session: Session, dags: Iterable[OwnedDag]) -> None:
     for dag in dags:
         if slas_of(dag.version.spec):
             session.outbox.slas.look(dag.row.dag_id, session.clock.now())
-            session.aside.wake()
+            session.callbacks.wake()
 
 
 async def record_missed_slas(session: Session) -> float | None:
@@ -76,16 +76,16 @@ async def record_missed_slas(session: Session) -> float | None:
     watch, now = session.outbox.slas, session.clock.now()
     due = watch.due(now)
     for first in range(0, len(due), _DAGS_AT_ONCE):
-        async with session.books:  # no partition leaves before what is requested for it is known here
+        async with session.ownership_lock:  # no partition leaves before what is requested for it is known here
             await _look(session, due[first : first + _DAGS_AT_ONCE], now)
     earliest = watch.earliest
     return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
 
 
 async def _look(session: Session, dag_ids: Sequence[str], now: datetime) -> None:
-    holdings = session.holdings
-    held = [dag for dag_id in dag_ids if (dag := holdings.dags.get(dag_id)) is not None]
-    dags = [dag for dag in held if dag.row.partition in holdings.partitions]
+    cache = session.cache
+    held = [dag for dag_id in dag_ids if (dag := cache.dags.get(dag_id)) is not None]
+    dags = [dag for dag in held if dag.row.partition in cache.partitions]
     for dag in dags:
         if (at := next_look(dag.version.spec, now)) is not None:
             session.outbox.slas.look(dag.row.dag_id, at)
@@ -96,7 +96,7 @@ async def _look(session: Session, dag_ids: Sequence[str], now: datetime) -> None
 async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> None:
     slas = {(dag.row.dag_id, task_id): sla for dag in dags for task_id, sla in slas_of(dag.version.spec).items()}
     by_id = {dag.row.dag_id: dag for dag in dags}
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         # memory, and then the rows: what leaves memory meanwhile is among them
         held = {(dag_id, task_id): _done_in_memory(by_id[dag_id], task_id) for dag_id, task_id in slas}
         done, newest = await _latest_done(session, transaction.conn, list(slas))
@@ -135,7 +135,7 @@ async def _latest_done(
         places: dict[tuple[int, int], tuple[TaskOfDag, datetime]] = {}
         for run in runs:  # newest first
             newest.setdefault(run.dag_id, run)
-            version = session.holdings.versions.get(run.version_id)
+            version = session.cache.versions.get(run.version_id)
             for task_id in left[run.dag_id]:
                 if version is None:  # nobody can say what is done there: no reason for an alarm
                     task = run.dag_id, task_id

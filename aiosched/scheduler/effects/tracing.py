@@ -15,7 +15,7 @@ from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import RunState
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.state import StateCache
+from aiosched.scheduler.state.cache import StateCache
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider
@@ -47,19 +47,19 @@ class Tracing:
         self._tracer = tracer
         self._runs: dict[int, Span] = {}
 
-    def saw(self, batch: Batch, holdings: StateCache) -> None:
+    def saw(self, batch: Batch, cache: StateCache) -> None:
         """Tell what a committed batch has begun and ended."""
         for board in batch.started:
             self._span_of(board)
         ending = {board.run.key: board for board in batch.finished}
         for report in batch.reports:
-            board_of_report = ending.get(report.key.run) or holdings.boards.get(report.key.run)
+            board_of_report = ending.get(report.key.run) or cache.boards.get(report.key.run)
             if board_of_report is not None:
                 self._attempt(board_of_report, report)
         for board in batch.finished:
             self._end(board)
-        if len(self._runs) > len(holdings.boards) + _SLACK:
-            self._runs = {key: span for key, span in self._runs.items() if key in holdings.boards}
+        if len(self._runs) > len(cache.boards) + _SLACK:
+            self._runs = {key: span for key, span in self._runs.items() if key in cache.boards}
 
     def _span_of(self, board: Board) -> Span:
         run = board.run

@@ -73,28 +73,28 @@ async def sweep_triggers(session: Session) -> None:
     """Once a minute: forget what nobody waits for, and end triggers whose row is gone (25.3).
 
     Both are safety nets: rows come and go with the states of their instances, unless somebody deletes some by hand.
-    Call it with `session.books` held.
+    Call it with `session.ownership_lock` held.
     """
-    attempts, holdings = session.attempts, session.holdings
+    attempts, cache = session.attempts, session.cache
     if not session.triggers.sweep_due(session.clock.monotonic(), _SWEEP_SECONDS):
         return
     running = list(attempts.triggers)
     async with session.db.acquire() as conn:
-        if deleted := await delete_orphans(conn, holdings.partitions, session.incarnation):
+        if deleted := await delete_orphans(conn, cache.partitions, session.incarnation):
             logger.warning("deleted %d triggers that no task instance waits for", deleted)
         stored = await waiting_triggers(conn, {key.run for key in running})
     for key in running:
         if key not in attempts.triggers or key[:3] in stored:
             continue
-        found = holdings.find(key)
+        found = cache.find(key)
         if found is None:
             logger.warning("stopped a trigger of run %d, which is not there any more", key.run)
             attempts.triggers.discard(key)
             session.stop_attempt(key)
-        elif found[1].stored_state is TaskState.DEFERRED and found[0] not in holdings.dirty:
+        elif found[1].stored_state is TaskState.DEFERRED and found[0] not in cache.dirty:
             board, instance = found
             board.lose_trigger(instance, session.clock.now())
-            holdings.to_evaluate[board] = None
+            cache.to_evaluate[board] = None
             session.absorb(board)
             session.evaluation.wake()
 

@@ -38,11 +38,11 @@ async def tend_watchers(session: Session) -> float | None:
         if not session.draining:  # then that is what was asked for
             name = watched.watcher.name
             logger.warning("the watcher %s of asset %s has ended: %s", name, watched.asset, report.reason)
-    async with session.books:
+    async with session.ownership_lock:
         wanted = set[WatchedAsset]()
         if not session.draining:
             async with session.db.acquire() as conn:
-                wanted = set(await load_watchers(conn, session.holdings.partitions))
+                wanted = set(await load_watchers(conn, session.cache.partitions))
         session.resting_watchers = {w: at for w, at in session.resting_watchers.items() if at > now and w in wanted}
         unwanted = [key for key, watched in book.running.items() if watched not in wanted]
         for key in unwanted:
@@ -58,7 +58,7 @@ async def tend_watchers(session: Session) -> float | None:
 async def _store(session: Session) -> None:
     events = session.attempts.watchers.events
     heard = [events[i] for i in range(len(events))]
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         consumers = await store_events(transaction.conn, list(_events(heard)))
     for _ in heard:
         events.popleft()

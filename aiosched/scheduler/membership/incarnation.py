@@ -81,8 +81,8 @@ class Incarnation:
         self._stopping = True
         self._seen.stop()
         if self.session is not None:
-            for pulse in self.session.pulses:
-                pulse.stop()
+            for wakeup in self.session.wakeups:
+                wakeup.stop()
 
     async def run(self) -> None:
         """Run sessions until stopped. Raises FencedOut when the lease is lost, and what is no database's fault."""
@@ -93,7 +93,7 @@ class Incarnation:
             self._on_session(session)
             try:
                 await session.journal.settle()
-                await session.writer.settle()
+                await session.command_journal.settle()
                 self._since = time.monotonic()
                 await _demand_nothing(session)
                 await self._run_loops(session)
@@ -116,14 +116,14 @@ class Incarnation:
                 ("run creation", create_runs, session.creation),
                 ("evaluation", evaluate, session.evaluation),
                 ("enqueueing", enqueue, session.enqueueing),
-                ("callbacks and deadlines", tend_outbox, session.aside),
+                ("callbacks and deadlines", tend_outbox, session.callbacks),
                 ("retention", retain, session.retention),
                 ("attempts for others", tend_lent, session.lending),
                 ("asset watchers", tend_watchers, session.watching),
-                ("news for browsers", tell_changes, session.broadcast.pulse),
+                ("news for browsers", tell_changes, session.broadcast.wakeup),
             )
-            for name, step, pulse in loops:
-                group.create_task(_gated(session, step, pulse), name=name)
+            for name, step, wakeup in loops:
+                group.create_task(_gated(session, step, wakeup), name=name)
             group.create_task(self._own(session), name="ownership")
             group.create_task(_listen(session), name="news")
 
@@ -140,25 +140,25 @@ class Incarnation:
             if view.at < self._since:  # from before whatever we had sent was settled: partitions may have moved by it
                 self._lease.look()
                 return None
-            async with session.books:
-                before = set(session.holdings.partitions)
+            async with session.ownership_lock:
+                before = set(session.cache.partitions)
                 busy = await apply_view(session, view)
                 if busy:
                     self._lease.look()
-                if session.holdings.partitions - before:
+                if session.cache.partitions - before:
                     while await apply_commands(session):
                         pass
                     session.hand_out_unsent()
-                if session.holdings.partitions != before:
+                if session.cache.partitions != before:
                     session.on_partitions()
-                if session.holdings.partitions or not busy:
+                if session.cache.partitions or not busy:
                     if not session.ready.is_set():
                         session.stop_unwanted()
                     session.ready.set()
                     session.on_ready()
             session.progress.set()
-            if session.ready.is_set() and not session.gate.is_set():
-                session.gate.set()
+            if session.ready.is_set() and not session.loaded.is_set():
+                session.loaded.set()
                 session.wake_all()
             return None
 
@@ -166,14 +166,14 @@ class Incarnation:
         await run_loop(step, self._seen)
 
 
-async def _gated(session: Session, step: Step, pulse: Wakeup) -> None:
+async def _gated(session: Session, step: Step, wakeup: Wakeup) -> None:
     """Run a loop whose passes wait while partitions are loaded: commands come before creations and starts."""
 
     async def gated() -> float | None:
-        await session.gate.wait()
+        await session.loaded.wait()
         return await step(session)
 
-    await run_loop(gated, pulse)
+    await run_loop(gated, wakeup)
 
 
 async def _listen(session: Session) -> None:
@@ -181,35 +181,35 @@ async def _listen(session: Session) -> None:
     conn, sweep = await session.db.connect(application_name="aiosched news"), DriftSweep()
     try:
         await conn.add_listener(NEWS_CHANNEL, lambda *heard: _hear(session, str(heard[-1])))
-        conn.add_termination_listener(lambda *_: session.news.wake())
+        conn.add_termination_listener(lambda *_: session.notifications.wake())
 
         async def step() -> float | None:
             _raise_if_closed(conn)
-            await session.gate.wait()
+            await session.loaded.wait()
             changed, session.changed_dags = session.changed_dags, set()
             every = session.settings.scheduler.safety_poll
-            async with session.books:
+            async with session.ownership_lock:
                 overdue = session.news_overdue(every)
                 if overdue:
                     look_at_pools_again(session)
                 if changed or overdue:
-                    await reload_dags(session, changed or session.holdings.partitions)
+                    await reload_dags(session, changed or session.cache.partitions)
                 while await apply_commands(session):
                     pass
                 if session.has_reports or overdue:
                     session.has_reports = False
                     async with session.db.acquire() as reading:
-                        await hear_lent(session, reading, session.holdings.partitions)
+                        await hear_lent(session, reading, session.cache.partitions)
             if overdue:
                 await look_at_assets(session)
                 await sweep.step(session)
-                async with session.books:
+                async with session.ownership_lock:
                     await sweep_triggers(session)
-                    forget_versions(session.holdings)
+                    forget_versions(session.cache)
             session.progress.set()
             return every
 
-        await run_loop(step, session.news)
+        await run_loop(step, session.notifications)
     finally:
         with contextlib.suppress(OSError):
             await conn.close(timeout=1.0)
@@ -221,12 +221,12 @@ def _hear(session: Session, payload: str) -> None:
         session.broadcast.wanted()
         return
     if kind == "dags":
-        session.changed_dags |= partitions or session.holdings.partitions
+        session.changed_dags |= partitions or session.cache.partitions
     elif kind == "assets":
-        session.holdings.asset_news |= partitions or session.holdings.partitions
+        session.cache.asset_news |= partitions or session.cache.partitions
         session.creation.wake()
     elif kind == "reports":
-        session.has_reports |= not session.gate.is_set() or not partitions.isdisjoint(session.holdings.partitions)
+        session.has_reports |= not session.loaded.is_set() or not partitions.isdisjoint(session.cache.partitions)
     elif kind == "slots":  # for which incarnations
         if session.incarnation in partitions:
             look_at_pools_again(session)
@@ -237,14 +237,14 @@ def _hear(session: Session, payload: str) -> None:
         return
     elif kind == "pools":
         look_at_pools_again(session)
-    session.news.wake()
+    session.notifications.wake()
 
 
 def look_at_pools_again(session: Session) -> None:
     """Somebody changed a pool, or left slots to us: what waits may fit now."""
     session.journal.forget_pools()
-    if len(session.holdings.waiting):
-        session.holdings.room_changed = True
+    if len(session.cache.waiting):
+        session.cache.room_changed = True
         session.enqueueing.wake()
 
 

@@ -78,7 +78,7 @@ class Lease:
         *,
         seconds: float,
         on_view: Callable[[View | None], None],
-        vitals: Heartbeat | None = None,
+        heartbeat: Heartbeat | None = None,
         windows: Iterable[LeaseDeadline] = (),
     ) -> None:
         self._db = db
@@ -86,7 +86,7 @@ class Lease:
         self._seconds = seconds
         self._on_view = on_view  # on the main loop; None: the lease is lost
         self._windows = tuple(windows)  # of executors whose processes live no longer than the lease
-        self._vitals = vitals
+        self._heartbeat = heartbeat
         self._main = asyncio.get_running_loop()
         self._stop = threading.Event()
         self._look_now = asyncio.Event()  # of the thread's loop
@@ -176,8 +176,8 @@ class Lease:
 
     async def _rest(self, seconds: float) -> None:
         """Pause until `look` or `stop` or the loss of the connection, at most `seconds`."""
-        if self._vitals is not None:
-            self._vitals.look()
+        if self._heartbeat is not None:
+            self._heartbeat.look()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._look_now.wait()
@@ -202,8 +202,8 @@ class Lease:
             self._trust(now)
             self._renewed = now
             self._tell(self._set_started, self._incarnation)
-        elif now - self._renewed >= self._seconds / 3 or (self._vitals is not None and self._vitals.has_news):
-            figures = None if self._vitals is None else self._vitals.take_snapshot()
+        elif now - self._renewed >= self._seconds / 3 or (self._heartbeat is not None and self._heartbeat.has_news):
+            figures = None if self._heartbeat is None else self._heartbeat.take_snapshot()
             if not await statements.renew(self._conn, self._incarnation, self._seconds, figures=figures):
                 raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
             self._trust(now)

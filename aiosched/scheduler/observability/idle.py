@@ -55,16 +55,16 @@ class Remark:
 
 def left_here(session: Session, now: datetime) -> str | None:
     """Something that this scheduler has to do or to look at; None when there is nothing."""
-    holdings = session.holdings
-    if not session.gate.is_set() or session.books.locked():
+    cache = session.cache
+    if not session.loaded.is_set() or session.ownership_lock.locked():
         return "partitions, requests or new runs are being looked at"
-    if session.changed_dags or holdings.asset_news:
+    if session.changed_dags or cache.asset_news:
         return "there is news of DAGs or assets"
-    if any(not holdings.dags[board.run.dag_id].row.is_paused for board in holdings.boards.values()):
+    if any(not cache.dags[board.run.dag_id].row.is_paused for board in cache.boards.values()):
         return "runs are unfinished"
     if session.outbox.waiting:
         return "callbacks are to be delivered"
-    due = holdings.next_due()
+    due = cache.next_due()
     return None if due is None or due > now else "a run is due"
 
 
@@ -93,7 +93,7 @@ async def _left_in_rows(session: Session, conn: Connection, parser: Parser | Non
         return left
     if (left := await statements.unfinished_work(conn)) is not None:
         return left
-    others = _ALL - session.holdings.partitions
+    others = _ALL - session.cache.partitions
     if not others:
         return None
     every = session.settings.scheduler.safety_poll
@@ -106,7 +106,7 @@ def _unowned(view: View, session: Session) -> str | None:
     if unowned:
         return f"{unowned} partitions have no living owner yet"
     mine = {partition for partition, owner in view.leases.items() if owner == session.incarnation}
-    return None if mine == session.holdings.partitions else "partitions are on their way"
+    return None if mine == session.cache.partitions else "partitions are on their way"
 
 
 async def _due_elsewhere(

@@ -42,11 +42,11 @@ def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats |
 
 
 def _of_session(session: Session) -> dict[str, Any]:
-    attempts, holdings = session.attempts, session.holdings
+    attempts, cache = session.attempts, session.cache
     states: dict[AttemptKey, TaskState] = {}
     pools: dict[str, dict[str, int]] = {}
     for key in attempts.in_flight:
-        if (found := holdings.find(key)) is not None:
+        if (found := cache.find(key)) is not None:
             state = states[key] = found[1].state
             task = found[0].graph.tasks[key.task_index]
             kind = "queued" if state is TaskState.QUEUED else "running"
@@ -56,7 +56,7 @@ def _of_session(session: Session) -> dict[str, Any]:
     return {
         "pools": pools,
         "tasks": {
-            "scheduled": len(holdings.waiting),
+            "scheduled": len(cache.waiting),
             "queued": len(queued),
             "running": len(states) - len(queued),
             "deferred": len(attempts.triggers),
@@ -65,8 +65,8 @@ def _of_session(session: Session) -> dict[str, Any]:
         "oldest_queued_seconds": round(session.clock.monotonic() - min(queued), 3) if queued else None,
         "parallelism": session.parallelism,
         "in_flight": len(attempts.in_flight),
-        "runs": len(holdings.boards),
-        "waiting": holdings.waiting.by_pool(),
+        "runs": len(cache.boards),
+        "waiting": cache.waiting.by_pool(),
     }
 
 

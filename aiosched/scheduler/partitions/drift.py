@@ -31,16 +31,16 @@ class DriftSweep:
 
     async def step(self, session: Session) -> None:
         """Compare the next runs with their rows. Raises StaleRows when something differs."""
-        holdings = session.holdings
-        if not holdings.boards:
+        cache = session.cache
+        if not cache.boards:
             return
         async with session.journal.quiet() as conn:
-            boards = self._next(list(holdings.boards.values()))
+            boards = self._next(list(cache.boards.values()))
             rows = await load_instances(conn, [board.run.key for board in boards])
             wrong = [
                 text
                 for board in boards
-                if board not in holdings.dirty and holdings.boards.get(board.run.key) is board
+                if board not in cache.dirty and cache.boards.get(board.run.key) is board
                 for text in differences(board, rows[board.run.key])
             ]
         if wrong:

@@ -35,10 +35,10 @@ _REPORTS_PER_TRANSACTION: Final = 500
 async def tend_lent(session: Session) -> float | None:
     """One pass of the lender: send reports, stop what nobody wants any more; returns how long to rest."""
     attempts = session.attempts
-    async with session.books:
+    async with session.ownership_lock:
         if attempts.outgoing:
             await _send(session)
-        if (running := [key for key in attempts.lent if key in attempts.in_flight]) and attempts.doubted(
+        if (running := [key for key in attempts.remote_attempts if key in attempts.in_flight]) and attempts.doubted(
             session.clock.monotonic(), session.settings.scheduler.safety_poll
         ):
             async with session.db.acquire() as conn:
@@ -49,14 +49,14 @@ async def tend_lent(session: Session) -> float | None:
     session.progress.set()
     if attempts.outgoing:
         return 0.0
-    return session.settings.scheduler.safety_poll if attempts.lent else None
+    return session.settings.scheduler.safety_poll if attempts.remote_attempts else None
 
 
 async def _send(session: Session) -> None:
     attempts = session.attempts
     reports = [attempts.outgoing[i] for i in range(min(len(attempts.outgoing), _REPORTS_PER_TRANSACTION))]
-    addressed = [(attempts.lent[report.key], report) for report in reports]
-    async with session.writer.transaction() as transaction:
+    addressed = [(attempts.remote_attempts[report.key], report) for report in reports]
+    async with session.command_journal.transaction() as transaction:
         await statements.insert_reports(transaction.conn, addressed, incarnation=session.incarnation)
     attempts.sent(reports)
     async with session.db.acquire() as conn:
@@ -64,7 +64,7 @@ async def _send(session: Session) -> None:
 
 
 async def hear_lent(session: Session, conn: Connection, partitions: Iterable[int]) -> None:
-    """Read what other schedulers tell of attempts of `partitions`. Call it with `session.books` held."""
+    """Read what other schedulers tell of attempts of `partitions`. Call it with `session.ownership_lock` held."""
     reports = await statements.read_reports(conn, partitions, but=session.reading)
     session.attempts.reports.extend(reports)
     if reports:
@@ -72,22 +72,22 @@ async def hear_lent(session: Session, conn: Connection, partitions: Iterable[int
 
 
 async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
-    """Schedulers that ran attempts of ours are not seen any more. Call it with `session.books` held."""
-    holdings = session.holdings
+    """Schedulers that ran attempts of ours are not seen any more. Call it with `session.ownership_lock` held."""
+    cache = session.cache
     async with session.db.acquire() as conn:
         gone = set(suspects) - await statements.living(conn)
         if gone:
-            await hear_lent(session, conn, holdings.partitions)  # all that they can ever have sent
+            await hear_lent(session, conn, cache.partitions)  # all that they can ever have sent
     if not gone:
         return
     known, now, lost = session.attempts.known(), session.clock.now(), 0
-    for board in list(holdings.boards.values()):
+    for board in list(cache.boards.values()):
         for instance in board:
             if instance.state in HOLDING_SLOT and instance.queued_by in gone and board.key(instance) not in known:
                 board.lose(instance, now, "its scheduler ended while it ran")
-                holdings.to_evaluate[board] = None
+                cache.to_evaluate[board] = None
                 lost += 1
-    holdings.elsewhere -= gone
+    cache.elsewhere -= gone
     session.metrics.lost_attempts += lost
     session.evaluation.wake()
     if lost:

@@ -34,10 +34,10 @@ from aiosched.scheduler.effects.outbox import load_outbox
 from aiosched.scheduler.effects.slas import watch_slas
 from aiosched.scheduler.partitions.handover import hear_lent
 from aiosched.scheduler.partitions.previous_run import look_back
-from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, recollect
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, rehydrate
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.state import OwnedDag, make_board
+from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.versions import readable_versions
 
 logger = logging.getLogger(__name__)
@@ -47,8 +47,8 @@ _NO_DEFERRALS: Final[Mapping[tuple[int, int, int], tuple[Deferred, bool]]] = Map
 
 
 async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
-    """Hold everything of `partitions`, which this scheduler owns from now on. Call it with `session.books` held."""
-    wanted = set(partitions) - session.holdings.partitions
+    """Hold everything of `partitions`, which this scheduler owns from now on. Call it under the `ownership_lock`."""
+    wanted = set(partitions) - session.cache.partitions
     if not wanted:
         return
     await _load_dags(session, wanted)
@@ -58,61 +58,61 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         await hear_lent(session, conn, wanted)  # after that look: who is gone has sent all that it ever will
         unfinished = await statements.load_unfinished_runs(conn, wanted)
         for backfill in await load_backfills(conn, wanted):
-            if backfill.dag_id in session.holdings.dags:
-                session.holdings.add_backfill(backfill)
+            if backfill.dag_id in session.cache.dags:
+                session.cache.add_backfill(backfill)
         unfinished = await _readable_runs(session, conn, unfinished)
         running = [run for run in unfinished if run.state is RunState.RUNNING]
         for run in unfinished:
             if run.state is RunState.QUEUED:
-                session.holdings.dags[run.dag_id].queued.append(run)
-                session.holdings.to_start[run.dag_id] = None
+                session.cache.dags[run.dag_id].queued.append(run)
+                session.cache.to_start[run.dag_id] = None
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
             instances = await statements.load_instances(conn, [run.key for run in chunk])
             deferrals = await load_deferrals(conn, [run.key for run in chunk], session.journal.keyring)
-            recollections = await recollect(conn, chunk, session.holdings)
+            rehydrations = await rehydrate(conn, chunk, session.cache)
             known = session.attempts.known()
             for run in chunk:
-                recollection = recollections.get(run.key, NOTHING)
-                resume(session, run, instances[run.key], known, deferrals, recollection, elsewhere)
+                rehydration = rehydrations.get(run.key, NOTHING)
+                resume(session, run, instances[run.key], known, deferrals, rehydration, elsewhere)
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
     await look_back(session)
-    session.holdings.partitions |= wanted
+    session.cache.partitions |= wanted
     if unfinished:
         logger.info("read %d unfinished runs of %d partitions", len(unfinished), len(wanted))
 
 
 async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
-    """News about DAGs: new versions, new flags, new or deleted DAGs. Call it with `session.books` held.
+    """News about DAGs: new versions, new flags, new or deleted DAGs. Call it with `session.ownership_lock` held.
 
     Raises StaleRows when there is a DAG again that was left alone with unfinished runs: they are read then.
     """
-    holdings = session.holdings
-    owned = set(partitions) & holdings.partitions
+    cache = session.cache
+    owned = set(partitions) & cache.partitions
     if owned:
-        left_alone = {run.dag_id for run in holdings.unreadable.runs.values()} - holdings.dags.keys()
+        left_alone = {run.dag_id for run in cache.unreadable.runs.values()} - cache.dags.keys()
         await _load_dags(session, owned)
-        if back := left_alone & holdings.dags.keys():
+        if back := left_alone & cache.dags.keys():
             raise StaleRows(f"What could not be read of {', '.join(sorted(back))} has a newer version")
         session.wake_all()
 
 
 async def _load_dags(session: Session, partitions: set[int]) -> None:
-    holdings = session.holdings
+    cache = session.cache
     async with session.db.acquire() as conn:
         rows = await _readable_dags(session, conn, await statements.load_dags(conn, partitions))
-        changed = [row for row in rows if _differs(holdings.dags.get(row.dag_id), row)]
-        positions = await schedule_positions(conn, [holdings.versions[row.version_id][0].spec for row in changed])
+        changed = [row for row in rows if _differs(cache.dags.get(row.dag_id), row)]
+        positions = await schedule_positions(conn, [cache.versions[row.version_id][0].spec for row in changed])
         for row in changed:
-            dag = holdings.put_dag(row, holdings.versions[row.version_id][0])
+            dag = cache.put_dag(row, cache.versions[row.version_id][0])
             plan_next(session, dag, positions[row.dag_id])
         if changed:
-            await statements.set_next_runs(conn, [(r.dag_id, holdings.dags[r.dag_id].next_run) for r in changed])
-    watch_slas(session, [holdings.dags[row.dag_id] for row in changed])
+            await statements.set_next_runs(conn, [(r.dag_id, cache.dags[r.dag_id].next_run) for r in changed])
+    watch_slas(session, [cache.dags[row.dag_id] for row in changed])
     there = {row.dag_id for row in rows}
-    for dag_id in [i for i, dag in holdings.dags.items() if dag.row.partition in partitions and i not in there]:
-        holdings.drop_dag(dag_id)
+    for dag_id in [i for i, dag in cache.dags.items() if dag.row.partition in partitions and i not in there]:
+        cache.drop_dag(dag_id)
 
 
 async def _readable_dags(session: Session, conn: Connection, rows: Iterable[DagRow]) -> list[DagRow]:
@@ -120,15 +120,15 @@ async def _readable_dags(session: Session, conn: Connection, rows: Iterable[DagR
 
     The latter go on with the version that they have, and make no runs.
     """
-    rows, holdings, found = list(rows), session.holdings, []
+    rows, cache, found = list(rows), session.cache, []
     readable = await readable_versions(session, conn, {row.version_id for row in rows})
     for row in rows:
         if row.version_id in readable:
-            holdings.unreadable.dags.pop(row.dag_id, None)
+            cache.unreadable.dags.pop(row.dag_id, None)
             found.append(row)
             continue
-        holdings.unreadable.dags[row.dag_id] = row.version_id
-        if (dag := holdings.dags.get(row.dag_id)) is not None:
+        cache.unreadable.dags[row.dag_id] = row.version_id
+        if (dag := cache.dags.get(row.dag_id)) is not None:
             found.append(dataclasses.replace(row, version_id=dag.version.id, has_import_errors=True))
     return found
 
@@ -138,15 +138,15 @@ async def _readable_runs(session: Session, conn: Connection, unfinished: Iterabl
 
     All others are left alone; what runs here of them, runs for whoever can read them (handover.py).
     """
-    runs, holdings, found = list(unfinished), session.holdings, []
+    runs, cache, found = list(unfinished), session.cache, []
     left: dict[int, int] = {}
     readable = await readable_versions(session, conn, {run.version_id for run in runs})
     for run in runs:
-        dag = holdings.dags.get(run.dag_id)
+        dag = cache.dags.get(run.dag_id)
         if dag is not None and run.version_id in readable:
             found.append(run)
             continue
-        holdings.unreadable.runs[run.key] = run
+        cache.unreadable.runs[run.key] = run
         left[run.key] = partition_of(run.dag_id)
         if dag is not None:
             dag.unread.append(run)
@@ -166,8 +166,8 @@ def plan_next(session: DecisionContext, dag: OwnedDag, position: SchedulePositio
     except DagError as error:
         logger.error("not scheduled: %s", error, extra={"dag_id": dag.row.dag_id})
         dag.next_run = None
-    session.holdings.plan(dag)
-    session.holdings.asset_news.add(dag.row.partition)
+    session.cache.plan(dag)
+    session.cache.asset_news.add(dag.row.partition)
 
 
 def resume(
@@ -176,7 +176,7 @@ def resume(
     instances: Iterable[Instance],
     known: Collection[AttemptKey],
     deferrals: Mapping[tuple[int, int, int], tuple[Deferred, bool]] = _NO_DEFERRALS,
-    recollection: Rehydration = NOTHING,
+    rehydration: Rehydration = NOTHING,
     elsewhere: Collection[int] = frozenset(),
 ) -> None:
     """Hold a running run that was read back. `known` are the attempts that this process still runs or will report.
@@ -184,14 +184,14 @@ def resume(
     `deferrals` have what its instances wait for or go on with, by (run, task index, map index). The
     attempts of the incarnations `elsewhere` go on there.
     """
-    version, graph = session.holdings.versions[run.version_id]
+    version, graph = session.cache.versions[run.version_id]
     board = make_board(run, version, graph, instances)
     for instance in board:
         if (found := deferrals.get((run.key, instance.task, instance.map_index))) is not None:
             waited, instance.holds_pool = found
             board.deferrals.recall(instance, waited)
-    recollection.tell(board)
-    session.holdings.add_board(board)
+    rehydration.tell(board)
+    session.cache.add_board(board)
     now = session.clock.now()
     abandoned = []
     for instance in board:
@@ -202,7 +202,7 @@ def resume(
                 board.apply(began, now)  # the row may not tell yet
             continue
         if instance.queued_by is not None and instance.queued_by in elsewhere:
-            session.holdings.elsewhere.add(instance.queued_by)
+            session.cache.elsewhere.add(instance.queued_by)
         elif instance.queued_by == session.incarnation and instance.state is TaskState.QUEUED:
             abandoned.append(instance)  # claimed in a commit whose answer never came: it was not started
         else:

@@ -61,7 +61,7 @@ async def apply_view(session: Session, view: View) -> bool:
     """Carry out the plan after a look; whether there was something to do, so that another look is worth it.
 
     Closes the session's gate when partitions are loaded; the caller opens it once the requests
-    to them are applied. Call it with `session.books` held.
+    to them are applied. Call it with `session.ownership_lock` held.
     """
     plan = make_plan(view, session.incarnation)
     session.has_peers = len(view.peers) > 1
@@ -83,12 +83,12 @@ async def apply_view(session: Session, view: View) -> bool:
     session.given_back = {p: at for p, at in session.given_back.items() if view.at <= at and p not in gained}
     shown = {partition for partition, owner in view.leases.items() if owner == session.incarnation}
     mine = gained | (shown - session.given_back.keys())
-    gains = bool(mine - session.holdings.partitions)
-    suspects = session.holdings.elsewhere - {peer.incarnation for peer in view.peers}
+    gains = bool(mine - session.cache.partitions)
+    suspects = session.cache.elsewhere - {peer.incarnation for peer in view.peers}
     if (gains or suspects) and windows_of(members_of(session.executor).values()):
         await asyncio.to_thread(_end_orphans)
     if gains:
-        session.gate.clear()
+        session.loaded.clear()
         await load_partitions(session, mine)
     if suspects:
         await lose_attempts_of(session, suspects)
@@ -112,17 +112,17 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
     The transaction that releases them stores all that was decided, so the next owner reads the whole
     truth, and nothing of them is held from the moment in which it was collected.
     """
-    holdings = session.holdings
+    cache = session.cache
     async with session.journal.transaction() as transaction:
         keeping, _ = await look_at_pools(session, transaction, claims=False)
         leaving = _choose(session, count, busy_ones=busy_ones)
-        dags = [dag for dag in holdings.dags.values() if dag.row.partition in leaving]
-        holdings.dirty |= {board: None for dag in dags for board in dag.running.values() if board.effects.lazy}
-        batch = session.storing = holdings.collect(keeping)
+        dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]
+        cache.dirty |= {board: None for dag in dags for board in dag.running.values() if board.effects.lazy}
+        batch = session.storing = cache.collect(keeping)
         session.attempts.lend({run: dag.row.partition for dag in dags for run in (*dag.running, *dag.ending)})
         for dag in dags:
-            holdings.drop_dag(dag.row.dag_id)
-        holdings.partitions -= leaving
+            cache.drop_dag(dag.row.dag_id)
+        cache.partitions -= leaving
         session.outbox.forget(leaving)
         if not batch.is_empty:
             await transaction.write(batch)
@@ -138,9 +138,9 @@ def _choose(session: Session, count: int, *, busy_ones: bool) -> set[int]:
 
     One with a callback under way stays until that has ended, so that it is not delivered twice.
     """
-    holdings = session.holdings
-    load = dict.fromkeys(holdings.partitions - set(session.attempts.callbacks.values()), 0)
-    for dag in holdings.dags.values():
+    cache = session.cache
+    load = dict.fromkeys(cache.partitions - set(session.attempts.callbacks.values()), 0)
+    for dag in cache.dags.values():
         if dag.row.partition in load:
             load[dag.row.partition] += len(dag.running)
             if not busy_ones and any(i.state in HOLDING_SLOT for board in dag.running.values() for i in board):

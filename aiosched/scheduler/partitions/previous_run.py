@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 async def look_back(session: Session) -> None:
-    """Let every board that looks back, and does not know its past yet, know it. Call it with `session.books` held."""
-    holdings = session.holdings
-    dag_ids, holdings.to_look_back = holdings.to_look_back, {}
-    dags = [dag for dag_id in dag_ids if (dag := holdings.dags.get(dag_id)) is not None]
+    """Let every board that looks back, and does not know its past yet, know it. Call it under the `ownership_lock`."""
+    cache = session.cache
+    dag_ids, cache.to_look_back = cache.to_look_back, {}
+    dags = [dag for dag_id in dag_ids if (dag := cache.dags.get(dag_id)) is not None]
     waiting = [
         board
         for dag in dags
@@ -38,24 +38,24 @@ async def look_back(session: Session) -> None:
     ]
     if not waiting:
         return
-    held = {board.run.key: board for board in (*session.ending(), *holdings.boards.values())}
+    held = {board.run.key: board for board in (*session.ending(), *cache.boards.values())}
     async with session.db.acquire() as conn:
         for board, past, before in await read_past(session, conn, waiting, held):
-            if before in holdings.boards:  # it may have started meanwhile
-                past = dataclasses.replace(past, previous=holdings.boards[before])
-            holdings.followers.add(board, past, before)
+            if before in cache.boards:  # it may have started meanwhile
+                past = dataclasses.replace(past, previous=cache.boards[before])
+            cache.previous_run_index.add(board, past, before)
     for board in waiting:
-        if board.run.key in holdings.boards:
-            holdings.to_evaluate[board] = None
+        if board.run.key in cache.boards:
+            cache.to_evaluate[board] = None
         else:
-            holdings.followers.forget(board)
+            cache.previous_run_index.forget(board)
     session.evaluation.wake()
 
 
 def look_again(session: DecisionContext, run: Run) -> None:
     """The rows of a run that is not held have changed: those who look at it are to read them again."""
-    if session.holdings.followers.look_again(run.key):
-        session.holdings.to_look_back[run.dag_id] = None
+    if session.cache.previous_run_index.look_again(run.key):
+        session.cache.to_look_back[run.dag_id] = None
         session.creation.wake()
 
 
@@ -98,7 +98,7 @@ async def _stored(holder: HoldsVersions, conn: Connection, runs: Sequence[RunBef
     states = await statements.load_states(conn, [run.key for run in runs])
     return {
         run.key: StoredRun(
-            (holder.holdings.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key]
+            (holder.cache.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key]
         )
         for run in runs
     }
@@ -116,7 +116,7 @@ async def _seen_before(holder: HoldsVersions, conn: Connection, board: Board, pr
     places = {
         (version, index[task_id]): task_id
         for version in versions
-        for index in (holder.holdings.versions[version][1].index,)
+        for index in (holder.cache.versions[version][1].index,)
         for task_id in missing
         if task_id in index
     }

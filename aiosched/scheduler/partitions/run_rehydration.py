@@ -17,7 +17,7 @@ from aiosched.db.statements import rehydration as statements
 from aiosched.db.statements.rehydration import Place
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.state.state import StateCache
+    from aiosched.scheduler.state.cache import StateCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Rehydration:
 NOTHING: Final = Rehydration(MappingProxyType({}), MappingProxyType({}), MappingProxyType({}))
 
 
-async def recollect(conn: Connection, runs: Sequence[Run], holdings: StateCache) -> dict[int, Rehydration]:
+async def rehydrate(conn: Connection, runs: Sequence[Run], cache: StateCache) -> dict[int, Rehydration]:
     """What is known of `runs`, by their keys; the versions they are pinned to must be held."""
-    graphs = {run.key: holdings.versions[run.version_id][1] for run in runs}
+    graphs = {run.key: cache.versions[run.version_id][1] for run in runs}
     measured = [(key, task) for key, graph in graphs.items() if graph.mappings for task in graph.mappings.readers]
     branches = [
         (key, task)
@@ -56,7 +56,7 @@ async def recollect(conn: Connection, runs: Sequence[Run], holdings: StateCache)
     ]
     lengths = await statements.load_map_lengths(conn, measured) if measured else {}
     decisions = await statements.load_decisions(conn, branches, SKIPPED_DOWNSTREAM) if branches else {}
-    outdated = [run.key for run in runs if (dag := holdings.dags.get(run.dag_id)) and dag.version.id != run.version_id]
+    outdated = [run.key for run in runs if (dag := cache.dags.get(run.dag_id)) and dag.version.id != run.version_id]
     sources = await statements.load_sources(conn, outdated) if outdated else {}
     return {
         key: Rehydration(lengths.get(key, {}), decisions.get(key, {}), sources.get(key, {}))

@@ -46,7 +46,7 @@ from aiosched.scheduler.requests.selection import (
 )
 from aiosched.scheduler.runs.stored_runs import load_boards, settle, store_boards, until_stored
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.state import OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.scheduler.state.versions import ensure_versions
 
 _INSTANCES_PER_TRANSACTION: Final = 5_000
@@ -82,7 +82,7 @@ async def _change(session: Session, dag: OwnedDag, command: Command, change: Cha
     versions = {run.version_id for run in runs} | {dag.version.id}
     async with session.db.acquire() as conn:
         await ensure_versions(session, conn, versions)
-    selection = select({v: session.holdings.versions[v][1] for v in versions}, dag.version.id, args)
+    selection = select({v: session.cache.versions[v][1] for v in versions}, dag.version.id, args)
     touched = Touched()
 
     def refuse() -> None:
@@ -141,7 +141,7 @@ async def _look(
         for run in chunk:
             board = dag.running.get(run.key)
             rows: Iterable[Instance] = instances.get(run.key, ()) if board is None else board
-            graph = session.holdings.versions[run.version_id][1]
+            graph = session.cache.versions[run.version_id][1]
             touched.note(run.run_id, graph, selection.of(run.version_id, rows))
 
 
@@ -150,7 +150,7 @@ def _chunks(session: Session, runs: Sequence[RunOfRequest]) -> Iterable[list[Run
     chunk: list[RunOfRequest] = []
     size = 0
     for run in runs:
-        tasks = len(session.holdings.versions[run.version_id][1])
+        tasks = len(session.cache.versions[run.version_id][1])
         if chunk and size + tasks > _INSTANCES_PER_TRANSACTION:
             yield chunk
             chunk, size = [], 0
@@ -176,7 +176,7 @@ async def _apply(
 ) -> None:
     """Change the runs, those that are not held first, and answer in the transaction that stores the last change.
 
-    No run starts meanwhile (the caller holds `session.books`), but running ones may end.
+    No run starts meanwhile (the caller holds `session.ownership_lock`), but running ones may end.
     `refuse` raises Refused before anything is changed, by what holds then.
     """
     now = session.clock.now()
@@ -190,7 +190,7 @@ async def _apply(
         keys = [run.key for run in chunk]
         await until_stored(session, keys)
         is_last = len(chunk) == len(left)
-        async with session.writer.transaction() as transaction:
+        async with session.command_journal.transaction() as transaction:
             boards = await load_boards(session, transaction, dag, keys, newest_version=newest_version)
             for board in boards:
                 change(board, now)
@@ -206,6 +206,6 @@ async def _apply(
         board = dag.running[key]
         change(board, now)
         session.absorb(board)
-        session.holdings.to_evaluate[board] = None
+        session.cache.to_evaluate[board] = None
     session.answer(command.id, CommandResult("applied", answer()))
     session.evaluation.wake()

@@ -45,7 +45,7 @@ from aiosched.scheduler.runs.asset_runs import emit_event
 from aiosched.scheduler.runs.due_runs import asked_for
 from aiosched.scheduler.runs.new_runs import create
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.state import OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +56,11 @@ _COMMANDS_PER_PASS: Final = 200
 async def apply_commands(session: Session) -> int:
     """Apply the waiting requests to our partitions, in the order they were made; returns how many.
 
-    Call it with `session.books` held. Raises StaleRows when one of them met a bug; those after it still wait.
+    Call it with `session.ownership_lock` held. Raises StaleRows when one of them met a bug; those after it still wait.
     """
     applied = set(session.answering)  # asked before the query: an answer may be committed while it runs
     async with session.db.acquire() as conn:
-        commands = await inbox.waiting_commands(conn, sorted(session.holdings.partitions), limit=_COMMANDS_PER_PASS)
+        commands = await inbox.waiting_commands(conn, sorted(session.cache.partitions), limit=_COMMANDS_PER_PASS)
     commands = [command for command in commands if command.id not in applied]
     if not commands:
         return 0
@@ -69,7 +69,7 @@ async def apply_commands(session: Session) -> int:
     for command in commands:
         answer = await _apply(session, command)
         if answer is not None:
-            async with session.writer.transaction() as transaction:
+            async with session.command_journal.transaction() as transaction:
                 await inbox.answer_commands(transaction.conn, [(command.id, answer)], incarnation=session.incarnation)
         state = "applied" if answer is None else answer.state
         logger.info("%s %s by %s", command.verb, state, command.requested_by, extra={"dag_id": command.dag_id})
@@ -94,9 +94,9 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
             return await emit_event(session, command)
         if verb is None:
             raise Refused(f"There is no request {command.verb!r}; known are {', '.join(sorted(VERBS))}.")
-        dag = session.holdings.dags.get(command.dag_id or "")
+        dag = session.cache.dags.get(command.dag_id or "")
         if dag is None or command.verb in ("trigger", "backfill_create"):
-            session.holdings.unreadable.refuse_dag(command.dag_id)
+            session.cache.unreadable.refuse_dag(command.dag_id)
         if dag is None:
             raise NotFound(f"There is no DAG {command.dag_id!r}; see `aiosched dags list`.")
         result = await verb(session, dag, command)
@@ -166,10 +166,10 @@ async def _unpause(session: Session, dag: OwnedDag, command: Command) -> dict[st
 async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool) -> None:
     if dag.row.is_paused == is_paused:
         return
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         await statements.set_paused(transaction.conn, dag.row.dag_id, is_paused)
         positions = await schedule_positions(transaction.conn, [dag.version.spec])
-    session.holdings.put_dag(set_paused(dag, is_paused), dag.version)
+    session.cache.put_dag(set_paused(dag, is_paused), dag.version)
     plan_next(session, dag, positions[dag.row.dag_id])
 
 
@@ -181,24 +181,24 @@ async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> None
             board.cancel(now)
             session.answer(command.id, CommandResult("applied", {"run_id": run_id}))
             session.absorb(board)
-            session.holdings.to_evaluate[board] = None  # its teardowns may start now
+            session.cache.to_evaluate[board] = None  # its teardowns may start now
             return
     for run in list(dag.queued):
         if run.run_id == run_id:
             dag.queued.remove(run)
-            async with session.writer.transaction() as transaction:
+            async with session.command_journal.transaction() as transaction:
                 await statements.fail_queued_run(transaction.conn, run.key, now, "cancelled")
                 await transaction.answer(command.id, {"run_id": run_id})
             session.on_run_end(run)
             look_again(session, run)
-            session.holdings.plan(dag)  # there is room for another run
+            session.cache.plan(dag)  # there is room for another run
             return
     async with session.db.acquire() as conn:
         found = await statements.find_run(conn, dag.row.dag_id, run_id=run_id)
     if found is None:
         raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
     if not (ended := found.state in RUN_FINISHED):
-        session.holdings.unreadable.refuse([found.version_id])
+        session.cache.unreadable.refuse([found.version_id])
     raise Refused(
         f"Run {run_id!r} is {found.state} already." if ended else f"Run {run_id!r} is just starting; try again."
     )
@@ -210,10 +210,10 @@ async def _delete_dag(session: Session, dag: OwnedDag, command: Command) -> None
             f"DAG {dag.row.dag_id!r} has {len(dag.running)} running runs; cancel them first "
             f"(`aiosched runs cancel {dag.row.dag_id} …`)."
         )
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         await statements.delete_dag(transaction.conn, dag.row.dag_id)
         await transaction.answer(command.id, {})
-    session.holdings.drop_dag(dag.row.dag_id)
+    session.cache.drop_dag(dag.row.dag_id)
 
 
 def _instant(value: str | None) -> datetime | None:

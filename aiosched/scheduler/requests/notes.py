@@ -16,7 +16,7 @@ from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
 from aiosched.db.statements.inbox import Command
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.state import OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.scheduler.state.versions import ensure_versions
 
 LONGEST_NOTE: Final = 1000  # characters
@@ -26,7 +26,7 @@ async def set_note(session: Session, dag: OwnedDag, command: Command) -> dict[st
     """Put a note on a run, or on one of its task instances."""
     args, note = command.args, read_note(command.args.get("note"))
     run_id, task_id = str(args["run_id"]), args.get("task_id")
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         conn = transaction.conn
         found = await runs_by_id(conn, dag.row.dag_id, [run_id])
         if not found:
@@ -36,7 +36,7 @@ async def set_note(session: Session, dag: OwnedDag, command: Command) -> dict[st
             await statements.set_run_note(conn, found[0].key, note)
             return answer
         await ensure_versions(session, conn, {found[0].version_id})
-        graph = session.holdings.versions[found[0].version_id][1]
+        graph = session.cache.versions[found[0].version_id][1]
         place = await _place(conn, graph, found[0], str(task_id), args.get("map_index"))
         await statements.set_task_note(conn, place, note)
         return answer | {"map_index": place[2]}

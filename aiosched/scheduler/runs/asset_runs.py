@@ -31,7 +31,7 @@ from aiosched.errors import DagError, did_you_mean
 from aiosched.scheduler.journal.asset_events import store_events
 from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, store
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.state import OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
 
@@ -39,15 +39,15 @@ Aliases = Mapping[str, Collection[str]]
 
 
 async def create_asset_runs(session: Session, now: datetime) -> None:
-    """Create the runs whose conditions are met, of the partitions with news. Call it with `session.books` held."""
-    holdings = session.holdings
-    partitions, holdings.asset_news = holdings.asset_news & holdings.partitions, set()
+    """Create the runs whose conditions are met, of the partitions with news. Call it under the `ownership_lock`."""
+    cache = session.cache
+    partitions, cache.asset_news = cache.asset_news & cache.partitions, set()
     if not partitions:
         return
     async with session.db.acquire() as conn:
         queue = await statements.read_queue(conn, partitions)
         aliases = await statements.alias_targets(conn, _aliases(session, queue))
-    dags = {dag_id: holdings.dags[dag_id] for dag_id in queue if dag_id in holdings.dags}
+    dags = {dag_id: cache.dags[dag_id] for dag_id in queue if dag_id in cache.dags}
     if left := [dag_id for dag_id, dag in dags.items() if dag.asset_condition is None]:
         await _forget(session, left)
     ready = [dag for dag_id, dag in dags.items() if why_not_triggered(status_of(dag), queue[dag_id], aliases) is None]
@@ -61,7 +61,7 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
     by_id = {dag.row.dag_id: dag for dag in dags}
     creations: list[Creation] = []
     seen: statements.Queue = {}
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         conn = transaction.conn
         watermarks = await statements.lock_watermarks(conn, by_id)
         queue = await statements.lock_queue(conn, by_id)
@@ -126,19 +126,19 @@ def _consumer(creation: Creation, key: int, watermark: statements.Watermark) -> 
 
 def _aliases(session: Session, queue: Iterable[str]) -> set[str]:
     """The aliases that the conditions of these DAGs name."""
-    conditions = (dag.asset_condition for dag_id in queue if (dag := session.holdings.dags.get(dag_id)) is not None)
+    conditions = (dag.asset_condition for dag_id in queue if (dag := session.cache.dags.get(dag_id)) is not None)
     return {name for condition in conditions if condition is not None for name in alias_names(condition)}
 
 
 async def _forget(session: Session, dag_ids: Collection[str]) -> None:
     """Queue rows of DAGs that are not scheduled on assets any more (15.3)."""
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         await statements.drop_queue(transaction.conn, await statements.lock_queue(transaction.conn, dag_ids))
 
 
 async def look_at_assets(session: Session) -> None:
     """The safety net, now and then: news that got lost, and assets that no DAG mentions any more."""
-    session.holdings.asset_news |= session.holdings.partitions
+    session.cache.asset_news |= session.cache.partitions
     session.creation.wake()
     if session.sweep_due(session.settings.parsing.cleanup_interval):
         async with session.db.acquire() as conn:
@@ -152,7 +152,7 @@ async def emit_event(session: Session, command: Command) -> CommandResult | None
     name = str(command.args["name"])
     extra = msgspec.json.encode(command.args.get("extra") or {}).decode()
     event = statements.NewEvent(name, "", extra, None, session.clock.now())
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         conn = transaction.conn
         known = await statements.asset_states(conn)
         if not known.get(name):

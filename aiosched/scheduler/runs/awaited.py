@@ -18,7 +18,7 @@ from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import Connection
 from aiosched.db.statements.rehydration import runs_before
-from aiosched.scheduler.state.state import StateCache, OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
 if TYPE_CHECKING:
     from aiosched.scheduler.session import Session
@@ -35,59 +35,59 @@ class Question(NamedTuple):
     without_manual: bool
 
 
-def awaited_in(holdings: StateCache, dag: OwnedDag, known: Mapping[int, int | None]) -> Awaited:
+def awaited_in(cache: StateCache, dag: OwnedDag, known: Mapping[int, int | None]) -> Awaited:
     """The queued runs of a DAG that running ones wait for; `known` has the answers to all `questions`."""
-    running = _standings(holdings, dag)
-    return find_awaited(running, _before(holdings, dag, running, known)[0])
+    running = _standings(cache, dag)
+    return find_awaited(running, _before(cache, dag, running, known)[0])
 
 
-def questions(holdings: StateCache, due: Iterable[str], known: Mapping[int, int | None]) -> list[Question]:
+def questions(cache: StateCache, due: Iterable[str], known: Mapping[int, int | None]) -> list[Question]:
     """What has to be asked before `choose_starting` is called with these DAGs. Ask again with the answers."""
     asked: list[Question] = []
-    for dag_id in dict.fromkeys(due) | holdings.to_start:
-        dag = holdings.dags.get(dag_id)
+    for dag_id in dict.fromkeys(due) | cache.to_start:
+        dag = cache.dags.get(dag_id)
         if dag is not None and dag.looks_back and dag.queued:
-            asked += _before(holdings, dag, _standings(holdings, dag), known)[1]
+            asked += _before(cache, dag, _standings(cache, dag), known)[1]
     return asked
 
 
 async def ask_before(session: Session, due: Sequence[str]) -> Mapping[int, int | None]:
     """The run before each queued run that running ones wait for, by key. Asks nothing where nobody waits for one."""
-    if not questions(session.holdings, due, NOT_ASKED):
+    if not questions(session.cache, due, NOT_ASKED):
         return NOT_ASKED
     async with session.db.acquire() as conn:
-        return await answers(session.holdings, conn, due)
+        return await answers(session.cache, conn, due)
 
 
-async def answers(holdings: StateCache, conn: Connection, due: Sequence[str]) -> Mapping[int, int | None]:
+async def answers(cache: StateCache, conn: Connection, due: Sequence[str]) -> Mapping[int, int | None]:
     """The answers to all `questions`."""
     known: dict[int, int | None] = {}
-    while asked := questions(holdings, due, known):
+    while asked := questions(cache, due, known):
         found = await runs_before(conn, [(q.run.key, q.run.dag_id, *q[1:]) for q in asked])
         known |= {q.run.key: found[q.run.key].key if q.run.key in found else None for q in asked}
     return known
 
 
-def awaited_by(holdings: StateCache, dag: OwnedDag, run: int, known: Mapping[int, int | None]) -> str | None:
+def awaited_by(cache: StateCache, dag: OwnedDag, run: int, known: Mapping[int, int | None]) -> str | None:
     """The id of a running run that waits for `run`, directly or through others; None for none."""
-    running = _standings(holdings, dag)
-    found = who_waits_for(run, running, _before(holdings, dag, running, known)[0])
+    running = _standings(cache, dag)
+    found = who_waits_for(run, running, _before(cache, dag, running, known)[0])
     return None if found is None else dag.running[found].run.run_id
 
 
-def _standings(holdings: StateCache, dag: OwnedDag) -> dict[int, Standing]:
+def _standings(cache: StateCache, dag: OwnedDag) -> dict[int, Standing]:
     """The running runs of a DAG, by key. One that is to be evaluated may go on."""
     found = {run.key: Standing(run.backfill_id) for run in dag.under_way()}
     for key, board in dag.running.items():
         if board.graph.lookback is not None:
-            waits_for = holdings.followers.before(board) if board.is_held_back else None
-            still = board.stands_still and board not in holdings.to_evaluate
+            waits_for = cache.previous_run_index.before(board) if board.is_held_back else None
+            still = board.stands_still and board not in cache.to_evaluate
             found[key] = Standing(board.run.backfill_id, waits_for, still)
     return found
 
 
 def _before(
-    holdings: StateCache, dag: OwnedDag, running: Mapping[int, Standing], known: Mapping[int, int | None]
+    cache: StateCache, dag: OwnedDag, running: Mapping[int, Standing], known: Mapping[int, int | None]
 ) -> tuple[dict[int, int | None], list[Question]]:
     """The run before each queued run that is waited for, as far as it is known, and what is to be asked."""
     before: dict[int, int | None] = {}
@@ -95,7 +95,7 @@ def _before(
     for standing in running.values():
         at = standing.waits_for
         while at is not None and at not in before and (run := dag.queued.find(at)) is not None:
-            question = _question(holdings, run)
+            question = _question(cache, run)
             if question is not None and at not in known:
                 asked.append(question)
                 break
@@ -106,16 +106,16 @@ def _before(
         others = [
             question
             for run in dag.queued
-            if run.key not in known and (question := _question(holdings, run)) and question.logical_date < latest
+            if run.key not in known and (question := _question(cache, run)) and question.logical_date < latest
         ]
         others.sort(key=lambda question: question.logical_date, reverse=True)
         asked = list({question.run.key: question for question in (*asked, *others[:_AT_ONCE])}.values())
     return before, asked
 
 
-def _question(holdings: StateCache, run: Run) -> Question | None:
+def _question(cache: StateCache, run: Run) -> Question | None:
     """None for a run to which no run before it matters."""
-    graph = holdings.versions[run.version_id][1]
+    graph = cache.versions[run.version_id][1]
     opens = run.backfill_id is not None and run.backfill_order == 1
     if graph.lookback is None or run.logical_date is None or opens:
         return None

@@ -32,7 +32,7 @@ from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.runs.new_runs import Creation, hold, store
 from aiosched.scheduler.runs.stored_runs import clear_whole_runs, settle
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.state import StateCache, OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
 DEFAULT_MAX_ACTIVE_RUNS: Final = 10
 
@@ -48,7 +48,7 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
     if args.get("dry_run"):
         return {"id": None, "dates": shown(dates)}
     document = msgspec.json.encode(wish.conf).decode()
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         conn = transaction.conn
         number = await statements.insert_backfill(
             conn,
@@ -68,7 +68,7 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
             await statements.take_runs(conn, number, again, document if wish.conf else None)
         cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
         await transaction.answer(command.id, {"id": number, "dates": shown(dates)})
-    session.holdings.add_backfill(Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False))
+    session.cache.add_backfill(Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False))
     session.broadcast.runs(key for key in keys if key is not None)
     hold(session, creations, keys, now)
     settle(session, dag, cleared)
@@ -139,44 +139,44 @@ async def resume_backfill(session: Session, dag: OwnedDag, command: Command) -> 
 
 async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paused: bool) -> dict[str, Any]:
     backfill = find_backfill(dag, int(command.args["id"]))
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         await statements.pause_backfill(transaction.conn, backfill.id, is_paused)
     backfill.is_paused = is_paused
-    session.holdings.to_start[dag.row.dag_id] = None
+    session.cache.to_start[dag.row.dag_id] = None
     return {}
 
 
 async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> None:
     """Its queued runs fail, running ones go on (29.1)."""
     backfill = find_backfill(dag, int(command.args["id"]))
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         failed = set(await statements.cancel_backfill(transaction.conn, backfill.id, session.clock.now()))
         await transaction.answer(command.id, {"failed": len(failed)})
     for run in [run for run in dag.queued if run.key in failed]:
         dag.queued.remove(run)
         session.on_run_end(run)
     del dag.backfills[backfill.id]
-    session.holdings.plan(dag)  # its runs counted for asset runs that wait for room (14.3)
+    session.cache.plan(dag)  # its runs counted for asset runs that wait for room (14.3)
 
 
 async def complete_backfills(session: Session, now: datetime) -> None:
-    """Note the end of backfills whose runs are all over. Call it with `session.books` held."""
-    over = over_now(session.holdings, session.ending())
+    """Note the end of backfills whose runs are all over. Call it with `session.ownership_lock` held."""
+    over = over_now(session.cache, session.ending())
     if not over:
         return
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         for backfill in over:
             await statements.complete_backfill(transaction.conn, backfill.id, now)
     for backfill in over:
-        del session.holdings.dags[backfill.dag_id].backfills[backfill.id]
+        del session.cache.dags[backfill.dag_id].backfills[backfill.id]
 
 
-def over_now(holdings: StateCache, ending: Iterable[Board]) -> list[Backfill]:
+def over_now(cache: StateCache, ending: Iterable[Board]) -> list[Backfill]:
     """The backfills whose runs are all over; `ending` are runs whose end is not stored yet."""
-    if not holdings.backfilled:
+    if not cache.backfilled:
         return []
-    dags = [dag for dag_id in holdings.backfilled if (dag := holdings.dags.get(dag_id)) is not None and dag.backfills]
-    holdings.backfilled = {dag.row.dag_id: None for dag in dags}
+    dags = [dag for dag_id in cache.backfilled if (dag := cache.dags.get(dag_id)) is not None and dag.backfills]
+    cache.backfilled = {dag.row.dag_id: None for dag in dags}
     over = [backfill for dag in dags for backfill in dag.finished_backfills()]
     unstored = {board.run.backfill_id for board in ending}
     return [backfill for backfill in over if backfill.id not in unstored]

@@ -33,7 +33,7 @@ from aiosched.errors import DagError
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
 from aiosched.scheduler.runs.awaited import NOT_ASKED, awaited_in
 from aiosched.scheduler.runs.new_runs import Creation
-from aiosched.scheduler.state.state import StateCache, OwnedDag, make_board
+from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
 
 logger = logging.getLogger(__name__)
 
@@ -67,16 +67,16 @@ def asked_for(
 
 
 def choose_starting(
-    holdings: StateCache, due: Iterable[str], now: datetime, before: Mapping[int, int | None] = NOT_ASKED
+    cache: StateCache, due: Iterable[str], now: datetime, before: Mapping[int, int | None] = NOT_ASKED
 ) -> list[Run]:
     """The queued runs that may start now; they are `starting` until `begin`.
 
     `due` are DAG ids from the calendar, `before` has the run before each queued run that is waited for (awaited.py).
     """
-    candidates, holdings.to_start = dict.fromkeys(due) | holdings.to_start, {}
+    candidates, cache.to_start = dict.fromkeys(due) | cache.to_start, {}
     starting: list[Run] = []
     for dag_id in candidates:
-        dag = holdings.dags.get(dag_id)
+        dag = cache.dags.get(dag_id)
         if dag is None or not dag.queued:
             continue
         limits, running = dag.run_limits(), Counter(run.backfill_id for run in dag.under_way())
@@ -85,7 +85,7 @@ def choose_starting(
             for group in dag.queued.groups()
             for run in dag.queued.first(group, max(limits[group] - running[group], 0), now)
         ]
-        awaited = awaited_in(holdings, dag, before) if dag.looks_back else NOBODY
+        awaited = awaited_in(cache, dag, before) if dag.looks_back else NOBODY
         if awaited.by:
             first = list({run.key: run for run in (*first, *filter(None, map(dag.queued.find, awaited.by)))}.values())
         decision = runs_to_start(
@@ -104,33 +104,33 @@ def choose_starting(
             starting.append(run)
         for run in first:
             if run.run_after > now:
-                holdings.due_runs.add(run.run_after, dag_id)
+                cache.due_runs.add(run.run_after, dag_id)
     return starting
 
 
 def begin(
-    holdings: StateCache, run: Run, instances: Iterable[Instance], now: datetime, recollection: Rehydration = NOTHING
+    cache: StateCache, run: Run, instances: Iterable[Instance], now: datetime, rehydration: Rehydration = NOTHING
 ) -> Board | None:
     """Let a starting run run; its version must be held. None when it was deleted or cancelled meanwhile."""
-    dag = holdings.dags.get(run.dag_id)
+    dag = cache.dags.get(run.dag_id)
     if dag is None or run.key not in dag.starting:
         return None
     dag.starting.discard(run.key)
-    version, graph = holdings.versions[run.version_id]
+    version, graph = cache.versions[run.version_id]
     run.start_date = now
     board = make_board(run, version, graph, instances)
-    recollection.tell(board)
+    rehydration.tell(board)
     board.start(now)
-    holdings.add_board(board)
-    holdings.begun.append(board)
+    cache.add_board(board)
+    cache.begun.append(board)
     return board
 
 
-def due_now(holdings: StateCache, due: Iterable[str], now: datetime) -> list[OwnedDag]:
+def due_now(cache: StateCache, due: Iterable[str], now: datetime) -> list[OwnedDag]:
     """The DAGs that may get scheduled runs now, by the calendar and their limits: read where their schedules stand."""
     found = []
     for dag_id in due:
-        dag = holdings.dags.get(dag_id)
+        dag = cache.dags.get(dag_id)
         if dag is None:
             continue
         dag.on_calendar = None
@@ -148,11 +148,11 @@ def choose_due(dags: Iterable[OwnedDag], positions: Mapping[str, SchedulePositio
     return [creation for dag in dags for creation in _due_runs(dag, positions[dag.row.dag_id], now)]
 
 
-def plan_again(holdings: StateCache, touched: Iterable[OwnedDag]) -> None:
+def plan_again(cache: StateCache, touched: Iterable[OwnedDag]) -> None:
     """Put the next runs on the calendar, of the DAGs that may have another run."""
     for dag in touched:
         if dag.active_runs() < active_runs_limit(dag.version.spec):
-            holdings.plan(dag)
+            cache.plan(dag)
 
 
 def _due_runs(dag: OwnedDag, position: SchedulePosition, now: datetime) -> list[Creation]:

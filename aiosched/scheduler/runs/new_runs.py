@@ -21,7 +21,7 @@ from aiosched.db.statements import runs as statements
 from aiosched.scheduler.effects.deadlines import plan_deadlines
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.state import OwnedDag, make_board
+from aiosched.scheduler.state.cache import OwnedDag, make_board
 
 _INSTANCES_PER_TRANSACTION: Final = 20_000
 
@@ -59,9 +59,9 @@ async def create(
     """Create runs in one transaction, then hold them; None in place of one that exists already.
 
     `answering` is the request that asked for the (only) run: it is answered in the same
-    transaction. Call it with `session.books` held.
+    transaction. Call it with `session.ownership_lock` held.
     """
-    async with session.writer.transaction() as transaction:
+    async with session.command_journal.transaction() as transaction:
         keys = await store(session, transaction.conn, creations, now)
         if answering is not None and keys[0] is not None:
             run_id, paused = creations[0].planned.run_id, creations[0].dag.row.is_paused
@@ -94,7 +94,9 @@ async def store(session: Session, conn: Connection, creations: Sequence[Creation
     return keys
 
 
-def hold(session: DecisionContext, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime) -> list[Run | None]:
+def hold(
+    session: DecisionContext, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime
+) -> list[Run | None]:
     """Hold in memory what was stored; call it after the commit."""
     session.metrics.runs_created += sum(key is not None for key in keys)
     return [_hold(session, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
@@ -151,17 +153,17 @@ def _hold(session: DecisionContext, creation: Creation, key: int | None, now: da
     if (
         dag.graph.lookback is not None
         and run.logical_date is not None
-        and session.holdings.followers.overtaken(dag.running.values(), run.logical_date)
+        and session.cache.previous_run_index.overtaken(dag.running.values(), run.logical_date)
     ):
-        session.holdings.to_look_back[run.dag_id] = None
+        session.cache.to_look_back[run.dag_id] = None
     if not creation.starts:
         dag.queued.append(run)
-        session.holdings.to_start[run.dag_id] = None
+        session.cache.to_start[run.dag_id] = None
         session.creation.wake()
         return run
     board = make_board(run, dag.version, dag.graph, new_instances(dag.graph, creation.tasks))
     board.start(now)
-    session.holdings.add_board(board)
-    session.holdings.begun.append(board)
+    session.cache.add_board(board)
+    session.cache.begun.append(board)
     session.evaluation.wake()
     return run

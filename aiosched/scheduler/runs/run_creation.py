@@ -17,7 +17,7 @@ from aiosched.core.run.board import Run
 from aiosched.db.statements import runs as statements
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.scheduler.partitions.previous_run import look_back
-from aiosched.scheduler.partitions.run_rehydration import NOTHING, recollect
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.asset_runs import create_asset_runs
 from aiosched.scheduler.runs.awaited import ask_before
 from aiosched.scheduler.runs.backfills import complete_backfills
@@ -32,9 +32,9 @@ async def create_runs(session: Session) -> float | None:
     """One pass; returns how long to rest: until the next run is due."""
     if session.draining:
         return None
-    async with session.books:
+    async with session.ownership_lock:
         now = session.clock.now()
-        due = session.holdings.due_runs.due(now)
+        due = session.cache.due_runs.due(now)
         await _start_queued(session, due, now)
         more = await _create_due(session, due, now)
         await create_asset_runs(session, now)
@@ -42,7 +42,7 @@ async def create_runs(session: Session) -> float | None:
         await complete_backfills(session, now)
     if more:
         return 0.0
-    earliest = session.holdings.due_runs.earliest
+    earliest = session.cache.due_runs.earliest
     return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
 
 
@@ -51,7 +51,7 @@ async def create_runs(session: Session) -> float | None:
 
 async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> None:
     before = await ask_before(session, due)
-    starting = choose_starting(session.holdings, due, now, before)
+    starting = choose_starting(session.cache, due, now, before)
     for first in range(0, len(starting), _RUNS_PER_LOAD):
         await _start(session, starting[first : first + _RUNS_PER_LOAD], now)
 
@@ -60,9 +60,9 @@ async def _start(session: Session, starting: Sequence[Run], now: datetime) -> No
     """Read the rows of queued runs and let them run; the journal stores that they do."""
     async with session.db.acquire() as conn:
         instances = await statements.load_instances(conn, [run.key for run in starting])
-        recollections = await recollect(conn, starting, session.holdings)
+        rehydrations = await rehydrate(conn, starting, session.cache)
     for run in starting:
-        begin(session.holdings, run, instances[run.key], now, recollections.get(run.key, NOTHING))
+        begin(session.cache, run, instances[run.key], now, rehydrations.get(run.key, NOTHING))
     session.evaluation.wake()
 
 
@@ -75,7 +75,7 @@ async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bo
     waiting = iter(dict.fromkeys(due))
     any_created = False
     while some := list(itertools.islice(waiting, most)):  # in between, others on this loop get their turn
-        dags = due_now(session.holdings, some, now)
+        dags = due_now(session.cache, some, now)
         if not dags:
             continue
         async with session.db.acquire() as conn:
@@ -85,6 +85,6 @@ async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bo
             await create(session, chunk, now)
         async with session.db.acquire() as conn:
             await statements.set_next_runs(conn, [(dag.row.dag_id, dag.next_run) for dag in dags])
-        plan_again(session.holdings, dags)
+        plan_again(session.cache, dags)
         any_created |= bool(creations)
     return any_created

@@ -28,7 +28,7 @@ from aiosched.scheduler.session import Session
 from aiosched.scheduler.slots.enqueueing import store
 from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.state import OwnedDag, make_board
+from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.versions import ensure_versions
 
 _LOOK_AGAIN: Final = 0.5  # seconds
@@ -42,7 +42,7 @@ async def until_stored(session: Session, keys: Collection[int]) -> None:
     while any(board.run.key in keys for board in session.ending()):
         if session.enqueueing.stopping:
             raise StaleRows("The scheduler stops before the end of a run is stored")
-        if not session.gate.is_set():  # the loop that stores it waits until all requests are applied: this one, too
+        if not session.loaded.is_set():  # the loop that stores it waits until all requests are applied: this one, too
             await store(session)
             continue
         session.progress.clear()
@@ -67,14 +67,14 @@ async def load_boards(
     if newest_version:
         await _move(session, transaction, dag, [run for run in runs if run.version_id != dag.version.id])
     instances = await run_statements.load_instances(conn, [run.key for run in runs])
-    return [make_board(run, *session.holdings.versions[run.version_id], instances[run.key]) for run in runs]
+    return [make_board(run, *session.cache.versions[run.version_id], instances[run.key]) for run in runs]
 
 
 async def store_boards(session: Session, transaction: Transaction, boards: Iterable[Board]) -> None:
     """Store what changed on boards that are not held."""
     batch = Batch()
     for board in boards:
-        session.holdings.collect_board(board, batch)
+        session.cache.collect_board(board, batch)
     if not batch.is_empty:
         await transaction.write(batch)
         watch_deadlines(session, batch.deadlines)
@@ -85,14 +85,14 @@ def settle(session: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> 
     waiting = {run.key for run in dag.queued}
     for board in boards:
         run = board.run
-        session.holdings.to_evaluate.update(dict.fromkeys(session.holdings.followers.tell(board)))
+        session.cache.to_evaluate.update(dict.fromkeys(session.cache.previous_run_index.tell(board)))
         if run.state is RunState.QUEUED and run.key not in waiting:
             dag.queued.append(run)
         elif run.state in RUN_FINISHED and run.key in waiting:
             dag.queued.remove(run)
             session.on_run_end(run)
-    session.holdings.to_start[dag.row.dag_id] = None
-    session.holdings.plan(dag)
+    session.cache.to_start[dag.row.dag_id] = None
+    session.cache.plan(dag)
     session.creation.wake()
 
 
@@ -120,7 +120,7 @@ async def _move(session: Session, transaction: Transaction, dag: OwnedDag, runs:
     for run in runs:
         by_version.setdefault(run.version_id, []).append(run)
     for version_id, same in by_version.items():
-        move = moving(session.holdings.versions[version_id][1], dag.graph)
+        move = moving(session.cache.versions[version_id][1], dag.graph)
         await statements.move_runs(transaction.conn, [run.key for run in same], dag.version.id, move.moved, move.gone)
         added = [
             (run.key, new.task, new.map_index, new.max_tries) for run in same for new in added_instances(dag, run, move)

@@ -16,7 +16,7 @@ from aiosched.db.statements.journal import PoolRow
 from aiosched.executors.executor_router import members_of
 from aiosched.scheduler.slots.pool_fairness import PoolFairness
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.state import StateCache
+from aiosched.scheduler.state.cache import StateCache
 
 
 def room_of(
@@ -48,33 +48,33 @@ def room_of(
 
 
 def claim(
-    holdings: StateCache, room: Room, now: datetime, *, incarnation: int, include_deferred: Collection[str] = ()
+    cache: StateCache, room: Room, now: datetime, *, incarnation: int, include_deferred: Collection[str] = ()
 ) -> Batch:
     """Let the allocation choose, and collect the claims beside all other news as one batch.
 
     `include_deferred` are the pools whose slots are kept by tasks that defer.
     """
     claimed = []
-    if len(holdings.waiting):  # where nothing is open, too: those who wait learn why
-        for candidate in holdings.waiting.take(room, now.timestamp()).taken:
-            board, instance = holdings.get(candidate.key)
+    if len(cache.waiting):  # where nothing is open, too: those who wait learn why
+        for candidate in cache.waiting.take(room, now.timestamp()).taken:
+            board, instance = cache.get(candidate.key)
             if candidate.defers:
                 board.defer(instance, now)
-                holdings.absorb(board)
+                cache.absorb(board)
                 continue
             board.grant(instance, now, incarnation)
-            holdings.dirty[board] = None
+            cache.dirty[board] = None
             claimed.append((board, instance))
-    batch = holdings.collect(include_deferred)
+    batch = cache.collect(include_deferred)
     batch.claimed = claimed
     return batch
 
 
 def claim_beside_rivals(
-    holdings: StateCache,
+    cache: StateCache,
     room: Room,
     now: datetime,
-    courtesy: PoolFairness,
+    pool_fairness: PoolFairness,
     rows: Mapping[str, PoolRow],
     *,
     incarnation: int,
@@ -82,11 +82,11 @@ def claim_beside_rivals(
 ) -> Batch:
     """As `claim`, while other schedulers want slots of the pools, whose locked `rows` tell what they wait for."""
     seconds = now.timestamp()
-    rivals = {name: courtesy.rivals(name, row, seconds) for name, row in rows.items()}
+    competing_demands = {name: pool_fairness.competing_demands(name, row, seconds) for name, row in rows.items()}
     for name, pool in room.pools.items():
-        pool.rivals = list(rivals[name])
-    batch = claim(holdings, room, now, incarnation=incarnation, include_deferred=include_deferred)
-    waiting = holdings.waiting
-    batch.demands = courtesy.changes(waiting.demands(room, seconds), rows, seconds, served=waiting.served)
-    batch.wake = courtesy.winners(room.pools, rivals, seconds)
+        pool.competing_demands = list(competing_demands[name])
+    batch = claim(cache, room, now, incarnation=incarnation, include_deferred=include_deferred)
+    waiting = cache.waiting
+    batch.demands = pool_fairness.changes(waiting.demands(room, seconds), rows, seconds, served=waiting.served)
+    batch.wake = pool_fairness.winners(room.pools, competing_demands, seconds)
     return batch

@@ -20,12 +20,12 @@ _POOL_RETRY: Final = 0.5  # seconds until a pool that others may have left is lo
 
 async def enqueue(session: Session) -> float | None:
     """One pass; returns how long to rest before the next without news."""
-    holdings = session.holdings
-    news = holdings.dirty or holdings.ended or holdings.answers or holdings.heard or holdings.room_changed
-    if not news and _rest(session) is None:
+    cache = session.cache
+    notifications = cache.dirty or cache.ended or cache.answers or cache.heard or cache.room_changed
+    if not notifications and _rest(session) is None:
         return None
     started = time.perf_counter()
-    holdings.room_changed = False
+    cache.room_changed = False
     async with session.journal.batch(shared=session.has_peers) as transaction:
         batch = session.storing = await _decide(session, transaction)
         if not batch.is_empty:
@@ -33,14 +33,14 @@ async def enqueue(session: Session) -> float | None:
     session.metrics.critical_section.observe(time.perf_counter() - started)
     session.metrics.journal_batch.observe(len(batch.instances))
     session.committed(batch)
-    return 0.0 if holdings.dirty else _rest(session)
+    return 0.0 if cache.dirty else _rest(session)
 
 
 async def store(session: Session) -> None:
     """Store what was decided and claim nothing: for those who need it stored while the loops wait at the gate."""
     async with session.journal.batch(shared=session.has_peers) as transaction:
         keeping, _ = await look_at_pools(session, transaction, claims=False)
-        batch = session.storing = session.holdings.collect(keeping)
+        batch = session.storing = session.cache.collect(keeping)
         if not batch.is_empty:
             await transaction.write(batch)
     session.committed(batch)
@@ -48,7 +48,7 @@ async def store(session: Session) -> None:
 
 async def _decide(session: Session, transaction: Transaction) -> Batch:
     """Choose under lock and collect. No await stands between the choice and the collected batch."""
-    holdings = session.holdings
+    cache = session.cache
     keeping, freed = await look_at_pools(session, transaction, claims=True)
     room = room_of(
         transaction.pools,
@@ -59,10 +59,10 @@ async def _decide(session: Session, transaction: Transaction) -> Batch:
     )
     now = session.clock.now()
     if not transaction.shared:
-        return claim(holdings, room, now, incarnation=session.incarnation, include_deferred=keeping)
+        return claim(cache, room, now, incarnation=session.incarnation, include_deferred=keeping)
     rows = {name: row for name, row in transaction.pools.items() if row is not None}
     return claim_beside_rivals(
-        holdings, room, now, session.courtesy, rows, incarnation=session.incarnation, include_deferred=keeping
+        cache, room, now, session.pool_fairness, rows, incarnation=session.incarnation, include_deferred=keeping
     )
 
 
@@ -72,11 +72,11 @@ async def look_at_pools(session: Session, transaction: Transaction, *, claims: b
     With `claims` those that tasks wait for, or have just waited for, too. No await stands between the
     last look and the return.
     """
-    holdings = session.holdings
+    cache = session.cache
     while True:  # news that came during the lock may touch another pool
         keeping = {name for name, pool in transaction.pools.items() if pool is not None and pool.include_deferred}
-        freed = holdings.slots_given_back(keeping)
-        wanted = {*holdings.waiting.pools(), *session.courtesy.told} if claims else set()
+        freed = cache.slots_given_back(keeping)
+        wanted = {*cache.waiting.pools(), *session.pool_fairness.told} if claims else set()
         unknown = (freed.keys() | wanted) - transaction.pools.keys()
         if not unknown:
             return keeping, freed
@@ -85,4 +85,4 @@ async def look_at_pools(session: Session, transaction: Transaction, *, claims: b
 
 def _rest(session: Session) -> float | None:
     """Without news: look again soon while somebody waits, since other schedulers free pools without telling us."""
-    return _POOL_RETRY if session.has_peers and session.holdings.waiting.pools() else None
+    return _POOL_RETRY if session.has_peers and session.cache.waiting.pools() else None

@@ -29,18 +29,18 @@ async def evaluate(session: DecisionContext) -> float | None:
     decide(session, session.clock.now())
     if session.attempts.reports:
         return 0.0
-    instants = [i for i in (session.holdings.timers.earliest, session.attempts.beginnings.look_at) if i is not None]
+    instants = [i for i in (session.cache.timers.earliest, session.attempts.stuck_attempts.look_at) if i is not None]
     return max((min(instants) - session.clock.now()).total_seconds(), 0.001) if instants else None
 
 
 def decide(session: DecisionContext, now: datetime) -> None:
     """Apply what was reported and is due, and let each touched board decide."""
-    holdings = session.holdings
+    cache = session.cache
     look_at_queue(session, now)
     _apply_reports(session, now)
     _wake_due(session, now)
-    while holdings.to_evaluate:  # what happens in one run may concern the next one
-        to_evaluate, holdings.to_evaluate = holdings.to_evaluate, {}
+    while cache.to_evaluate:  # what happens in one run may concern the next one
+        to_evaluate, cache.to_evaluate = cache.to_evaluate, {}
         for board in to_evaluate:
             board.evaluate(now)
             session.absorb(board)
@@ -58,18 +58,18 @@ def _apply_reports(session: DecisionContext, now: datetime) -> None:
 
 
 def _apply(session: DecisionContext, report: Report, now: datetime) -> None:
-    holdings = session.holdings
-    board = holdings.boards.get(report.key.run)
-    if board is None and report.inbox_id is not None and report.key.run in holdings.unreadable.runs:
+    cache = session.cache
+    board = cache.boards.get(report.key.run)
+    if board is None and report.inbox_id is not None and report.key.run in cache.unreadable.runs:
         return  # its row stays, for whoever can read the run
     if report.inbox_id is not None:
-        holdings.heard.append(report.inbox_id)
+        cache.heard.append(report.inbox_id)
         session.enqueueing.wake()
     if board is None or _is_of_an_earlier_call(board, report) or not board.apply(report, now):
         session.metrics.stale_reports += 1
         logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
         if report.outcome is not Outcome.STARTED and not is_trigger(report.key):
-            holdings.room_changed = True  # it was told to stop, and has left its executor's slot now
+            cache.room_changed = True  # it was told to stop, and has left its executor's slot now
             session.enqueueing.wake()
         return
     if report.outcome is Outcome.LOST and not is_trigger(report.key):
@@ -78,9 +78,9 @@ def _apply(session: DecisionContext, report: Report, now: datetime) -> None:
         session.absorb(board)  # nothing to decide, the row may wait for the next commit
         return
     if report.assets and report.outcome is Outcome.SUCCESS:
-        holdings.asset_events.extend(events_of(report, board.run.dag_id, now))
-    holdings.applied.append(report)
-    holdings.to_evaluate[board] = None
+        cache.asset_events.extend(events_of(report, board.run.dag_id, now))
+    cache.applied.append(report)
+    cache.to_evaluate[board] = None
 
 
 def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
@@ -92,16 +92,16 @@ def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
 
 
 def _wake_due(session: DecisionContext, now: datetime) -> None:
-    holdings = session.holdings
-    for run, instance in holdings.timers.due(now):
-        board = holdings.boards.get(run)
+    cache = session.cache
+    for run, instance in cache.timers.due(now):
+        board = cache.boards.get(run)
         if board is None:
             continue
         if instance is not None:
             if board.find(instance.task, instance.map_index) is instance:  # the run was not read anew meanwhile
                 board.wake(instance)
                 board.time_out_trigger(instance, now)
-        elif not holdings.dags[board.run.dag_id].row.is_paused:
+        elif not cache.dags[board.run.dag_id].row.is_paused:
             timeout = board.graph.spec.dagrun_timeout
             start = board.run.start_date
             if (
@@ -111,4 +111,4 @@ def _wake_due(session: DecisionContext, now: datetime) -> None:
                 and (now - start).total_seconds() > timeout
             ):
                 board.time_out(now)
-        holdings.to_evaluate[board] = None
+        cache.to_evaluate[board] = None

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.slots.allocation import PoolRoom
-from aiosched.core.slots.competing_demands import Demand, Place, CompetingDemand
+from aiosched.core.slots.competing_demands import CompetingDemand, Demand, Place
 from aiosched.db.statements.journal import PoolRow
 
 PATIENCE: Final = 2.0  # seconds
@@ -48,7 +48,7 @@ class PoolFairness:
     _ignored: dict[tuple[str, int], int] = field(default_factory=dict)  # whose demand, by its serial
     _serials: Iterator[int] = field(default_factory=count)  # a demand that says the same may be another one
 
-    def rivals(self, name: str, row: PoolRow, now: float) -> list[CompetingDemand]:
+    def competing_demands(self, name: str, row: PoolRow, now: float) -> list[CompetingDemand]:
         """The others that wait for slots of the pool, the first first."""
         found = []
         for number, (overdue, weight, since, need, slots, serial) in _decode(row.demands).items():
@@ -56,7 +56,7 @@ class PoolFairness:
                 continue
             demand = Demand(Place(overdue, weight, now - (row.read_at - since)), need, slots)
             found.append(CompetingDemand(incarnation, demand, serial))
-        return sorted(found, key=lambda rival: rival.demand.place.order)
+        return sorted(found, key=lambda competing_demand: competing_demand.demand.place.order)
 
     def _is_ignored(self, offer: tuple[str, int], serial: int, now: float) -> bool:
         """Whether a rival was left slots for this demand, pass after pass, and does nothing about it."""
@@ -87,7 +87,9 @@ class PoolFairness:
         self.told = dict(demands)
         return changed
 
-    def winners(self, pools: Mapping[str, PoolRoom], rivals: Mapping[str, Collection[CompetingDemand]], now: float) -> set[int]:
+    def winners(
+        self, pools: Mapping[str, PoolRoom], competing_demands: Mapping[str, Collection[CompetingDemand]], now: float
+    ) -> set[int]:
         """Those to be told that slots were left to them."""
         told: set[int] = set()
         left = {offer: before for offer, before in self._left.items() if offer[0] not in pools}
@@ -95,7 +97,11 @@ class PoolFairness:
             pool.make_way(None)
             for incarnation in pool.winners:
                 offer = name, incarnation
-                serial = next(rival.serial for rival in rivals[name] if rival.incarnation == incarnation)
+                serial = next(
+                    competing_demand.serial
+                    for competing_demand in competing_demands[name]
+                    if competing_demand.incarnation == incarnation
+                )
                 before = self._left.get(offer)
                 if before is None or not before.goes_on(serial, now):
                     before = _Left(serial, now, now, -math.inf)

@@ -19,7 +19,7 @@ class Attempts:
     """Outlives sessions. Triggers and callbacks hold no slot and count against no limit."""
 
     metrics: Metrics
-    beginnings: StuckAttempts = field(default_factory=StuckAttempts)
+    stuck_attempts: StuckAttempts = field(default_factory=StuckAttempts)
     in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
     begun: dict[AttemptKey, Report] = field(default_factory=dict)  # of those: their starts, which rows may not tell yet
     triggers: set[AttemptKey] = field(default_factory=set)
@@ -28,7 +28,7 @@ class Attempts:
     callback_reports: deque[Report] = field(default_factory=deque)
     on_news: Callable[[], None] = lambda: None
     on_callback: Callable[[], None] = lambda: None
-    lent: dict[AttemptKey, int] = field(default_factory=dict)  # run here, for the owners of these partitions
+    remote_attempts: dict[AttemptKey, int] = field(default_factory=dict)  # run here, for the owners of these partitions
     outgoing: deque[Report] = field(default_factory=deque)  # what became of them, not sent yet
     doubts_at: float | None = None  # monotonic second of the next look whether they are still wanted; None: now
     on_lent: Callable[[], None] = lambda: None
@@ -45,29 +45,29 @@ class Attempts:
 
         Reports that other schedulers sent and that are not applied yet are the new owner's to read.
         """
-        news = [r for r in self.reports if r.key.run in runs and r.inbox_id is None and not is_trigger(r.key)]
-        lent = {report.key for report in news} | {key for key in self.in_flight if key.run in runs}
-        self.lent.update((key, runs[key.run]) for key in lent)
-        self.outgoing.extend(news)
+        notifications = [r for r in self.reports if r.key.run in runs and r.inbox_id is None and not is_trigger(r.key)]
+        remote_attempts = {report.key for report in notifications} | {key for key in self.in_flight if key.run in runs}
+        self.remote_attempts.update((key, runs[key.run]) for key in remote_attempts)
+        self.outgoing.extend(notifications)
         self.reports = deque(report for report in self.reports if report.key.run not in runs)
         self.forget_triggers(runs)
-        if self.lent:
+        if self.remote_attempts:
             self.on_lent()
 
     def take_back(self, partitions: Container[int]) -> None:
         """These partitions are ours again: so is what becomes of their attempts."""
-        back = {key for key, partition in self.lent.items() if partition in partitions}
+        back = {key for key, partition in self.remote_attempts.items() if partition in partitions}
         self.reports.extend(report for report in self.outgoing if report.key in back)
         self.outgoing = deque(report for report in self.outgoing if report.key not in back)
         for key in back:
-            del self.lent[key]
+            del self.remote_attempts[key]
 
     def sent(self, reports: Sequence[Report]) -> None:
         """The first of the outgoing reports, which these are, are stored; an attempt is lent until its end is told."""
         for report in reports:
             self.outgoing.popleft()
             if report.outcome is not Outcome.STARTED:
-                self.lent.pop(report.key, None)
+                self.remote_attempts.pop(report.key, None)
 
     def doubted(self, now: float, every: float) -> bool:
         """Whether it is time to look if lent attempts are still wanted; begins the next period then."""
@@ -80,12 +80,12 @@ class Attempts:
         """This incarnation is over, others run its attempts again: nothing is known of any."""
         self.in_flight.clear()
         self.begun.clear()
-        self.beginnings.forget()
+        self.stuck_attempts.forget()
         self.drop([*self.triggers, *self.watchers.running])
         self.watchers.running.clear()
         self.triggers.clear()
         self.reports.clear()
-        self.lent.clear()
+        self.remote_attempts.clear()
         self.outgoing.clear()
 
     def forget_triggers(self, runs: Container[int]) -> None:
@@ -116,11 +116,11 @@ class Attempts:
         elif not started:
             del self.in_flight[key]
             self.begun.pop(key, None)
-            report = self.beginnings.judge(report)
+            report = self.stuck_attempts.judge(report)
         else:
             self.begun[key] = report
-            self.beginnings.started(key)
-        if key in self.lent:
+            self.stuck_attempts.started(key)
+        if key in self.remote_attempts:
             self.outgoing.append(report)
             self.on_lent()
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from aiosched.clock import Clock
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.state import StateCache
+from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class DecisionContext(Protocol):
     attempts: Attempts
     incarnation: int
     metrics: Metrics
-    holdings: StateCache
+    cache: StateCache
     creation: Wakeup
     evaluation: Wakeup
     enqueueing: Wakeup

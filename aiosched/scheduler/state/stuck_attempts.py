@@ -116,16 +116,16 @@ class StuckAttempts:
         )
 
 
-def look_at_queue(desk: DecisionContext, now: datetime) -> None:
+def look_at_queue(context: DecisionContext, now: datetime) -> None:
     """Revoke what its executor did not begin in time (strictly), when the oldest of it may be overdue."""
-    attempts = desk.attempts
-    watch = attempts.beginnings
+    attempts = context.attempts
+    watch = attempts.stuck_attempts
     if watch.look_at is None or watch.look_at > now:
         return
     dues = []
     for key in list(attempts.in_flight):
         since = watch.revoked.get(key)
-        due = _revoke(desk, key, now) if since is None else later(since, watch.cleanup + _PATIENCE)
+        due = _revoke(context, key, now) if since is None else later(since, watch.cleanup + _PATIENCE)
         if due is not None and due < now:
             logger.warning("attempt %s was revoked, and its executor does not report its end", tuple(key))
             attempts.receive(Report(key=key, outcome=Outcome.LOST, at=now))
@@ -134,9 +134,9 @@ def look_at_queue(desk: DecisionContext, now: datetime) -> None:
     watch.look_at = min(dues, default=None)
 
 
-def _revoke(desk: DecisionContext, key: AttemptKey, now: datetime) -> datetime | None:
+def _revoke(context: DecisionContext, key: AttemptKey, now: datetime) -> datetime | None:
     """Revoke an attempt that is overdue; returns when to look at it again, None for never."""
-    watch, found = desk.attempts.beginnings, desk.holdings.find(key)
+    watch, found = context.attempts.stuck_attempts, context.cache.find(key)
     if found is None:  # its run is being read
         return later(now, watch.queued_timeout)
     board, instance = found
@@ -151,7 +151,7 @@ def _revoke(desk: DecisionContext, key: AttemptKey, now: datetime) -> datetime |
         extra={"dag_id": board.run.dag_id, "run_id": board.run.run_id},
     )  # fmt: skip
     watch.revoked[key] = now
-    desk.attempts.revoke(key)
+    context.attempts.revoke(key)
     return later(now, watch.cleanup + _PATIENCE)
 
 

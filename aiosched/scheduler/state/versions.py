@@ -25,7 +25,7 @@ from aiosched.db.statements.runs import UnreadableVersion, Version
 from aiosched.errors import Refused
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.state.state import StateCache
+    from aiosched.scheduler.state.cache import StateCache
 
 logger = logging.getLogger(__name__)
 
@@ -54,44 +54,44 @@ class HoldsVersions(Protocol):
     """Who holds versions: a session, or somebody who only looks (why.py)."""
 
     @property
-    def holdings(self) -> StateCache: ...
+    def cache(self) -> StateCache: ...
 
 
 async def ensure_versions(holder: HoldsVersions, conn: Connection, ids: Iterable[int]) -> None:
     """Read the DAG versions that are not held yet, for a request. Raises Refused for one that cannot be read."""
     wanted = set(ids)
     await readable_versions(holder, conn, wanted)
-    holder.holdings.unreadable.refuse(sorted(wanted))
+    holder.cache.unreadable.refuse(sorted(wanted))
 
 
 async def readable_versions(holder: HoldsVersions, conn: Connection, ids: Iterable[int]) -> set[int]:
     """Read the DAG versions that are not held yet; those of `ids` that are held now."""
-    wanted, holdings = set(ids), holder.holdings
-    if missing := wanted - holdings.versions.keys():
+    wanted, cache = set(ids), holder.cache
+    if missing := wanted - cache.versions.keys():
         found, unreadable = await statements.load_versions(conn, missing)
         for version in found.values():
             try:
-                holdings.graph_of(version)
-                holdings.unreadable.versions.pop(version.id, None)
+                cache.graph_of(version)
+                cache.unreadable.versions.pop(version.id, None)
             except Exception as error:  # it means nothing to this aiosched
                 place, code = (version.id, version.spec.dag_id, version.number), (version.source_hash, version.modules)
                 why = f"{type(error).__name__}: {error}"
                 unreadable.append(UnreadableVersion(*place, version.file, *code, why))
         for broken in unreadable:
-            if broken.id not in holdings.unreadable.versions:
+            if broken.id not in cache.unreadable.versions:
                 logger.error("%s Until then it is left alone with its runs.", broken, extra={"dag_id": broken.dag_id})
-            holdings.unreadable.versions[broken.id] = broken
-    return wanted & holdings.versions.keys()
+            cache.unreadable.versions[broken.id] = broken
+    return wanted & cache.versions.keys()
 
 
-def forget_versions(holdings: StateCache) -> None:
-    """Forget what no DAG and no unfinished run needs. Call it with `session.books` held, as whoever reads versions."""
-    dags = holdings.dags.values()
-    spare = holdings.versions.keys() - {dag.version.id for dag in dags}
+def forget_versions(cache: StateCache) -> None:
+    """Forget what no DAG and no unfinished run needs. Call it under the `ownership_lock`, as whoever reads versions."""
+    dags = cache.dags.values()
+    spare = cache.versions.keys() - {dag.version.id for dag in dags}
     if spare:
         spare -= {run.version_id for dag in dags for run in (*dag.queued, *dag.under_way())}
     for key in spare:
-        del holdings.versions[key]
+        del cache.versions[key]
 
 
 def run_info(run: Run, version: Version | UnreadableVersion, newest: Version | None = None) -> RunInfo:

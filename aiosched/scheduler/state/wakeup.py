@@ -48,13 +48,13 @@ class Wakeup:
                 alarm.cancel()
 
 
-async def run_loop(step: Callable[[], Awaitable[float | None]], pulse: Wakeup) -> None:
-    """Call `step` until `pulse` stops. It returns how long to rest: 0 for "again at once", None for "until news"."""
-    while not pulse.stopping:
-        pulse.clear()  # before the read, so that later news survives
+async def run_loop(step: Callable[[], Awaitable[float | None]], wakeup: Wakeup) -> None:
+    """Call `step` until `wakeup` stops. It returns how long to rest: 0 for "again at once", None for "until news"."""
+    while not wakeup.stopping:
+        wakeup.clear()  # before the read, so that later news survives
         seconds = await step()
         if seconds is None or seconds > 0:
-            await pulse.rest(seconds)
+            await wakeup.rest(seconds)
         else:
             await asyncio.sleep(0)  # other coroutines get their turn
 

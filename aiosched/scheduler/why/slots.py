@@ -93,7 +93,7 @@ async def competition(
     if waiting is None:
         notes.append(_LONG_QUEUE.format(statements.MOST_INSTANCES))
     wanted = {each.version_id for each in (*of_pool, *of_dag, *(waiting or ()))}
-    too_many = len(wanted - reader.holdings.versions.keys()) > _MOST_VERSIONS
+    too_many = len(wanted - reader.cache.versions.keys()) > _MOST_VERSIONS
     if too_many:
         waiting = None
         notes.append(_MANY_VERSIONS.format(_MOST_VERSIONS))
@@ -117,7 +117,7 @@ async def competition(
 
 def _task(reader: HoldsVersions, contender: Contender) -> TaskSpec | None:
     """The task of a contender; None where its version was not read, or its task is gone."""
-    found = reader.holdings.versions.get(contender.version_id)
+    found = reader.cache.versions.get(contender.version_id)
     tasks = () if found is None else found[1].tasks
     return tasks[contender.task_index] if contender.task_index < len(tasks) else None
 
@@ -144,7 +144,7 @@ def _ahead(
     mine = (*precedence(candidate), instance.scheduled_at or _EPOCH, candidate.key.run)
     number = slots = 0
     for each in waiting:
-        found, task = reader.holdings.versions.get(each.version_id), _task(reader, each)
+        found, task = reader.cache.versions.get(each.version_id), _task(reader, each)
         if found is None or task is None or task.pool != candidate.pool:
             continue
         other = Candidate(
@@ -173,7 +173,7 @@ class Durations:
         readable = await readable_versions(self._reader, self._conn, {version for *_, version in latest})
         places: list[tuple[int, int, int]] = []
         for dag_id, run, version in (each for each in latest if each[2] in readable):
-            index = self._reader.holdings.versions[version][1].index
+            index = self._reader.cache.versions[version][1].index
             for place, (owner, task_id) in enumerate(wanted):
                 if owner == dag_id and task_id in index:
                     places.append((place, run, index[task_id]))

@@ -37,9 +37,9 @@ from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError, NotFound, did_you_mean
 from aiosched.scheduler.partitions.previous_run import read_past
-from aiosched.scheduler.partitions.run_rehydration import NOTHING, recollect
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
-from aiosched.scheduler.state.state import StateCache, OwnedDag, candidate_of, make_board
+from aiosched.scheduler.state.cache import OwnedDag, StateCache, candidate_of, make_board
 from aiosched.scheduler.state.versions import ensure_versions, readable_versions
 from aiosched.scheduler.why.slots import Durations, competition, room_for
 
@@ -99,7 +99,7 @@ def _chosen(board: Board, task_id: str, map_index: int | None) -> Instance:
     index, run = board.graph.index, board.run
     if task_id not in index:
         raise NotFound(f"DAG {run.dag_id!r} has no task {task_id!r}.{did_you_mean(task_id, index)}")
-    group = board.tally.of(index[task_id])
+    group = board.upstream_counts.of(index[task_id])
     if not group:
         raise NotFound(f"Task {task_id!r} takes no part in run {run.run_id} of {run.dag_id}: its dates exclude it.")
     if map_index is not None and (map_index >= 0 or group[0].map_index < 0):
@@ -127,7 +127,7 @@ class _Reader:
     figures: dict[str, Any] | None
     blocked: list[dict[str, Any]]  # event loops of workers that are blocked, in the whole fleet (figures.py)
     names: dict[int, str]  # of schedulers, by incarnation
-    holdings: StateCache = field(default_factory=StateCache)
+    cache: StateCache = field(default_factory=StateCache)
     dag: OwnedDag | None = None
     unfinished: list[Run] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # which bounds of what is read were met
@@ -151,7 +151,7 @@ class _Reader:
         reader = cls(conn, dag_id, now, owner, figures, blocked, names)
         if row is not None:
             await ensure_versions(reader, conn, {row.version_id})
-            reader.dag = reader.holdings.put_dag(row, reader.holdings.versions[row.version_id][0])
+            reader.dag = reader.cache.put_dag(row, reader.cache.versions[row.version_id][0])
             reader.unfinished = await statements.unfinished_runs(conn, dag_id, row.partition)
             if len(reader.unfinished) >= statements.MOST_RUNS:
                 reader.notes.append(
@@ -242,7 +242,7 @@ class _Reader:
         limit = limits.get(group, active_runs_limit(dag.version.spec))
         waits = run.state is RunState.QUEUED
         known = await self._hold_running(dag) if running[group] + waits > limit else NOT_ASKED
-        awaited = awaited_in(self.holdings, dag, known)
+        awaited = awaited_in(self.cache, dag, known)
         places = {key: place for place, key in enumerate(awaited.by)}
         queued = [each for each in self.unfinished if each.state is RunState.QUEUED and each.backfill_id == group]
         queued.sort(key=lambda each: places.get(each.key, len(places)))  # now in the order in which they may start
@@ -275,7 +275,7 @@ class _Reader:
             )
 
         last = max(active, key=begun)
-        waiting = awaited_by(self.holdings, dag, last.key, known)
+        waiting = awaited_by(self.cache, dag, last.key, known)
         return None if waiting is None else f"{last.run_id} started beyond the limit because {waiting} waits for it"
 
     async def _hold_running(self, dag: OwnedDag) -> Mapping[int, int | None]:
@@ -285,7 +285,7 @@ class _Reader:
         """
         running = [each for each in self.unfinished if each.state is RunState.RUNNING]
         await ensure_versions(self, self.conn, {each.version_id for each in self.unfinished})
-        versions = self.holdings.versions
+        versions = self.cache.versions
         looking = [each for each in running if versions[each.version_id][1].lookback is not None]
         if not looking:
             return NOT_ASKED
@@ -293,31 +293,31 @@ class _Reader:
             self.notes.append(f"more than {_MOST_LOOKED_BACK} runs of {self.dag_id} may wait for others: not looked at")
             return NOT_ASKED
         instances = await runs.load_instances(self.conn, [each.key for each in looking])
-        recollections = await recollect(self.conn, looking, self.holdings)
+        rehydrations = await rehydrate(self.conn, looking, self.cache)
         for each in looking:
             board = dag.running[each.key] = make_board(each, *versions[each.version_id], instances[each.key])
             board.is_paused = dag.row.is_paused
-            recollections.get(each.key, NOTHING).tell(board)
+            rehydrations.get(each.key, NOTHING).tell(board)
         boards = list(dag.running.values())
         for board, past, before in await read_past(self, self.conn, boards, dag.running):
-            self.holdings.followers.add(board, past, before)
+            self.cache.previous_run_index.add(board, past, before)
         for board in boards:
             board.resume()
             board.evaluate(self.now)  # of what that decides nothing is stored
         dag.looks_back = True
-        return await answers(self.holdings, self.conn, [dag.row.dag_id])
+        return await answers(self.cache, self.conn, [dag.row.dag_id])
 
     async def board_of(self, run: Run) -> Board:
         """The run as it would be held: with what its rows say, and what they do not (loading.py)."""
         await ensure_versions(self, self.conn, {run.version_id})
-        version, graph = self.holdings.versions[run.version_id]
+        version, graph = self.cache.versions[run.version_id]
         instances = await runs.load_instances(self.conn, [run.key])
         board = make_board(run, version, graph, instances[run.key])
         for place, (waited, holds_pool) in (await statements.stored_deferrals(self.conn, run.key)).items():
             if (instance := board.find(*place)) is not None:
                 instance.holds_pool = holds_pool
                 board.deferrals.recall(instance, waited)
-        (await recollect(self.conn, [run], self.holdings)).get(run.key, NOTHING).tell(board)
+        (await rehydrate(self.conn, [run], self.cache)).get(run.key, NOTHING).tell(board)
         if graph.lookback is not None:
             for _, past, _ in await read_past(self, self.conn, [board]):
                 board.look_back(past)
@@ -332,10 +332,10 @@ class _Reader:
         graph, dag_id = board.graph, board.run.dag_id
         candidate = candidate_of(board, instance, dag.room)
         room, used = await room_for(self.conn, candidate, self.figures)
-        rivals = await competition(self, self.conn, candidate, room, instance, self.now)
-        self.notes += rivals.notes
+        competing_demands = await competition(self, self.conn, candidate, room, instance, self.now)
+        self.notes += competing_demands.notes
         names = {graph.task_ids[instance.task], *(graph.task_ids[each.task] for each in looked_at(board, instance))}
-        await usual.learn({(dag_id, name) for name in names} | rivals.tasks())
+        await usual.learn({(dag_id, name) for name in names} | competing_demands.tasks())
         return TaskFacts(
             run=run,
             board=board,
@@ -345,9 +345,9 @@ class _Reader:
             has_figures=self.figures is not None and "executor" in self.figures,
             executor=next(iter((self.figures or {}).get("executor", ())), None),
             pool_used=used,
-            pool_holders=usual.applied(rivals.of_pool),
-            dag_holders=usual.applied(rivals.of_dag),
-            ahead=rivals.ahead,
+            pool_holders=usual.applied(competing_demands.of_pool),
+            dag_holders=usual.applied(competing_demands.of_dag),
+            ahead=competing_demands.ahead,
             queued_by=None if instance.queued_by is None else self.names.get(instance.queued_by),
             deferred_since=await statements.deferred_since(self.conn, board.run.key, instance.task, instance.map_index),
             blocked=self._blocked_loop(board.key(instance)) if instance.state in HOLDING_SLOT else None,
@@ -368,7 +368,7 @@ class _Reader:
         counts = await statements.active_instances(self.conn, self.dag_id, dag.row.partition)
         readable = await readable_versions(self, self.conn, {each.version_id for each in counts})
         for each in (each for each in counts if each.version_id in readable):
-            task_id = self.holdings.versions[each.version_id][1].task_ids[each.task_index]
+            task_id = self.cache.versions[each.version_id][1].task_ids[each.task_index]
             task = dag.room.tasks.get(task_id)
             for _ in range(each.number):
                 if each.state in HOLDING_SLOT:

@@ -24,7 +24,7 @@ from aiosched.db.statements.assets import NewEvent
 from aiosched.db.statements.runs import DagRow, Version
 from aiosched.scheduler.runs.asset_runs import run_by_assets, status_of
 from aiosched.scheduler.runs.new_runs import Creation
-from aiosched.scheduler.state.state import OwnedDag
+from aiosched.scheduler.state.cache import OwnedDag
 
 
 @dataclass(slots=True)

@@ -176,7 +176,7 @@ class Rows:
         """The task instances of a run, as a reader of the rows sees them."""
         return [_instance(row) for _, row in sorted(self.instances[run].items())]
 
-    def recollection(self, run: Run) -> Rehydration:
+    def rehydration(self, run: Run) -> Rehydration:
         """What is known of a run besides its rows, as scheduler/partitions/run_rehydration.py reads it."""
         mine = {place: value for place, value in self.xcoms.items() if place[0] == run.key}
         return Rehydration(

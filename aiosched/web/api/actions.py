@@ -148,22 +148,22 @@ class Noted(BaseModel):
 @router.patch("/dags/{dag_id}", response_model=Dag)
 @allow(Role.OPERATOR)
 async def change_dag(
-    request: Request, gateway: TheGateway, person: Person, dag_id: Name, change: DagChange
+    request: Request, request_client: TheGateway, person: Person, dag_id: Name, change: DagChange
 ) -> Response:
     """Pause a DAG: it makes and starts nothing more, what runs goes on. Or undo that."""
-    await queries.get_dag(gateway.db, dag_id)
+    await queries.get_dag(request_client.db, dag_id)
     verb = "pause" if change.is_paused else "unpause"
-    answer = await gateway.ask(verb, dag_id, by=person, reason=change.reason)
-    row = await queries.get_dag(gateway.db, dag_id)
+    answer = await request_client.ask(verb, dag_id, by=person, reason=change.reason)
+    row = await queries.get_dag(request_client.db, dag_id)
     return answered(request, answer, lambda _: Dag.model_validate(row))
 
 
 @router.delete("/dags/{dag_id}", status_code=204, response_model=None)
 @allow(Role.ADMIN)
-async def delete_dag(request: Request, gateway: TheGateway, person: Person, dag_id: Name) -> Response:
+async def delete_dag(request: Request, request_client: TheGateway, person: Person, dag_id: Name) -> Response:
     """Remove a DAG's rows: its runs and their history. A file that still has it brings it back."""
-    await queries.get_dag(gateway.db, dag_id)
-    answer = await gateway.ask("delete_dag", dag_id, by=person)
+    await queries.get_dag(request_client.db, dag_id)
+    answer = await request_client.ask("delete_dag", dag_id, by=person)
     return Response(status_code=204) if answer.result is not None else answered(request, answer, Done.model_validate)
 
 
@@ -172,19 +172,19 @@ async def delete_dag(request: Request, gateway: TheGateway, person: Person, dag_
 
 @router.post("/dags/{dag_id}/runs", status_code=201, response_model=Run)
 @allow(Role.OPERATOR)
-async def trigger(request: Request, gateway: TheGateway, person: Person, dag_id: Name, wish: NewRun) -> Response:
+async def trigger(request: Request, request_client: TheGateway, person: Person, dag_id: Name, wish: NewRun) -> Response:
     """Make a run. Refused while the DAG is paused (but for `unpause`), and when its params break their schema."""
-    row = await queries.get_dag(gateway.db, dag_id)
+    row = await queries.get_dag(request_client.db, dag_id)
     if row.is_paused and not wish.unpause:
         raise Refused(f"DAG {dag_id!r} is paused, so the run would wait: ask with `unpause`, or unpause it first.")
-    spec = (await get_version(gateway.db, dag_id)).spec
+    spec = (await get_version(request_client.db, dag_id)).spec
     _check_params(spec.params, wish.conf)
     args: dict[str, Any] = {"conf": wish.conf, "unpause": wish.unpause, "triggered_by": "api"}
     args |= wish.model_dump(mode="json", include={"run_id", "logical_date", "run_after"}, exclude_none=True)
-    answer = await gateway.ask("trigger", dag_id, args, by=person, reason=wish.reason)
+    answer = await request_client.ask("trigger", dag_id, args, by=person, reason=wish.reason)
     if answer.result is None:
         return answered(request, answer, Done.model_validate)
-    run = await queries.find_run(gateway.db, dag_id, answer.result["run_id"])
+    run = await queries.find_run(request_client.db, dag_id, answer.result["run_id"])
     return answered(request, answer, lambda _: Run.model_validate(run), status=201)
 
 
@@ -207,34 +207,36 @@ def _check_params(params: dict[str, ParamSpec], conf: dict[str, Any]) -> None:
 @router.post("/dags/{dag_id}/runs/{run}/mark", response_model=RunDetails)
 @allow(Role.OPERATOR)
 async def mark_run(
-    request: Request, gateway: TheGateway, person: Person, dag_id: Name, run: RunRef, mark: RunMark
+    request: Request, request_client: TheGateway, person: Person, dag_id: Name, run: RunRef, mark: RunMark
 ) -> Response:
     """Set a run to success or failed with all that is unfinished in it, or queue it again."""
-    row = await queries.find_run(gateway.db, dag_id, run)
+    row = await queries.find_run(request_client.db, dag_id, run)
     args = {"run_id": row.run_id, "state": mark.state}
-    answer = await gateway.ask("mark_run", dag_id, args, by=person, reason=mark.reason)
-    after = await details_of(gateway, await queries.find_run(gateway.db, dag_id, row.run_id))
+    answer = await request_client.ask("mark_run", dag_id, args, by=person, reason=mark.reason)
+    after = await details_of(request_client, await queries.find_run(request_client.db, dag_id, row.run_id))
     return answered(request, answer, lambda _: after)
 
 
 @router.post("/dags/{dag_id}/runs/{run}/cancel", response_model=RunDetails)
 @allow(Role.OPERATOR)
-async def cancel_run(request: Request, gateway: TheGateway, person: Person, dag_id: Name, run: RunRef) -> Response:
+async def cancel_run(
+    request: Request, request_client: TheGateway, person: Person, dag_id: Name, run: RunRef
+) -> Response:
     """End a run: its running tasks are stopped, the others do not start, the run is failed."""
-    row = await queries.find_run(gateway.db, dag_id, run)
-    answer = await gateway.ask("cancel_run", dag_id, {"run_id": row.run_id}, by=person)
-    after = await details_of(gateway, await queries.find_run(gateway.db, dag_id, row.run_id))
+    row = await queries.find_run(request_client.db, dag_id, run)
+    answer = await request_client.ask("cancel_run", dag_id, {"run_id": row.run_id}, by=person)
+    after = await details_of(request_client, await queries.find_run(request_client.db, dag_id, row.run_id))
     return answered(request, answer, lambda _: after)
 
 
 @router.put("/dags/{dag_id}/runs/{run}/note", response_model=Noted)
 @allow(Role.OPERATOR)
 async def note_run(
-    request: Request, gateway: TheGateway, person: Person, dag_id: Name, run: RunRef, note: NoteText
+    request: Request, request_client: TheGateway, person: Person, dag_id: Name, run: RunRef, note: NoteText
 ) -> Response:
     """Write a note about a run."""
-    row = await queries.find_run(gateway.db, dag_id, run)
-    answer = await gateway.ask("set_note", dag_id, {"run_id": row.run_id, "note": note.note}, by=person)
+    row = await queries.find_run(request_client.db, dag_id, run)
+    answer = await request_client.ask("set_note", dag_id, {"run_id": row.run_id, "note": note.note}, by=person)
     return answered(request, answer, Noted.model_validate)
 
 
@@ -243,26 +245,26 @@ async def note_run(
 
 @router.post("/dags/{dag_id}/clear", response_model=ClearAnswer)
 @allow(Role.OPERATOR)
-async def clear(request: Request, gateway: TheGateway, person: Person, dag_id: Name, wish: Clearing) -> Response:
+async def clear(request: Request, request_client: TheGateway, person: Person, dag_id: Name, wish: Clearing) -> Response:
     """Let task instances run again; with `dry_run` only tell which."""
-    await queries.get_dag(gateway.db, dag_id)
+    await queries.get_dag(request_client.db, dag_id)
     args = wish.model_dump(exclude={"reason"})
-    answer = await gateway.ask("clear", dag_id, args, by=person, reason=wish.reason)
+    answer = await request_client.ask("clear", dag_id, args, by=person, reason=wish.reason)
     return answered(request, answer, ClearAnswer.model_validate)
 
 
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/mark", response_model=ClearAnswer)
 @allow(Role.OPERATOR)
 async def mark_task(
-    request: Request, gateway: TheGateway, person: Person, dag_id: Name, run: RunRef, task_id: Name, mark: Mark
+    request: Request, request_client: TheGateway, person: Person, dag_id: Name, run: RunRef, task_id: Name, mark: Mark
 ) -> Response:
     """Set a task instance to success, failed or skipped; without `map_index` all instances of the task.
 
     With `dry_run` only tell which.
     """
-    row = await queries.find_run(gateway.db, dag_id, run)
+    row = await queries.find_run(request_client.db, dag_id, run)
     args = {"run_ids": [row.run_id], "task_ids": [task_id], **mark.model_dump(exclude={"reason"})}
-    answer = await gateway.ask("mark_tasks", dag_id, args, by=person, reason=mark.reason)
+    answer = await request_client.ask("mark_tasks", dag_id, args, by=person, reason=mark.reason)
     return answered(request, answer, ClearAnswer.model_validate)
 
 
@@ -270,7 +272,7 @@ async def mark_task(
 @allow(Role.OPERATOR)
 async def note_task(
     request: Request,
-    gateway: TheGateway,
+    request_client: TheGateway,
     person: Person,
     dag_id: Name,
     run: RunRef,
@@ -279,7 +281,7 @@ async def note_task(
     map_index: Annotated[int | None, Query(ge=-1, lt=2**31)] = None,
 ) -> Response:
     """Write a note about a task instance."""
-    row = await queries.find_run(gateway.db, dag_id, run)
+    row = await queries.find_run(request_client.db, dag_id, run)
     args = {"run_id": row.run_id, "task_id": task_id, "map_index": map_index, "note": note.note}
-    answer = await gateway.ask("set_note", dag_id, args, by=person)
+    answer = await request_client.ask("set_note", dag_id, args, by=person)
     return answered(request, answer, Noted.model_validate)

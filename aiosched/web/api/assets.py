@@ -76,19 +76,19 @@ class Lineage(BaseModel):
 
 @router.get("/assets")
 @allow(Role.VIEWER)
-async def list_assets(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Asset]:
+async def list_assets(request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Asset]:
     """Assets by name."""
-    rows = await asset_queries.list_assets(gateway.db, after=decode_cursor(cursor, str), limit=limit + 1)
+    rows = await asset_queries.list_assets(request_client.db, after=decode_cursor(cursor, str), limit=limit + 1)
     return page_of(Asset, rows, limit, lambda row: row.name)
 
 
 @router.get("/asset-lineage")
 @allow(Role.VIEWER)
-async def lineage(gateway: TheGateway) -> Lineage:
+async def lineage(request_client: TheGateway) -> Lineage:
     """The assets between DAGs, as a graph."""
     nodes: dict[str, LineageNode] = {}
     edges: dict[tuple[str, str], None] = {}
-    for row in await asset_queries.list_assets(gateway.db):
+    for row in await asset_queries.list_assets(request_client.db):
         if not (row.producers or row.consumers):
             continue
         key = f"asset:{row.name}"
@@ -102,28 +102,28 @@ async def lineage(gateway: TheGateway) -> Lineage:
 
 @router.get("/assets/{name}")
 @allow(Role.VIEWER)
-async def get_asset(gateway: TheGateway, name: Name) -> Asset:
+async def get_asset(request_client: TheGateway, name: Name) -> Asset:
     """One asset."""
-    return Asset.model_validate(await asset_queries.get_asset(gateway.db, name))
+    return Asset.model_validate(await asset_queries.get_asset(request_client.db, name))
 
 
 @router.get("/assets/{name}/events")
 @allow(Role.VIEWER)
 async def list_asset_events(
-    gateway: TheGateway, name: Name, limit: Limit = 50, cursor: Cursor = None
+    request_client: TheGateway, name: Name, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[AssetEvent]:
     """The events of an asset, newest first."""
     before = decode_cursor(cursor, tuple[datetime, int])
-    await asset_queries.get_asset(gateway.db, name)
-    async with gateway.db.acquire() as conn:
+    await asset_queries.get_asset(request_client.db, name)
+    async with request_client.db.acquire() as conn:
         rows = await asset_queries.events_of(conn, name=name, before=before, limit=limit + 1)
     return page_of(AssetEvent, rows[::-1], limit, lambda row: (row.timestamp, row.id))
 
 
 @router.post("/assets/{name}/events", status_code=201, response_model=Emitted, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def emit(request: Request, gateway: TheGateway, person: Person, name: Name, event: NewEvent) -> Response:
+async def emit(request: Request, request_client: TheGateway, person: Person, name: Name, event: NewEvent) -> Response:
     """Make an event: DAGs that wait for the asset run."""
     args = {"name": name, "extra": event.extra}
-    answer = await gateway.ask("emit_asset", None, args, by=person, partition=partition_of(name))
+    answer = await request_client.ask("emit_asset", None, args, by=person, partition=partition_of(name))
     return answered(request, answer, Emitted.model_validate, status=201)

@@ -70,59 +70,59 @@ class BackfillAnswer(BaseModel):
 @router.get("/backfills")
 @allow(Role.VIEWER)
 async def list_backfills(
-    gateway: TheGateway,
+    request_client: TheGateway,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     limit: Limit = 25,
     cursor: Cursor = None,
 ) -> Page[Backfill]:
     """Backfills, newest first."""
     before = decode_cursor(cursor, int)
-    rows = await backfill_queries.list_backfills(gateway.db, dag_id=dag_id, before=before, limit=limit + 1)
+    rows = await backfill_queries.list_backfills(request_client.db, dag_id=dag_id, before=before, limit=limit + 1)
     return page_of(Backfill, rows, limit, lambda row: row.id)
 
 
 @router.get("/backfills/{number}")
 @allow(Role.VIEWER)
-async def get_backfill(gateway: TheGateway, number: Number) -> Backfill:
+async def get_backfill(request_client: TheGateway, number: Number) -> Backfill:
     """One backfill with its progress."""
-    return Backfill.model_validate(await backfill_queries.get_backfill(gateway.db, number))
+    return Backfill.model_validate(await backfill_queries.get_backfill(request_client.db, number))
 
 
 @router.post("/backfills", status_code=201, response_model=BackfillAnswer, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def create_backfill(request: Request, gateway: TheGateway, person: Person, wish: NewBackfill) -> Response:
+async def create_backfill(request: Request, request_client: TheGateway, person: Person, wish: NewBackfill) -> Response:
     """Make the runs of past dates; with `dry_run` only tell which."""
-    await queries.get_dag(gateway.db, wish.dag_id)
+    await queries.get_dag(request_client.db, wish.dag_id)
     args: dict[str, Any] = wish.model_dump(mode="json", exclude={"dag_id", "from_date", "to_date"})
     args |= {"from": wish.from_date.isoformat(), "to": wish.to_date.isoformat()}
-    answer = await gateway.ask("backfill_create", wish.dag_id, args, by=person)
+    answer = await request_client.ask("backfill_create", wish.dag_id, args, by=person)
     status = 200 if wish.dry_run else 201
     return answered(request, answer, BackfillAnswer.model_validate, status=status)
 
 
-async def _change(request: Request, gateway: TheGateway, person: Person, number: int, verb: str) -> Response:
-    row = await backfill_queries.get_backfill(gateway.db, number)
-    answer = await gateway.ask(verb, row.dag_id, {"id": number}, by=person)
-    after = await backfill_queries.get_backfill(gateway.db, number)
+async def _change(request: Request, request_client: TheGateway, person: Person, number: int, verb: str) -> Response:
+    row = await backfill_queries.get_backfill(request_client.db, number)
+    answer = await request_client.ask(verb, row.dag_id, {"id": number}, by=person)
+    after = await backfill_queries.get_backfill(request_client.db, number)
     return answered(request, answer, lambda _: Backfill.model_validate(after))
 
 
 @router.post("/backfills/{number}/pause", response_model=Backfill, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def pause(request: Request, gateway: TheGateway, person: Person, number: Number) -> Response:
+async def pause(request: Request, request_client: TheGateway, person: Person, number: Number) -> Response:
     """Start no further runs of it."""
-    return await _change(request, gateway, person, number, "backfill_pause")
+    return await _change(request, request_client, person, number, "backfill_pause")
 
 
 @router.post("/backfills/{number}/resume", response_model=Backfill, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def resume(request: Request, gateway: TheGateway, person: Person, number: Number) -> Response:
+async def resume(request: Request, request_client: TheGateway, person: Person, number: Number) -> Response:
     """Undo `pause`."""
-    return await _change(request, gateway, person, number, "backfill_resume")
+    return await _change(request, request_client, person, number, "backfill_resume")
 
 
 @router.post("/backfills/{number}/cancel", response_model=Backfill, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def cancel(request: Request, gateway: TheGateway, person: Person, number: Number) -> Response:
+async def cancel(request: Request, request_client: TheGateway, person: Person, number: Number) -> Response:
     """End it: runs that are queued fail, those that run go on."""
-    return await _change(request, gateway, person, number, "backfill_cancel")
+    return await _change(request, request_client, person, number, "backfill_cancel")

@@ -44,10 +44,12 @@ class ComingList(BaseModel):
 
 @router.get("/dags/{dag_id}/next")
 @allow(Role.VIEWER)
-async def next_runs(gateway: TheGateway, dag_id: Name, n: Annotated[int, Query(ge=1, le=1000)] = 5) -> ComingList:
+async def next_runs(
+    request_client: TheGateway, dag_id: Name, n: Annotated[int, Query(ge=1, le=1000)] = 5
+) -> ComingList:
     """The next scheduled runs, as `aiosched dags next` tells them."""
-    spec = (await get_version(gateway.db, dag_id)).spec
-    return ComingList(items=await _coming(gateway.db, spec, gateway.clock.now(), n))
+    spec = (await get_version(request_client.db, dag_id)).spec
+    return ComingList(items=await _coming(request_client.db, spec, request_client.clock.now(), n))
 
 
 async def _coming(db: Database, spec: DagSpec, now: datetime, n: int) -> list[Coming]:
@@ -83,19 +85,19 @@ class Calendar(BaseModel):
 @router.get("/dags/{dag_id}/calendar")
 @allow(Role.VIEWER)
 async def calendar(
-    gateway: TheGateway, dag_id: Name, year: Annotated[int | None, Query(ge=1970, le=9998)] = None
+    request_client: TheGateway, dag_id: Name, year: Annotated[int | None, Query(ge=1970, le=9998)] = None
 ) -> Calendar:
     """The runs of a year by day, and those to come in the next three months."""
-    now = gateway.clock.now()
+    now = request_client.clock.now()
     year = year or now.year
-    spec = (await get_version(gateway.db, dag_id)).spec
+    spec = (await get_version(request_client.db, dag_id)).spec
     since, until = datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
     days: dict[date, Day] = {}
-    for row in await run_queries.read_days(gateway.db, dag_id, since, until):
+    for row in await run_queries.read_days(request_client.db, dag_id, since, until):
         day = days.setdefault(row.day, Day(date=row.day, counts={}))
         day.counts[RunState(row.state)] = row.number
     try:
-        coming = await _coming(gateway.db, spec, now, _MOST_COMING)
+        coming = await _coming(request_client.db, spec, now, _MOST_COMING)
     except DagError:
         coming = []  # a timetable of an author's that fails has no runs to come
     for one in coming:

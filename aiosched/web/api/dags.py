@@ -48,7 +48,7 @@ class Dag(Resource):
 @router.get("/dags")
 @allow(Role.VIEWER)
 async def list_dags(
-    gateway: TheGateway,
+    request_client: TheGateway,
     pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
     search: Annotated[_Word | None, Query(description="part of the id or the description, in any case")] = None,
     stale: Annotated[bool, Query(description="with DAGs whose file is gone")] = False,
@@ -64,7 +64,7 @@ async def list_dags(
     """DAGs by id, or in the order of their next runs."""
     after = decode_cursor(cursor, tuple[str, datetime | None])
     rows = await queries.list_dags(
-        gateway.db,
+        request_client.db,
         pattern=pattern,
         search=search,
         stale=stale,
@@ -80,9 +80,9 @@ async def list_dags(
 
 @router.get("/dags/{dag_id}", dependencies=[RARELY])
 @allow(Role.VIEWER)
-async def get_dag(gateway: TheGateway, dag_id: Name) -> Dag:
+async def get_dag(request_client: TheGateway, dag_id: Name) -> Dag:
     """One DAG."""
-    return Dag.model_validate(await queries.get_dag(gateway.db, dag_id))
+    return Dag.model_validate(await queries.get_dag(request_client.db, dag_id))
 
 
 class Tag(Resource):
@@ -94,7 +94,7 @@ class Tag(Resource):
 
 @router.get("/tags")
 @allow(Role.VIEWER)
-async def list_tags(gateway: TheGateway, limit: Limit = 1000, cursor: Cursor = None) -> Page[Tag]:
+async def list_tags(request_client: TheGateway, limit: Limit = 1000, cursor: Cursor = None) -> Page[Tag]:
     """The tags of all DAGs, by name."""
-    rows = await queries.list_tags(gateway.db, after=decode_cursor(cursor, str), limit=limit + 1)
+    rows = await queries.list_tags(request_client.db, after=decode_cursor(cursor, str), limit=limit + 1)
     return page_of(Tag, rows, limit, lambda row: row.tag)

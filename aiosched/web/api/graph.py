@@ -66,22 +66,22 @@ class DagGraph(BaseModel):
 @router.get("/dags/{dag_id}/graph", dependencies=[RARELY])
 @allow(Role.VIEWER)
 async def graph(
-    gateway: TheGateway,
+    request_client: TheGateway,
     dag_id: Name,
     version: Annotated[int | None, Query(ge=1, lt=2**31)] = None,
     run: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]+$", description="overlay of this run")] = None,
     fold: Annotated[list[str] | None, Query(max_length=500, description="groups to fold")] = None,
 ) -> DagGraph:
     """The tasks of a DAG with their places; with `run` in the version of that run, with its states."""
-    row = None if run is None else await queries.find_run(gateway.db, dag_id, run)
-    found = await get_version(gateway.db, dag_id, version if row is None else row.version)
+    row = None if run is None else await queries.find_run(request_client.db, dag_id, run)
+    found = await get_version(request_client.db, dag_id, version if row is None else row.version)
     spec = found.spec
     layout = _placed(encode_spec(spec), frozenset(fold or ()))
     counts: Counts = {}
     path: list[str] = []
     if row is not None:
-        counts = with_groups((await read_counts(gateway.db, [row]))[row.key], groups_around(spec))
-        path = critical_path(spec, await run_queries.read_segments(gateway.db, row.key, limit=20_000))
+        counts = with_groups((await read_counts(request_client.db, [row]))[row.key], groups_around(spec))
+        path = critical_path(spec, await run_queries.read_segments(request_client.db, row.key, limit=20_000))
     return _graph(spec, layout, found.number, counts, path)
 
 

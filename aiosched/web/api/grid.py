@@ -52,7 +52,7 @@ class Grid(BaseModel):
 @router.get("/dags/{dag_id}/grid")
 @allow(Role.VIEWER)
 async def grid(
-    gateway: TheGateway,
+    request_client: TheGateway,
     dag_id: Name,
     state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
     run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,
@@ -60,11 +60,11 @@ async def grid(
     cursor: Cursor = None,
 ) -> Grid:
     """The last runs with the states of all their tasks. The cursor leads to older runs."""
-    newest = await get_version(gateway.db, dag_id)
+    newest = await get_version(request_client.db, dag_id)
     spec = newest.spec
     before = decode_cursor(cursor, int)
     wanted = run_queries.RunFilter(dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())))
-    runs = await run_queries.find_runs(gateway.db, wanted, before=before, limit=limit + 1)
+    runs = await run_queries.find_runs(request_client.db, wanted, before=before, limit=limit + 1)
     more = encode_cursor(runs[limit - 1].key) if len(runs) > limit else None
     runs = runs[:limit][::-1]
     rows = grid_rows(spec)
@@ -72,7 +72,7 @@ async def grid(
         version=newest.number,
         rows=rows,
         runs=[Run.model_validate(run) for run in runs],
-        cells=_cells(spec, runs, rows, await read_counts(gateway.db, runs)),
+        cells=_cells(spec, runs, rows, await read_counts(request_client.db, runs)),
         next_cursor=more,
     )
 

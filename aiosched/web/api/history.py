@@ -33,12 +33,12 @@ class Rendered(BaseModel):
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered")
 @allow(Role.OPERATOR)
-async def rendered(request: Request, gateway: TheGateway, place: ThePlace) -> Rendered:
+async def rendered(request: Request, request_client: TheGateway, place: ThePlace) -> Rendered:
     """The template fields of a task instance, rendered by a process that reads the DAG's file for it.
 
     409 where the file is not on this machine, or the fields cannot be rendered.
     """
-    dag = await queries.get_dag(gateway.db, place.run.dag_id)
+    dag = await queries.get_dag(request_client.db, place.run.dag_id)
     renderer = cast("Renderer", request.app.state.renderer)
     return Rendered(fields=await renderer.render(dag, place.run, place.task))
 
@@ -59,17 +59,17 @@ class TaskEvent(BaseModel):
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/events")
 @allow(Role.VIEWER)
 async def list_task_events(
-    gateway: TheGateway,
+    request_client: TheGateway,
     place: ThePlace,
     limit: Limit = 1000,
     cursor: Cursor = None,
 ) -> Page[TaskEvent]:
     """The history of a task instance, in order: the instants of its tries, and the newest requests that touched it."""
     after = decode_cursor(cursor, tuple[datetime, int])
-    tries = await list_tries(gateway.db, *place)
+    tries = await list_tries(request_client.db, *place)
     run, task = place
     requests = await command_queries.commands_on_instance(
-        gateway.db, run.dag_id, run.run_id, task.task_id, task.map_index, limit=_MOST_REQUESTS
+        request_client.db, run.dag_id, run.run_id, task.task_id, task.map_index, limit=_MOST_REQUESTS
     )
     found = list(_states(place.task, tries))
     for one in requests:

@@ -91,9 +91,9 @@ class Timeline(BaseModel):
 
 @router.get("/summary")
 @allow(Role.VIEWER)
-async def summary(gateway: TheGateway) -> Summary:
+async def summary(request_client: TheGateway) -> Summary:
     """How everything stands."""
-    db, now = gateway.db, gateway.clock.now()
+    db, now = request_client.db, request_client.clock.now()
     found = await health.examine(db)
     late = await home_queries.late_dags(db, now - _LATE, limit=_MOST)
     running, queued = await home_queries.active_runs(db)
@@ -114,7 +114,7 @@ async def summary(gateway: TheGateway) -> Summary:
         status=found.status,
         components={name: PartStatus.model_validate(part) for name, part in found.parts.items()},
         counts=counts,
-        attention=[*_schedulers(found), *await _attention(gateway, late, found.schedulers)],
+        attention=[*_schedulers(found), *await _attention(request_client, late, found.schedulers)],
     )
 
 
@@ -125,9 +125,9 @@ def _schedulers(found: health.Health) -> Iterator[Attention]:
 
 
 async def _attention(
-    gateway: TheGateway, late: Sequence[Concern], schedulers: Sequence[SchedulerRow]
+    request_client: TheGateway, late: Sequence[Concern], schedulers: Sequence[SchedulerRow]
 ) -> list[Attention]:
-    db = gateway.db
+    db = request_client.db
     found = [
         Attention(kind="import_error", words=f"{row.file}: {row.error}", since=row.parsed_at)
         for row in await list_import_errors(db, limit=_MOST)
@@ -157,16 +157,16 @@ def _about(one: Concern, kind: Kind, words: str) -> Attention:
 @router.get("/timeline")
 @allow(Role.VIEWER)
 async def timeline(
-    gateway: TheGateway,
+    request_client: TheGateway,
     since: Annotated[AwareDatetime | None, Query(description="default: six hours ago")] = None,
     until: Annotated[AwareDatetime | None, Query(description="default: in six hours")] = None,
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,
 ) -> Timeline:
     """Runs of a stretch of time, and those to come in it."""
-    now = gateway.clock.now()
+    now = request_client.clock.now()
     first, final = since or now - timedelta(hours=6), until or now + timedelta(hours=6)
-    runs = await home_queries.recent_runs(gateway.db, first, final, limit=limit)
-    coming = await home_queries.coming_runs(gateway.db, max(first, now), final, limit=limit)
+    runs = await home_queries.recent_runs(request_client.db, first, final, limit=limit)
+    coming = await home_queries.coming_runs(request_client.db, max(first, now), final, limit=limit)
     return Timeline(
         since=first,
         until=final,

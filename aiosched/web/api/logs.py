@@ -68,7 +68,7 @@ TryNumber = Annotated[int, InPath(ge=1, lt=2**15)]
 )
 @allow(Role.VIEWER)
 async def read_log(
-    gateway: TheGateway,
+    request_client: TheGateway,
     place: ThePlace,
     try_number: TryNumber,
     offset: Annotated[int | None, Query(ge=0, lt=2**50, description="from this byte on")] = None,
@@ -81,7 +81,7 @@ async def read_log(
     A part is asked for by `Range`, or by `offset`, `limit` and `tail`. `X-Log-Size` is the size now, `X-Log-Complete`
     says whether it can still grow.
     """
-    path = logs_of(gateway, place) / f"attempt={try_number}.log"
+    path = logs_of(request_client, place) / f"attempt={try_number}.log"
     size = await asyncio.to_thread(_size, path)
     start, end = _part(size, offset, limit, tail, range)
     is_over = _is_over(place, try_number)
@@ -102,9 +102,9 @@ async def read_log(
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/errors")
 @allow(Role.VIEWER)
-async def find_errors(gateway: TheGateway, place: ThePlace, try_number: TryNumber) -> ErrorLines:
+async def find_errors(request_client: TheGateway, place: ThePlace, try_number: TryNumber) -> ErrorLines:
     """Where errors begin in the log of a try: tracebacks, exceptions, and lines of level ERROR and above."""
-    path = logs_of(gateway, place) / f"attempt={try_number}.log"
+    path = logs_of(request_client, place) / f"attempt={try_number}.log"
     found = await asyncio.to_thread(find_errors_in, path, limit=_MOST_ERRORS)
     return ErrorLines(offsets=[offset for offset, _ in found], lines=[line for _, line in found])
 
@@ -112,7 +112,7 @@ async def find_errors(gateway: TheGateway, place: ThePlace, try_number: TryNumbe
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/search")
 @allow(Role.VIEWER)
 async def search_log(
-    gateway: TheGateway,
+    request_client: TheGateway,
     place: ThePlace,
     try_number: TryNumber,
     words: Annotated[str, Query(min_length=1, max_length=200, description="what the line holds, whatever its case")],
@@ -120,21 +120,21 @@ async def search_log(
     before: Annotated[int | None, Query(ge=0, lt=2**50, description="the last one before this line instead")] = None,
 ) -> FoundLine:
     """The next line of a log with these words, so that a long log is searched without being sent."""
-    path = logs_of(gateway, place) / f"attempt={try_number}.log"
+    path = logs_of(request_client, place) / f"attempt={try_number}.log"
     return FoundLine(line=await asyncio.to_thread(find_text, path, words, after=after, before=before))
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/blocks")
 @allow(Role.VIEWER)
 async def find_blocks(
-    gateway: TheGateway,
+    request_client: TheGateway,
     place: ThePlace,
     try_number: TryNumber,
     offset: Annotated[int, Query(ge=0, lt=2**50, description="from this block on")] = 0,
     line: Annotated[int, Query(ge=0, lt=2**50, description="the number of its first line")] = 0,
 ) -> LogBlocks:
     """Where the lines of a log are, in blocks of about 128 kB, for pages that show any part of it."""
-    path = logs_of(gateway, place) / f"attempt={try_number}.log"
+    path = logs_of(request_client, place) / f"attempt={try_number}.log"
     is_over = _is_over(place, try_number)  # before reading: what is written until then is in the answer
     found = await asyncio.to_thread(index_log, path, offset=offset, line=line, limit=_MOST_BLOCKS)
     end = found[-1].offset + found[-1].size if found else offset

@@ -108,7 +108,7 @@ class Gantt(BaseModel):
 @router.get("/runs")
 @allow(Role.VIEWER)
 async def list_runs(
-    gateway: TheGateway,
+    request_client: TheGateway,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
     run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,
@@ -125,28 +125,28 @@ async def list_runs(
         dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())), search, since, until
     )
     before = decode_cursor(cursor, int)
-    rows = await run_queries.find_runs(gateway.db, wanted, before=before, limit=limit + 1)
+    rows = await run_queries.find_runs(request_client.db, wanted, before=before, limit=limit + 1)
     return page_of(Run, rows, limit, lambda row: row.key)
 
 
 @router.get("/dags/{dag_id}/runs/{run}")
 @allow(Role.VIEWER)
-async def get_run(gateway: TheGateway, dag_id: Name, run: RunRef) -> RunDetails:
+async def get_run(request_client: TheGateway, dag_id: Name, run: RunRef) -> RunDetails:
     """One run."""
-    row = await queries.find_run(gateway.db, dag_id, run)
-    return await details_of(gateway, row)
+    row = await queries.find_run(request_client.db, dag_id, run)
+    return await details_of(request_client, row)
 
 
-async def details_of(gateway: TheGateway, row: RunRow) -> RunDetails:
+async def details_of(request_client: TheGateway, row: RunRow) -> RunDetails:
     """A run with the counts of its task instances."""
-    tasks = await queries.count_tasks(gateway.db, row)
+    tasks = await queries.count_tasks(request_client.db, row)
     return RunDetails.model_validate({**Run.model_validate(row).model_dump(), "tasks": tasks})
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks")
 @allow(Role.VIEWER)
 async def list_tasks(
-    gateway: TheGateway,
+    request_client: TheGateway,
     dag_id: Name,
     run: RunRef,
     task_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
@@ -155,23 +155,23 @@ async def list_tasks(
     cursor: Cursor = None,
 ) -> Page[TaskInstance]:
     """The task instances of a run, in the order of the DAG."""
-    row = await queries.find_run(gateway.db, dag_id, run)
+    row = await queries.find_run(request_client.db, dag_id, run)
     after = decode_cursor(cursor, tuple[int, int])
     rows = await queries.list_run_tasks(
-        gateway.db, row, task_id=task_id, states=state or (), after=after, limit=limit + 1
+        request_client.db, row, task_id=task_id, states=state or (), after=after, limit=limit + 1
     )
     return page_of(TaskInstance, rows, limit, lambda row: (row.task_index, row.map_index))
 
 
 @router.get("/dags/{dag_id}/runs/{run}/gantt")
 @allow(Role.VIEWER)
-async def gantt(gateway: TheGateway, dag_id: Name, run: RunRef) -> Gantt:
+async def gantt(request_client: TheGateway, dag_id: Name, run: RunRef) -> Gantt:
     """Every try of every task instance, for a picture of the run in time."""
-    row = await queries.find_run(gateway.db, dag_id, run)
-    segments = await run_queries.read_segments(gateway.db, row.key, limit=MOST_SEGMENTS + 1)
-    task_ids = (await run_queries.read_task_ids(gateway.db, [row.version_key]))[row.version_key]
+    row = await queries.find_run(request_client.db, dag_id, run)
+    segments = await run_queries.read_segments(request_client.db, row.key, limit=MOST_SEGMENTS + 1)
+    task_ids = (await run_queries.read_task_ids(request_client.db, [row.version_key]))[row.version_key]
     bars: dict[tuple[int, int], Bar] = {}
-    stretches = await run_queries.read_stretches(gateway.db, row.key, limit=MOST_SEGMENTS + 1)
+    stretches = await run_queries.read_stretches(request_client.db, row.key, limit=MOST_SEGMENTS + 1)
     deferred: dict[tuple[int, int, int], list[run_queries.Stretch]] = defaultdict(list)
     for stretch in stretches[:MOST_SEGMENTS]:
         deferred[stretch.task_index, stretch.map_index, stretch.try_number].append(stretch)

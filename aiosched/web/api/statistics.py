@@ -45,8 +45,8 @@ class StatisticsList(BaseModel):
 @router.get("/dag-statistics", response_model=StatisticsList)
 @allow(Role.VIEWER)
 async def statistics(
-    gateway: TheGateway, dag_id: Annotated[list[Text], Query(min_length=1, max_length=200)]
+    request_client: TheGateway, dag_id: Annotated[list[Text], Query(min_length=1, max_length=200)]
 ) -> Response:
     """The last runs of DAGs, as bars and figures."""
-    document = await run_queries.last_runs(gateway.db, list(dict.fromkeys(dag_id)))
+    document = await run_queries.last_runs(request_client.db, list(dict.fromkeys(dag_id)))
     return Response(document, media_type="application/json")

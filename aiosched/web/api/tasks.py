@@ -73,9 +73,11 @@ class Place(NamedTuple):
     task: TaskRow
 
 
-async def find_place(gateway: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1) -> Place:
+async def find_place(
+    request_client: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
+) -> Place:
     """The task instance that an address names. Raises NotFound."""
-    db = gateway.db
+    db = request_client.db
     row = await queries.find_run(db, dag_id, run)
     after = None if map_index < 0 else (await _index(db, row, task_id), map_index - 1)
     found = await queries.list_run_tasks(db, row, task_id=task_id, after=after, limit=1)
@@ -101,11 +103,11 @@ def _instance(place: Place) -> tuple[int, int, int]:
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}")
 @allow(Role.VIEWER)
-async def get_task(gateway: TheGateway, place: ThePlace) -> TaskDetails:
+async def get_task(request_client: TheGateway, place: ThePlace) -> TaskDetails:
     """One task instance."""
-    spec = await queries.get_version_spec(gateway.db, place.run.version_key)
+    spec = await queries.get_version_spec(request_client.db, place.run.version_key)
     definition = tasks_of(spec)[place.task.task_index]
-    folder = logs_of(gateway, place)
+    folder = logs_of(request_client, place)
     return TaskDetails.model_validate(
         {
             **TaskInstance.model_validate(place.task).model_dump(),
@@ -122,21 +124,21 @@ async def get_task(gateway: TheGateway, place: ThePlace) -> TaskDetails:
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/tries")
 @allow(Role.VIEWER)
 async def list_attempts(
-    gateway: TheGateway,
+    request_client: TheGateway,
     place: ThePlace,
     limit: Limit = 1000,
     cursor: Cursor = None,
 ) -> Page[Try]:
     """The tries of a task instance, oldest first; the last one is the current one."""
     after = decode_cursor(cursor, int)
-    rows = await try_queries.list_tries(gateway.db, *place, after=after or 0, limit=limit + 1)
+    rows = await try_queries.list_tries(request_client.db, *place, after=after or 0, limit=limit + 1)
     return page_of(Try, rows, limit, lambda row: row.try_number)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/xcom")
 @allow(Role.VIEWER)
 async def list_xcoms(
-    gateway: TheGateway,
+    request_client: TheGateway,
     place: ThePlace,
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -144,26 +146,26 @@ async def list_xcoms(
     """What a task instance pushed, by key."""
     after = decode_cursor(cursor, str)
     rows = await xcom_queries.list_xcoms(
-        gateway.db, _instance(place), longest=_LONGEST_VALUE, after=after, limit=limit + 1
+        request_client.db, _instance(place), longest=_LONGEST_VALUE, after=after, limit=limit + 1
     )
     return page_of(XCom, rows, limit, lambda row: row.key)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/xcom/{key}")
 @allow(Role.VIEWER)
-async def get_xcom(gateway: TheGateway, place: ThePlace, key: Name) -> XCom:
+async def get_xcom(request_client: TheGateway, place: ThePlace, key: Name) -> XCom:
     """One value, whole."""
-    rows = await xcom_queries.list_xcoms(gateway.db, _instance(place), longest=2**30, key=key, limit=1)
+    rows = await xcom_queries.list_xcoms(request_client.db, _instance(place), longest=2**30, key=key, limit=1)
     if not rows:
         raise NotFound(f"{place.task.name} pushed nothing under {key!r}.")
     return XCom.model_validate(rows[0])
 
 
-def logs_of(gateway: TheGateway, place: Place) -> Path:
+def logs_of(request_client: TheGateway, place: Place) -> Path:
     """The folder with the logs of its tries."""
     run, task = place
     return log_folder(
-        gateway.settings.logs_folder,
+        request_client.settings.logs_folder,
         dag_id=run.dag_id,
         run_id=run.run_id,
         task_id=task.task_id,

@@ -83,18 +83,20 @@ class Tasks(BaseModel):
 
 @router.get("/dags/{dag_id}/versions", dependencies=[RARELY])
 @allow(Role.VIEWER)
-async def list_versions(gateway: TheGateway, dag_id: Name, limit: Limit = 50, cursor: Cursor = None) -> Page[Version]:
+async def list_versions(
+    request_client: TheGateway, dag_id: Name, limit: Limit = 50, cursor: Cursor = None
+) -> Page[Version]:
     """Versions, newest first."""
     before = decode_cursor(cursor, int)
-    rows = await version_queries.list_versions(gateway.db, dag_id, before=before, limit=limit + 1)
+    rows = await version_queries.list_versions(request_client.db, dag_id, before=before, limit=limit + 1)
     return page_of(Version, rows, limit, lambda row: row.number)
 
 
 @router.get("/dags/{dag_id}/versions/{number}", dependencies=[RARELY])
 @allow(Role.VIEWER)
-async def one_version(gateway: TheGateway, dag_id: Name, number: Number) -> VersionDetails:
+async def one_version(request_client: TheGateway, dag_id: Name, number: Number) -> VersionDetails:
     """One version with its source and its serialized DAG."""
-    found = await get_version(gateway.db, dag_id, number)
+    found = await get_version(request_client.db, dag_id, number)
     facts = Version.model_validate(found).model_dump()
     spec = msgspec.to_builtins(found.spec)
     return VersionDetails.model_validate({**facts, "source": found.source, "sources": found.sources, "spec": spec})
@@ -102,9 +104,9 @@ async def one_version(gateway: TheGateway, dag_id: Name, number: Number) -> Vers
 
 @router.get("/dags/{dag_id}/versions/{number}/diff/{other}", dependencies=[RARELY])
 @allow(Role.VIEWER)
-async def difference(gateway: TheGateway, dag_id: Name, number: Number, other: Number) -> Difference:
+async def difference(request_client: TheGateway, dag_id: Name, number: Number, other: Number) -> Difference:
     """What changed from `number` to `other`."""
-    one, two = await get_version(gateway.db, dag_id, number), await get_version(gateway.db, dag_id, other)
+    one, two = await get_version(request_client.db, dag_id, number), await get_version(request_client.db, dag_id, other)
     names = (f"version {number}", f"version {other}")
     return Difference(
         source=_diff(one.source or "", two.source or "", names),
@@ -115,9 +117,9 @@ async def difference(gateway: TheGateway, dag_id: Name, number: Number, other: N
 
 @router.get("/dags/{dag_id}/tasks", dependencies=[RARELY])
 @allow(Role.VIEWER)
-async def list_dag_tasks(gateway: TheGateway, dag_id: Name) -> Tasks:
+async def list_dag_tasks(request_client: TheGateway, dag_id: Name) -> Tasks:
     """The tasks of the newest version."""
-    return Tasks(items=tasks_of((await get_version(gateway.db, dag_id)).spec))
+    return Tasks(items=tasks_of((await get_version(request_client.db, dag_id)).spec))
 
 
 def tasks_of(spec: DagSpec) -> list[Task]:

@@ -68,8 +68,8 @@ class RequestClient:
         return Answer(number, answer.result)
 
 
-def _gateway(request: Request) -> RequestClient:
-    return cast("Gateway", request.app.state.gateway)
+def _request_client(request: Request) -> RequestClient:
+    return cast("RequestClient", request.app.state.request_client)
 
 
-TheGateway = Annotated[RequestClient, Depends(_gateway)]
+TheGateway = Annotated[RequestClient, Depends(_request_client)]

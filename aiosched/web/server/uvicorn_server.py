@@ -29,7 +29,7 @@ async def run(app: FastAPI, sock: socket.socket, stop: asyncio.Event) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
-        root_path=app.state.gateway.settings.web.prefix,
+        root_path=app.state.request_client.settings.web.prefix,
         lifespan="on",
         timeout_graceful_shutdown=_CLOSING_SECONDS,
     )

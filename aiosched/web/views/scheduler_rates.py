@@ -66,13 +66,13 @@ class FleetRates:
             while len(samples) > 1 and told.at - samples[1].at >= WINDOW:
                 samples.popleft()
             first = samples[0] if told.at - samples[0].at >= _SHORTEST else _Sample(row.started_at, {})
-            found[row.incarnation] = _tempo(first, told)
+            found[row.incarnation] = _rates_between(first, told)
         for gone in self._samples.keys() - {row.incarnation for row in rows}:
             del self._samples[gone]
         return found
 
 
-def _tempo(first: _Sample, last: _Sample) -> SchedulerRates:
+def _rates_between(first: _Sample, last: _Sample) -> SchedulerRates:
     seconds = max((last.at - first.at).total_seconds(), 0.001)
     commit = _between(first, last, "journal_commit")
     ended = sum(last.figures.get("finished", {}).values()) - sum(first.figures.get("finished", {}).values())

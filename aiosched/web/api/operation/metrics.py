@@ -52,17 +52,17 @@ class MetricsSummary(BaseModel):
 
 @router.get("/metrics/summary")
 @allow(Role.VIEWER)
-async def metrics_summary(request: Request, gateway: TheGateway) -> MetricsSummary:
+async def metrics_summary(request: Request, request_client: TheGateway) -> MetricsSummary:
     """How fast and how late each scheduler is."""
-    rows = await list_schedulers(gateway.db)
-    tempos = cast("Tempos", request.app.state.tempos).look(rows, gateway.clock.now())
+    rows = await list_schedulers(request_client.db)
+    rates = cast("FleetRates", request.app.state.rates).look(rows, request_client.clock.now())
     found = [
         SchedulerTempo.model_validate(
             {"incarnation": row.incarnation, "name": row.name, "alive": row.alive}
-            | {name: getattr(tempos[row.incarnation], name) for name in tempos[row.incarnation].__dataclass_fields__},
+            | {name: getattr(rates[row.incarnation], name) for name in rates[row.incarnation].__dataclass_fields__},
             from_attributes=True,
         )
         for row in rows
-        if row.incarnation in tempos
+        if row.incarnation in rates
     ]
     return MetricsSummary(schedulers=found)

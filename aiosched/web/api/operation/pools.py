@@ -46,18 +46,18 @@ class PoolWish(BaseModel):
 
 @router.get("/pools")
 @allow(Role.VIEWER)
-async def list_pools(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Pool]:
+async def list_pools(request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Pool]:
     """Pools by name."""
     after = decode_cursor(cursor, str)
-    rows = await pools.list_pools(gateway.db, after=after or "", limit=limit + 1)
+    rows = await pools.list_pools(request_client.db, after=after or "", limit=limit + 1)
     return page_of(Pool, rows, limit, lambda row: row.name)
 
 
 @router.get("/pools/{name}")
 @allow(Role.VIEWER)
-async def get_pool(gateway: TheGateway, name: PoolName) -> Pool:
+async def get_pool(request_client: TheGateway, name: PoolName) -> Pool:
     """One pool."""
-    return Pool.model_validate(await pools.get_pool(gateway.db, name))
+    return Pool.model_validate(await pools.get_pool(request_client.db, name))
 
 
 class SlotUser(Resource):
@@ -87,18 +87,18 @@ class Queue(BaseModel):
 
 @router.get("/pools/{name}/queue")
 @allow(Role.VIEWER)
-async def pool_queue(gateway: TheGateway, name: PoolName, limit: Limit = 100, cursor: Cursor = None) -> Queue:
+async def pool_queue(request_client: TheGateway, name: PoolName, limit: Limit = 100, cursor: Cursor = None) -> Queue:
     """Who holds the slots of a pool, and who waits for them."""
     after = decode_cursor(cursor, tuple[int, datetime, int, int, int])
-    pool = await pools.get_pool(gateway.db, name)
-    members = await pool_queries.pool_members(gateway.db, name)
+    pool = await pools.get_pool(request_client.db, name)
+    members = await pool_queries.pool_members(request_client.db, name)
     holders: list[PoolUser] = []
     if after is None:
         holders = await pool_queries.pool_holders(
-            gateway.db, members, include_deferred=pool.include_deferred, limit=_MOST_HOLDERS
+            request_client.db, members, include_deferred=pool.include_deferred, limit=_MOST_HOLDERS
         )
-    waiting = await pool_queries.pool_waiting(gateway.db, members, after=after, limit=limit + 1)
-    now = gateway.clock.now()
+    waiting = await pool_queries.pool_waiting(request_client.db, members, after=after, limit=limit + 1)
+    now = request_client.clock.now()
     return Queue(
         holders=[_shown(user, now) for user in holders],
         items=[_shown(user, now) for user in waiting[:limit]],
@@ -113,10 +113,10 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 
 @router.put("/pools/{name}")
 @allow(Role.ADMIN)
-async def set_pool(gateway: TheGateway, person: Person, name: PoolName, wish: PoolWish) -> Pool:
+async def set_pool(request_client: TheGateway, person: Person, name: PoolName, wish: PoolWish) -> Pool:
     """Make a pool or change it; doing it twice is doing it once."""
     change = await pools.set_pool(
-        gateway.db,
+        request_client.db,
         name,
         wish.slots,
         include_deferred=wish.include_deferred,
@@ -129,7 +129,7 @@ async def set_pool(gateway: TheGateway, person: Person, name: PoolName, wish: Po
 
 @router.delete("/pools/{name}", status_code=204)
 @allow(Role.ADMIN)
-async def delete_pool(gateway: TheGateway, person: Person, name: PoolName) -> Response:
+async def delete_pool(request_client: TheGateway, person: Person, name: PoolName) -> Response:
     """Remove a pool that nobody uses."""
-    await pools.delete_pool(gateway.db, name, requested_by=person.requested_by)
+    await pools.delete_pool(request_client.db, name, requested_by=person.requested_by)
     return Response(status_code=204)

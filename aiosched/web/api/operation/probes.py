@@ -49,11 +49,11 @@ async def livez() -> dict[str, str]:
 )
 @allow(Role.PUBLIC)
 async def readyz(
-    gateway: TheGateway,
+    request_client: TheGateway,
     scheduler: Annotated[bool, Query(description="whether a living scheduler is needed, too")] = True,
 ) -> Response:
     """The database is reachable, its schema is current, and a scheduler holds its lease; else 503."""
-    found = await health.examine(gateway.db)
+    found = await health.examine(request_client.db)
     needed = ("database", "schedulers") if scheduler else ("database",)
     ready = all(found.parts[name].status in (Status.HEALTHY, Status.DEGRADED) for name in needed)
     return _answer(found, 200 if ready else 503)
@@ -65,9 +65,9 @@ async def readyz(
     responses={503: {"model": HealthReport, "description": "Something is broken"}},
 )
 @allow(Role.PUBLIC)
-async def whole_health(gateway: TheGateway) -> Response:
+async def whole_health(request_client: TheGateway) -> Response:
     """Every component and scheduler; 503 when one of them is unhealthy."""
-    found = await health.examine(gateway.db)
+    found = await health.examine(request_client.db)
     return _answer(found, 503 if found.status is Status.UNHEALTHY else 200)
 
 
@@ -77,9 +77,9 @@ async def whole_health(gateway: TheGateway) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 @allow(Role.PUBLIC)
-async def metrics(gateway: TheGateway) -> Response:
+async def metrics(request_client: TheGateway) -> Response:
     """The metrics of the whole fleet, in Prometheus' text format."""
-    return Response(await exposition.exposition(gateway.db), media_type=exposition.CONTENT_TYPE)
+    return Response(await exposition.exposition(request_client.db), media_type=exposition.CONTENT_TYPE)
 
 
 def _answer(found: health.Health, status: int) -> Response:

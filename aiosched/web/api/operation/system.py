@@ -100,38 +100,40 @@ class SettingsList(BaseModel):
 
 @router.get("/import-errors")
 @allow(Role.VIEWER)
-async def list_import_errors(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[ImportProblem]:
+async def list_import_errors(
+    request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None
+) -> Page[ImportProblem]:
     """Files whose last parse failed, by name."""
     after = decode_cursor(cursor, str)
-    rows = await status.list_import_errors(gateway.db, after=after, limit=limit + 1)
+    rows = await status.list_import_errors(request_client.db, after=after, limit=limit + 1)
     return page_of(ImportProblem, rows, limit, lambda row: row.file)
 
 
 @router.get("/files")
 @allow(Role.VIEWER)
 async def list_files(
-    gateway: TheGateway,
+    request_client: TheGateway,
     failed: Annotated[bool | None, Query(description="only those whose last parse failed, or did not")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[DagFile]:
     """DAG files by name, with the DAGs that they define."""
     after = decode_cursor(cursor, str)
-    rows = await status.list_files(gateway.db, failed=failed, after=after, limit=limit + 1)
+    rows = await status.list_files(request_client.db, failed=failed, after=after, limit=limit + 1)
     return page_of(DagFile, rows, limit, lambda row: row.file)
 
 
 @router.get("/schedulers")
 @allow(Role.VIEWER)
-async def list_schedulers(gateway: TheGateway) -> Schedulers:
+async def list_schedulers(request_client: TheGateway) -> Schedulers:
     """Who is alive, with which partitions."""
-    return Schedulers(items=[Scheduler.model_validate(row) for row in await status.list_schedulers(gateway.db)])
+    return Schedulers(items=[Scheduler.model_validate(row) for row in await status.list_schedulers(request_client.db)])
 
 
 @router.get("/commands")
 @allow(Role.VIEWER)
 async def list_commands(
-    gateway: TheGateway,
+    request_client: TheGateway,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     verb: Annotated[str | None, Query(max_length=100, pattern=r"^[^\x00]*$")] = None,
     state: Literal["waiting", "applied", "refused"] | None = None,
@@ -141,26 +143,26 @@ async def list_commands(
     """Requests, newest first: the audit log."""
     before = decode_cursor(cursor, int)
     rows = await command_queries.list_commands(
-        gateway.db, dag_id=dag_id, verb=verb, state=state, before=before, limit=limit + 1
+        request_client.db, dag_id=dag_id, verb=verb, state=state, before=before, limit=limit + 1
     )
     return page_of(Command, rows, limit, lambda row: row.id)
 
 
 @router.get("/commands/{number}")
 @allow(Role.VIEWER)
-async def get_command(gateway: TheGateway, number: Annotated[int, Path(ge=1, lt=2**63)]) -> Command:
+async def get_command(request_client: TheGateway, number: Annotated[int, Path(ge=1, lt=2**63)]) -> Command:
     """One request: where a 202 leads to."""
-    return Command.model_validate(await command_queries.get_command(gateway.db, number))
+    return Command.model_validate(await command_queries.get_command(request_client.db, number))
 
 
 @router.get("/settings", dependencies=[RARELY])
 @allow(Role.ADMIN)
-async def list_settings(gateway: TheGateway) -> SettingsList:
+async def list_settings(request_client: TheGateway) -> SettingsList:
     """The settings of this process."""
     found = [
         Setting(
             key=field.key,
-            value=shown(field.key, getattr(getattr(gateway.settings, field.section), field.name)),
+            value=shown(field.key, getattr(getattr(request_client.settings, field.section), field.name)),
             default=shown(field.key, field.info.get_default(call_default_factory=True)),
             description=field.info.description,
         )

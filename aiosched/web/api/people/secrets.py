@@ -67,59 +67,59 @@ class Stored(BaseModel):
     change: Literal["created", "changed", "unchanged", "skipped"]
 
 
-def _store(gateway: TheGateway) -> SecretStore:
-    return SecretStore(gateway.db, Keyring.of(gateway.settings))
+def _store(request_client: TheGateway) -> SecretStore:
+    return SecretStore(request_client.db, Keyring.of(request_client.settings))
 
 
 @router.get("/variables")
 @allow(Role.VIEWER)
-async def list_variables(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Variable]:
+async def list_variables(request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Variable]:
     """Variables by key, without values."""
     after = decode_cursor(cursor, str)
-    rows = await _store(gateway).list_variables(after=after or "", limit=limit + 1)
+    rows = await _store(request_client).list_variables(after=after or "", limit=limit + 1)
     return page_of(Variable, rows, limit, lambda row: row.key)
 
 
 @router.put("/variables/{key}")
 @allow(Role.ADMIN)
-async def set_variable(gateway: TheGateway, person: Person, key: Key, wish: VariableWish) -> Stored:
+async def set_variable(request_client: TheGateway, person: Person, key: Key, wish: VariableWish) -> Stored:
     """Store a variable."""
     values = {key: VariableValue(wish.value, wish.description)}
-    changes = await _store(gateway).set_variables(values, requested_by=person.requested_by)
+    changes = await _store(request_client).set_variables(values, requested_by=person.requested_by)
     return Stored.model_validate({"name": key, "change": changes[key].value})
 
 
 @router.delete("/variables/{key}", status_code=204)
 @allow(Role.ADMIN)
-async def delete_variable(gateway: TheGateway, person: Person, key: Key) -> Response:
+async def delete_variable(request_client: TheGateway, person: Person, key: Key) -> Response:
     """Remove a variable."""
-    await _store(gateway).delete_variable(key, requested_by=person.requested_by)
+    await _store(request_client).delete_variable(key, requested_by=person.requested_by)
     return Response(status_code=204)
 
 
 @router.get("/connections")
 @allow(Role.VIEWER)
-async def list_connections(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Connection]:
+async def list_connections(request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Connection]:
     """Connections by id, without their secrets."""
     after = decode_cursor(cursor, str)
-    rows = await _store(gateway).list_connections(after=after or "", limit=limit + 1)
+    rows = await _store(request_client).list_connections(after=after or "", limit=limit + 1)
     return page_of(Connection, rows, limit, lambda row: row.conn_id)
 
 
 @router.put("/connections/{conn_id}")
 @allow(Role.ADMIN)
-async def set_connection(gateway: TheGateway, person: Person, conn_id: Key, wish: ConnectionWish) -> Stored:
+async def set_connection(request_client: TheGateway, person: Person, conn_id: Key, wish: ConnectionWish) -> Stored:
     """Store a connection; what it held before is gone."""
     given: dict[str, Any] = wish.model_dump(by_alias=True, exclude_none=True)
     given["extra"] = given["extra"] or None
     value = ConnectionValue.from_fields(conn_id, given)
-    changes = await _store(gateway).set_connections([value], requested_by=person.requested_by)
+    changes = await _store(request_client).set_connections([value], requested_by=person.requested_by)
     return Stored.model_validate({"name": conn_id, "change": changes[conn_id].value})
 
 
 @router.delete("/connections/{conn_id}", status_code=204)
 @allow(Role.ADMIN)
-async def delete_connection(gateway: TheGateway, person: Person, conn_id: Key) -> Response:
+async def delete_connection(request_client: TheGateway, person: Person, conn_id: Key) -> Response:
     """Remove a connection."""
-    await _store(gateway).delete_connection(conn_id, requested_by=person.requested_by)
+    await _store(request_client).delete_connection(conn_id, requested_by=person.requested_by)
     return Response(status_code=204)

@@ -78,48 +78,48 @@ class MadeToken(BaseModel):
 
 @router.get("/users")
 @allow(Role.ADMIN)
-async def list_users(gateway: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
+async def list_users(request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
     """People by name."""
     after = decode_cursor(cursor, str)
-    rows = await accounts.list_users(gateway.db, after=after or "", limit=limit + 1)
+    rows = await accounts.list_users(request_client.db, after=after or "", limit=limit + 1)
     return page_of(User, rows, limit, lambda row: row.name)
 
 
 @router.post("/users", status_code=201)
 @allow(Role.ADMIN)
-async def create_user(gateway: TheGateway, wish: NewUser) -> User:
+async def create_user(request_client: TheGateway, wish: NewUser) -> User:
     """Add a person."""
     check_password(wish.password)
-    made = await accounts.create_user(gateway.db, wish.name, wish.role, await hash_password(wish.password))
+    made = await accounts.create_user(request_client.db, wish.name, wish.role, await hash_password(wish.password))
     return User.model_validate(made)
 
 
 @router.patch("/users/{name}")
 @allow(Role.ADMIN)
-async def change_user(gateway: TheGateway, name: Name, change: UserChange) -> User:
+async def change_user(request_client: TheGateway, name: Name, change: UserChange) -> User:
     """Change role or password, disable or enable."""
     digest = None
     if change.password is not None:
         check_password(change.password)
         digest = await hash_password(change.password)
     changed = await accounts.change_user(
-        gateway.db, name, role=change.role, is_disabled=change.is_disabled, password=digest
+        request_client.db, name, role=change.role, is_disabled=change.is_disabled, password=digest
     )
     return User.model_validate(changed)
 
 
 @router.delete("/users/{name}", status_code=204)
 @allow(Role.ADMIN)
-async def delete_user(gateway: TheGateway, name: Name) -> Response:
+async def delete_user(request_client: TheGateway, name: Name) -> Response:
     """Remove a person and their tokens."""
-    await accounts.delete_user(gateway.db, name)
+    await accounts.delete_user(request_client.db, name)
     return Response(status_code=204)
 
 
 @router.get("/tokens")
 @allow(Role.VIEWER)
 async def list_tokens(
-    gateway: TheGateway,
+    request_client: TheGateway,
     person: Person,
     everybody: Annotated[bool, Query(description="tokens of all people; for administrators")] = False,
     limit: Limit = 100,
@@ -128,25 +128,29 @@ async def list_tokens(
     """One's own tokens, oldest first."""
     owner = None if everybody and person.role >= Role.ADMIN else person.name
     after = decode_cursor(cursor, int)
-    rows = await accounts.list_tokens(gateway.db, owner, after=after or 0, limit=limit + 1)
+    rows = await accounts.list_tokens(request_client.db, owner, after=after or 0, limit=limit + 1)
     return page_of(Token, rows, limit, lambda row: row.id)
 
 
 @router.post("/tokens", status_code=201)
 @allow(Role.VIEWER)
-async def create_token(gateway: TheGateway, person: Person, wish: NewToken) -> MadeToken:
+async def create_token(request_client: TheGateway, person: Person, wish: NewToken) -> MadeToken:
     """Make a token for oneself, with a role that one has."""
     if Role.of(wish.role) > person.role:
         raise Refused(f"{person.name} is {person.role.name.lower()}: a token cannot be more.")
     expires_at = None if wish.days is None else datetime.now(UTC) + timedelta(days=wish.days)
     token = new_token()
-    made = await accounts.create_token(gateway.db, person.name, wish.label, hash_token(token), wish.role, expires_at)
+    made = await accounts.create_token(
+        request_client.db, person.name, wish.label, hash_token(token), wish.role, expires_at
+    )
     return MadeToken(token=token, facts=Token.model_validate(made))
 
 
 @router.delete("/tokens/{token}", status_code=204)
 @allow(Role.VIEWER)
-async def delete_token(gateway: TheGateway, person: Person, token: Annotated[int, Path(ge=1, lt=2**63)]) -> Response:
+async def delete_token(
+    request_client: TheGateway, person: Person, token: Annotated[int, Path(ge=1, lt=2**63)]
+) -> Response:
     """Revoke a token: one's own, or as an administrator anybody's."""
-    await accounts.delete_token(gateway.db, token, None if person.role >= Role.ADMIN else person.name)
+    await accounts.delete_token(request_client.db, token, None if person.role >= Role.ADMIN else person.name)
     return Response(status_code=204)

@@ -17,19 +17,19 @@ from aiosched.scheduler.membership.heartbeat import Heartbeat
 from aiosched.scheduler.state.metrics import Histogram
 
 
-async def on_thread(vitals: Heartbeat) -> None:
-    await asyncio.to_thread(vitals.look)
+async def on_thread(heartbeat: Heartbeat) -> None:
+    await asyncio.to_thread(heartbeat.look)
     await asyncio.sleep(0)
 
 
 async def test_a_look_measures_how_late_the_loop_comes_and_takes_the_figures() -> None:
     lag = Histogram()
-    vitals = Heartbeat(lambda: {"runs": 3}, lag)
+    heartbeat = Heartbeat(lambda: {"runs": 3}, lag)
 
-    await on_thread(vitals)
+    await on_thread(heartbeat)
 
     assert lag.count == 1
-    assert json.loads(vitals.take_snapshot() or "") == {"runs": 3}
+    assert json.loads(heartbeat.take_snapshot() or "") == {"runs": 3}
 
 
 async def test_figures_that_raise_are_told_of_once_and_freeze_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -48,11 +48,11 @@ async def test_figures_that_raise_are_told_of_once_and_freeze_nothing(caplog: py
                 return figures
 
     lag = Histogram()
-    vitals = Heartbeat(figures, lag)
+    heartbeat = Heartbeat(figures, lag)
     snapshots = []
     for _ in range(4):
-        await on_thread(vitals)
-        snapshots.append(json.loads(vitals.take_snapshot() or ""))
+        await on_thread(heartbeat)
+        snapshots.append(json.loads(heartbeat.take_snapshot() or ""))
 
     assert snapshots == [{"runs": 1}, {"runs": 1}, {"runs": 1}, {"runs": 2}]
     assert lag.count == 4
@@ -66,12 +66,12 @@ async def test_what_blocks_the_loop_is_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("aiosched.scheduler.membership.heartbeat._STALL_SECONDS", 0.0)
-    vitals = Heartbeat(dict, Histogram())
+    heartbeat = Heartbeat(dict, Histogram())
     looked = threading.Event()
 
     def look_three_times() -> None:
         for _ in range(3):
-            vitals.look()
+            heartbeat.look()
         looked.set()
 
     def user_code_that_blocks() -> None:

@@ -113,7 +113,7 @@ class StateCache:
         self.dirty: dict[Board, None] = {}  # have something to store
         self.timers: Timers[tuple[int, Instance | None]] = Timers()  # (run, instance; None: the run's timeout)
         self.due_runs: Timers[str] = Timers()  # DAG ids by their next run
-        self.followers = PreviousRunIndex()
+        self.previous_run_index = PreviousRunIndex()
         self.to_look_back: dict[str, None] = {}  # DAGs with boards that do not know the run before theirs
         self.to_start: dict[str, None] = {}  # DAGs whose queued runs may start, or whose backfills may be over
         self.backfilled: dict[str, None] = {}  # DAGs that have, or had, backfills that are not completed
@@ -148,7 +148,7 @@ class StateCache:
         if board.graph.lookback is not None:
             dag.looks_back = True
             self.to_look_back[board.run.dag_id] = None
-            self.to_evaluate.update(dict.fromkeys(self.followers.tell(board)))
+            self.to_evaluate.update(dict.fromkeys(self.previous_run_index.tell(board)))
         timeout = board.graph.spec.dagrun_timeout
         if timeout is not None and board.run.start_date is not None:
             self.timers.add(later(board.run.start_date, timeout) + _TICK, (board.run.key, None))
@@ -193,10 +193,10 @@ class StateCache:
             effects.cancelled.clear()
         if effects or effects.triggers:
             self.dirty[board] = None
-        if told := self.followers.tell(board):
+        if told := self.previous_run_index.tell(board):
             self.to_evaluate.update(dict.fromkeys(told))
         if board.finished and key in self.boards:
-            self.followers.forget(board)
+            self.previous_run_index.forget(board)
             del self.boards[key], dag.running[key]
             dag.ending[key] = board
             self.ended.append(board)
@@ -447,7 +447,7 @@ class StateCache:
             return
         for board in dag.running.values():
             self.boards.pop(board.run.key, None)
-            self.followers.forget(board)
+            self.previous_run_index.forget(board)
             self.to_evaluate.pop(board, None)
             self.dirty.pop(board, None)
             for instance in board:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slot_builders import dag_room, needs, room
 
 from aiosched.core.slots.allocation import Candidate, PoolRoom
-from aiosched.core.slots.competing_demands import TURN, Demand, Place, CompetingDemand
+from aiosched.core.slots.competing_demands import TURN, CompetingDemand, Demand, Place
 from aiosched.core.slots.waiting import WaitingQueue
 
 LIMIT = 600.0
@@ -26,7 +26,7 @@ def overdue(since: float = 0.0) -> Place:
 
 
 @pytest.mark.parametrize(
-    ("rival", "mine", "goes_first"),
+    ("competing_demand", "mine", "goes_first"),
     [
         (normal(5), normal(3), True),
         (normal(3), normal(5), False),
@@ -40,9 +40,9 @@ def overdue(since: float = 0.0) -> Place:
     ],
 )
 def test_weight_decides_then_who_has_waited_a_turn_longer_and_the_overdue_go_before_all(
-    rival: Place, mine: Place, goes_first: bool
+    competing_demand: Place, mine: Place, goes_first: bool
 ) -> None:
-    assert rival.precedes(mine) is goes_first
+    assert competing_demand.precedes(mine) is goes_first
 
 
 places = st.builds(Place, st.booleans(), st.integers(-2, 2), st.floats(0, 5))
@@ -63,8 +63,12 @@ def test_those_that_go_before_a_place_stand_first_in_order(others: list[Place], 
 # -- what a pass leaves to others -------------------------------------------------------------
 
 
-def pool(slots: int, used: int, *rivals: Demand) -> PoolRoom:
-    return PoolRoom(slots, slots - used, rivals=[CompetingDemand(10 + n, demand) for n, demand in enumerate(rivals)])
+def pool(slots: int, used: int, *competing_demands: Demand) -> PoolRoom:
+    return PoolRoom(
+        slots,
+        slots - used,
+        competing_demands=[CompetingDemand(10 + n, demand) for n, demand in enumerate(competing_demands)],
+    )
 
 
 def queue_of(*candidates: Candidate, limit: float = math.inf) -> WaitingQueue:

@@ -48,22 +48,22 @@ class Fleet:
 
     def turn(self, number: int) -> tuple[list[int], set[int]]:
         """A pass of one scheduler under the pool's lock: the weights of what it took, and whom it wakes."""
-        courtesy, queue = self.manners[number], self.queues[number]
+        pool_fairness, queue = self.manners[number], self.queues[number]
         stored = "{" + ",".join(f'"{who}":{demand}' for who, demand in self.demands.items()) + "}"
         row = PoolRow(self.slots, self.used, demands=stored, read_at=self.now + 5000)
-        rivals = {"etl": courtesy.rivals("etl", row, self.now)}
+        competing_demands = {"etl": pool_fairness.competing_demands("etl", row, self.now)}
         executor = ExecutorRoom("local", 100, 100)
         room = Room({"etl": PoolRoom(self.slots, self.slots - self.used)}, {None: executor}, 100, 100)
-        room.pools["etl"].rivals = list(rivals["etl"])
+        room.pools["etl"].competing_demands = list(competing_demands["etl"])
         taken = [candidate.weight for candidate in queue.take(room, self.now).taken]
-        changes = courtesy.changes(queue.demands(room, self.now), {"etl": row}, self.now, served=queue.served)
+        changes = pool_fairness.changes(queue.demands(room, self.now), {"etl": row}, self.now, served=queue.served)
         for demand in changes.values():
             self.demands.pop(str(number), None)
             self.writes += 1
             if demand is not None:
                 self.demands[str(number)] = demand
         self.used += len(taken)
-        return taken, courtesy.winners(room.pools, rivals, self.now)
+        return taken, pool_fairness.winners(room.pools, competing_demands, self.now)
 
     def settle(self, first: int, *, hung: frozenset[int] = frozenset()) -> list[int]:
         """Let `first` have its turn, and whoever is woken by that; the weights of all that was taken."""
@@ -163,7 +163,7 @@ def test_a_demand_is_stored_only_when_it_changes() -> None:
 
 async def _shared_out(first: Running, second: Running) -> None:
     def fair() -> bool:
-        return len(first.session.holdings.partitions) == len(second.session.holdings.partitions) == 32
+        return len(first.session.cache.partitions) == len(second.session.cache.partitions) == 32
 
     await first.until(fair, "fair shares")
 
@@ -177,8 +177,8 @@ async def test_a_freed_slot_goes_to_the_highest_priority_wherever_it_waits(
     async with running(dsn, clock, *specs) as first, running(dsn, clock, settle=False) as second:
         await first.execute("INSERT INTO pool (name, slots) VALUES ('etl', 1)")
         await _shared_out(first, second)
-        here = {w: [d for d in first.session.holdings.dags if d.endswith(f"_{w}")] for w in (1, 5, 9)}
-        there = {w: [d for d in second.session.holdings.dags if d.endswith(f"_{w}")] for w in (1, 5, 9)}
+        here = {w: [d for d in first.session.cache.dags if d.endswith(f"_{w}")] for w in (1, 5, 9)}
+        there = {w: [d for d in second.session.cache.dags if d.endswith(f"_{w}")] for w in (1, 5, 9)}
         high, low = (here, there) if waiting_at == "the one that frees" else (there, here)
         await first.trigger(here[5][0], "holds")
         holder = await first.attempt("a", "holds")

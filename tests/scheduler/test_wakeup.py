@@ -10,27 +10,27 @@ from tests.scheduler.harness import dag, running
 
 
 async def test_the_end_of_a_rest_wakes_a_loop_and_is_no_news() -> None:
-    pulse = Wakeup()
+    wakeup = Wakeup()
 
-    await pulse.rest(0)
+    await wakeup.rest(0)
 
-    assert pulse.awake.is_set()
-    assert not pulse.has_news
+    assert wakeup.awake.is_set()
+    assert not wakeup.has_news
 
 
 async def test_news_that_arrives_during_a_pass_causes_another_one() -> None:
-    pulse, passes = Wakeup(), 0
+    wakeup, passes = Wakeup(), 0
 
     async def step() -> None:
         nonlocal passes
         passes += 1
         if passes == 1:
-            pulse.wake()
+            wakeup.wake()
         else:
-            pulse.stop()
+            wakeup.stop()
 
     async with asyncio.timeout(10):
-        await run_loop(step, pulse)
+        await run_loop(step, wakeup)
 
     assert passes == 2
 

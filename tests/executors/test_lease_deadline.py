@@ -45,7 +45,7 @@ async def test_the_processes_of_a_scheduler_that_is_silent_for_too_long_end_and_
     assert started.pid is not None
     worker = psutil.Process(started.pid)
 
-    executor.trust.until = time.monotonic() - 1.0
+    executor.lease_deadline.until = time.monotonic() - 1.0
     executor.submit([attempt("wait", number=2)])  # wakes the forkserver, which knows of no instant to wake at yet
 
     await until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
@@ -59,7 +59,7 @@ async def test_without_a_lease_nothing_ends(start_local: StartLocal, dags_folder
 
     executor.submit([short])
 
-    assert executor.trust.until == 0.0
+    assert executor.lease_deadline.until == 0.0
     assert (await reports.of(short)).outcome is Outcome.SUCCESS
 
 
@@ -67,4 +67,4 @@ async def test_the_windows_are_those_of_executors_with_processes(start_local: St
     executor = await start_local()
     assert isinstance(executor, LocalExecutor)
 
-    assert windows_of([object(), executor]) == [executor.trust]
+    assert windows_of([object(), executor]) == [executor.lease_deadline]
