@@ -46,7 +46,7 @@ async def test_an_attempt_that_has_begun_is_known_to_run_after_a_doubt_though_it
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND application_name = 'aiosched news'"
         )
-        await it.until(lambda: it.session is not doubted and it.session.gate.is_set(), "another session")
+        await it.until(lambda: it.session is not doubted and it.session.loaded.is_set(), "another session")
         (board,) = it.session.cache.boards.values()
         assert [instance.state for instance in board] == [TaskState.RUNNING]
 
@@ -148,7 +148,7 @@ async def test_after_a_doubt_a_look_from_before_it_says_nothing_about_who_owns_w
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND application_name = 'aiosched news'"
         )
-        await it.until(lambda: it.session is not doubted and it.session.gate.is_set(), "another session")
+        await it.until(lambda: it.session is not doubted and it.session.loaded.is_set(), "another session")
 
         assert 7 not in it.session.cache.partitions
         await conn.execute("SELECT pg_advisory_unlock_all()")

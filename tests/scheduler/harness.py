@@ -162,7 +162,7 @@ class Running:
             return "no session"
         cache, attempts = session.cache, session.attempts
         busy = {
-            "partitions are being read": not session.gate.is_set(),
+            "partitions are being read": not session.loaded.is_set(),
             "news of DAGs": session.changed_dags,
             "ownership lock": session.ownership_lock.locked(),
             "the journal commits": session.journal._lock.locked() or session.storing is not None,

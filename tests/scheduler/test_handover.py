@@ -251,7 +251,7 @@ async def test_a_report_that_was_read_and_not_applied_when_its_partition_left_is
             await _give_everything(first, second)
             session = second.session
             async with session.ownership_lock:
-                session.gate.clear()  # nothing is evaluated
+                session.loaded.clear()  # nothing is evaluated
                 first.executor.succeed(await first.attempt("t0"))
                 await until(lambda: not first.scheduler._attempts.remote_attempts, "the report to be sent")
                 async with session.db.acquire() as conn:
