@@ -35,8 +35,8 @@ from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.slots.pool_fairness import PoolFairness
 from aiosched.scheduler.state.attempts import Attempts as Attempts
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.metrics import Metrics
 from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.metrics import Metrics
 from aiosched.scheduler.state.wakeup import Wakeup
 
 logger = logging.getLogger(__name__)

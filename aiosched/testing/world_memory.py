@@ -23,9 +23,9 @@ from aiosched.scheduler.runs.new_runs import Creation, hold, new_run
 from aiosched.scheduler.runs.stored_runs import added_instances, moving, settle
 from aiosched.scheduler.session import Attempts
 from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
 from aiosched.scheduler.state.wakeup import Wakeup
 from aiosched.testing.rows.rows import Rows
 

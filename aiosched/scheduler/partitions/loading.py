@@ -36,8 +36,8 @@ from aiosched.scheduler.partitions.handover import hear_lent
 from aiosched.scheduler.partitions.previous_run import look_back
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, rehydrate
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.cache import OwnedDag, make_board
+from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.versions import readable_versions
 
 logger = logging.getLogger(__name__)

@@ -20,8 +20,8 @@ from aiosched.db.server.connection import Connection
 from aiosched.db.statements import runs as statements
 from aiosched.scheduler.effects.deadlines import plan_deadlines
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.cache import OwnedDag, make_board
+from aiosched.scheduler.state.decision_context import DecisionContext
 
 _INSTANCES_PER_TRANSACTION: Final = 20_000
 

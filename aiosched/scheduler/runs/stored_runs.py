@@ -27,8 +27,8 @@ from aiosched.scheduler.journal.journal import Transaction
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.slots.enqueueing import store
 from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.cache import OwnedDag, make_board
+from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.versions import ensure_versions
 
 _LOOK_AGAIN: Final = 0.5  # seconds

@@ -37,7 +37,7 @@ async def enqueue(session: Session) -> float | None:
 
 
 async def store(session: Session) -> None:
-    """Store what was decided and claim nothing: for those who need it stored while the loops wait for partitions to be loaded."""
+    """Store what was decided and claim nothing: for who needs it stored while the loops wait for loading."""
     async with session.journal.batch(shared=session.has_peers) as transaction:
         keeping, _ = await look_at_pools(session, transaction, claims=False)
         batch = session.storing = session.cache.collect(keeping)

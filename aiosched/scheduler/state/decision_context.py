@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from aiosched.clock import Clock
 from aiosched.core.run.board import Board, Instance, Run
-from aiosched.scheduler.state.metrics import Metrics
 from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.metrics import Metrics
 from aiosched.scheduler.state.wakeup import Wakeup
 
 if TYPE_CHECKING:
