@@ -43,7 +43,7 @@ class Process(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedProcesses:
     """What was found and ended, in words; and what could not be ended (it belongs to another user, say)."""
 
     ended: tuple[str, ...] = ()
@@ -52,8 +52,8 @@ class Ended:
     def __bool__(self) -> bool:
         return bool(self.ended or self.left)
 
-    def __add__(self, more: Ended) -> Ended:
-        return Ended(self.ended + more.ended, self.left + more.left)
+    def __add__(self, more: EndedProcesses) -> EndedProcesses:
+        return EndedProcesses(self.ended + more.ended, self.left + more.left)
 
     def text(self, of: str) -> str:
         """For a log; `of` is what left them behind."""
@@ -154,13 +154,13 @@ def owner_is_gone(mark: str) -> bool:
     return owner is None or owner.has_ended or round(owner.started / TICK) != started
 
 
-def end_orphans() -> Ended:
+def end_orphans() -> EndedProcesses:
     """End what schedulers that are gone have left on this machine. What this process belongs to itself is spared."""
     mine = os.environ.get(MARK)
     return end(lambda: carrying(MARK, lambda mark: mark != mine and owner_is_gone(mark)))
 
 
-def end_named(name: str) -> Ended:
+def end_named(name: str) -> EndedProcesses:
     """End what carries this value of COMMAND. What comes to this process by that is waited for."""
     seen: set[int] = set()
 
@@ -178,7 +178,7 @@ def end_named(name: str) -> Ended:
     return ended
 
 
-def end(find: Callable[[], Iterable[int]], patience: float = _PATIENCE) -> Ended:
+def end(find: Callable[[], Iterable[int]], patience: float = _PATIENCE) -> EndedProcesses:
     """Kill what `find` finds until it finds nothing more. Blocks for some milliseconds, for `patience` seconds at most.
 
     All of them are stopped first, so that none of them starts another one meanwhile.
@@ -200,10 +200,10 @@ def end(find: Callable[[], Iterable[int]], patience: float = _PATIENCE) -> Ended
             for each in found:
                 _send(each.pid, signal.SIGKILL)
             time.sleep(_PAUSE)
-    return Ended(tuple(name for pid, name in seen.items() if pid not in refused), tuple(refused.values()))
+    return EndedProcesses(tuple(name for pid, name in seen.items() if pid not in refused), tuple(refused.values()))
 
 
-def end_children(before: float | None = None) -> Ended:
+def end_children(before: float | None = None) -> EndedProcesses:
     """End all below this process, and wait for those that have ended; with `before` only what was started before that.
 
     `before` is an instant of `boot_time`. The resource tracker of `multiprocessing` is spared: it tidies up and

@@ -265,6 +265,17 @@ def test_a_folder_has_few_files_and_says_what_it_is() -> None:
     assert [str(folder) for folder in says if not says[folder]] == []
 
 
+def test_a_class_name_means_one_thing() -> None:
+    """But for the resources of the REST API, which have the names that the API gives them."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "aiosched").rglob("*.py")):
+        if not path.is_relative_to(ROOT / "aiosched" / "web" / "api"):
+            for name in re.findall(r"^class (\w+)", path.read_text("utf-8"), re.MULTILINE):
+                homes.setdefault(name, []).append(str(path.relative_to(ROOT)))
+
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 def test_every_dependency_has_its_line_in_the_decisions() -> None:
     page = read("docs/decisions/0002-dependencies.md")
     names = [Requirement(text).name for text in PYPROJECT["project"]["dependencies"]]

@@ -7,7 +7,7 @@
 Neither SQLAlchemy nor Alembic is imported before something needs it.
 """
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_connection_failure, is_retryable
@@ -16,8 +16,8 @@ from aiosched.db.server.schema_version import HEAD, check_schema, current_revisi
 
 __all__ = [
     "HEAD",
-    "Connection",
     "Database",
+    "DatabaseConnection",
     "EmbeddedPostgres",
     "check_schema",
     "current_revision",

@@ -1,7 +1,7 @@
 """What happens inside the killable child: import one DAG file, answer, end.
 
 This is the only module of the room that runs user code, and only in a forked process
-under resource limits. It answers with the JSON of an `Answer` on its descriptor.
+under resource limits. It answers with the JSON of an `ChildAnswer` on its descriptor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from aiosched.authoring.dag.sources import finder
 from aiosched.core.graph.spec import encode_spec
 from aiosched.parsing.discovery import printable
 from aiosched.parsing.limits import Limits, in_units, lift_memory_limit, restrict_this_process
-from aiosched.parsing.result import MAX_MESSAGE, MAX_WARNINGS, Answer, FileError, one_line
+from aiosched.parsing.result import MAX_MESSAGE, MAX_WARNINGS, ChildAnswer, FileError, one_line
 from aiosched.parsing.tracebacks import file_error
 
 _AGAIN: Final = 1.0  # seconds after which a swallowed interruption is repeated
@@ -50,13 +50,13 @@ def answer_for(path: str, member: str | None, root: str, limits: Limits, fd: int
             f"The DAGs of this file take {len(document)} bytes when serialized, and the limit is "
             f"{in_units(limits.result)}. Split the file, or raise parsing.max_result_bytes."
         )
-        document = msgspec.json.encode(Answer(error=FileError(type="ResultTooLarge", message=message)))
+        document = msgspec.json.encode(ChildAnswer(error=FileError(type="ResultTooLarge", message=message)))
     view = memoryview(document)
     while view:
         view = view[os.write(fd, view) :]
 
 
-def _import(path: str, member: str | None, root: str, limits: Limits) -> Answer:
+def _import(path: str, member: str | None, root: str, limits: Limits) -> ChildAnswer:
     code = path if member is None else f"{path}{os.sep}{member}"  # the file that tracebacks name
     own: dict[str, str] = {}  # the file's own content hash
 
@@ -73,9 +73,9 @@ def _import(path: str, member: str | None, root: str, limits: Limits) -> Answer:
     except BaseException as error:
         kind, message = _explained(error, limits)
         wrong = file_error(error, path=code, root=root, kind=kind, message=message)
-        return Answer(error=wrong, sources=_sources(root) | own)
+        return ChildAnswer(error=wrong, sources=_sources(root) | own)
     warnings = tuple(one_line(str(w).removeprefix(root + os.sep)) for w in loaded.warnings[:MAX_WARNINGS])
-    return Answer(dags=documents, warnings=warnings, sources=_sources(root) | own)
+    return ChildAnswer(dags=documents, warnings=warnings, sources=_sources(root) | own)
 
 
 def _explained(error: BaseException, limits: Limits) -> tuple[str | None, str | None]:

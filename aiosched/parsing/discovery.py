@@ -38,7 +38,7 @@ class DagFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """Something in the folder that cannot be read: shown as the import error of `name`."""
 
     name: str
@@ -51,7 +51,7 @@ class Listing:
 
     files: Mapping[str, DagFile] = field(default_factory=dict)
     modules: Mapping[str, str] = field(default_factory=dict)  # what may be imported -> digest; see `Discovery.list`
-    problems: Mapping[str, Problem] = field(default_factory=dict)
+    problems: Mapping[str, FileProblem] = field(default_factory=dict)
 
     def hides(self, name: str) -> bool:
         """Whether a file of this name may exist all the same: its folder or archive cannot be read."""
@@ -90,10 +90,10 @@ class Discovery:
         """
         files: dict[str, DagFile] = {}
         modules: dict[str, str] = {}
-        problems: dict[str, Problem] = {}
+        problems: dict[str, FileProblem] = {}
         cache: dict[str, _Entry] = {}
         for found in walk(self.root):
-            if isinstance(found, Problem):
+            if isinstance(found, FileProblem):
                 problems[found.name] = found
                 continue
             name, path, stamp = found
@@ -102,7 +102,7 @@ class Discovery:
             except FileNotFoundError:
                 continue  # deleted since the folder was read
             except (OSError, zipfile.BadZipFile) as error:
-                problems[name] = Problem(name, f"{name} cannot be read: {error}")
+                problems[name] = FileProblem(name, f"{name} cannot be read: {error}")
                 continue
             cache[str(path)] = entry
             if entry.members is not None:
@@ -168,7 +168,7 @@ def printable(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").replace("\0", "\\x00")
 
 
-def walk(root: Path) -> Iterator[tuple[str, Path, Stamp] | Problem]:
+def walk(root: Path) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
     """Every file below `root` that no ignore file excludes, in name order, and what could not be read.
 
     Symlinks are followed; one that leads back to a folder above it is a problem.
@@ -180,17 +180,17 @@ def walk(root: Path) -> Iterator[tuple[str, Path, Stamp] | Problem]:
 
 def _walk(
     folder: Path, prefix: str, above: tuple[tuple[int, int], ...], rules: tuple[IgnoreRules, ...]
-) -> Iterator[tuple[str, Path, Stamp] | Problem]:
+) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
     try:
         with os.scandir(folder) as found:
             entries = sorted(found, key=lambda e: e.name)
     except FileNotFoundError:
         return
     except OSError as error:
-        yield Problem(printable(prefix.rstrip("/")), f"{printable(str(folder))} cannot be read: {error.strerror}")
+        yield FileProblem(printable(prefix.rstrip("/")), f"{printable(str(folder))} cannot be read: {error.strerror}")
         return
     own = _ignore_rules(folder, prefix, {e.name for e in entries})
-    if isinstance(own, Problem):
+    if isinstance(own, FileProblem):
         yield own
     elif own is not None:
         rules = (*rules, own)
@@ -204,14 +204,14 @@ def _walk(
         except FileNotFoundError:
             continue  # a symlink to nothing, or deleted since
         except OSError as error:
-            yield Problem(printable(name), f"{printable(name)} cannot be read: {error.strerror}")
+            yield FileProblem(printable(name), f"{printable(name)} cannot be read: {error.strerror}")
             continue
         if is_ignored(name + "/" if is_folder else name, rules):
             continue
         if is_folder:
             identity = (status.st_dev, status.st_ino)
             if identity in above:
-                yield Problem(
+                yield FileProblem(
                     printable(name),
                     f"{printable(name)} is a symbolic link to a folder that contains it: the DAGs folder has no end. "
                     "Remove the link, or name it in an .aioschedignore file.",
@@ -246,7 +246,7 @@ def is_ignored(name: str, rules: Iterable[IgnoreRules]) -> bool:
     return False
 
 
-def _ignore_rules(folder: Path, prefix: str, names: set[str]) -> IgnoreRules | Problem | None:
+def _ignore_rules(folder: Path, prefix: str, names: set[str]) -> IgnoreRules | FileProblem | None:
     lines: list[str] = []
     for name in IGNORE_FILES:
         if name not in names:
@@ -256,6 +256,6 @@ def _ignore_rules(folder: Path, prefix: str, names: set[str]) -> IgnoreRules | P
             pathspec.GitIgnoreSpec.from_lines(text.splitlines())
         except (OSError, ValueError) as error:
             where = printable(prefix + name)
-            return Problem(where, f"{where} cannot be used, so nothing is ignored by it: {error}")
+            return FileProblem(where, f"{where} cannot be used, so nothing is ignored by it: {error}")
         lines += text.splitlines()
     return IgnoreRules(prefix, pathspec.GitIgnoreSpec.from_lines(lines)) if lines else None

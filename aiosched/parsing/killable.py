@@ -34,7 +34,7 @@ _child: int | None = None  # the process group that runs now, for the signal han
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ChildEnding:
     """How a child ended. Exactly one of `status` and `signal` is set."""
 
     status: int | None  # exit status
@@ -72,7 +72,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def run_killable(work: Callable[[int], None], *, timeout: float, max_answer: int, max_output: int) -> Ending:
+def run_killable(work: Callable[[int], None], *, timeout: float, max_answer: int, max_output: int) -> ChildEnding:
     """Run `work` in a forked child and return how it ended, with nothing of it left alive.
 
     `work` gets the file descriptor for its answer. The child has its own session, an empty
@@ -105,7 +105,7 @@ def run_killable(work: Callable[[int], None], *, timeout: float, max_answer: int
         _child = None
         os.close(answer_in)
         os.close(output_in)
-    return Ending(
+    return ChildEnding(
         status=status if status >= 0 else None,
         signal=-status if status < 0 else None,
         answer=bytes(answer.kept),

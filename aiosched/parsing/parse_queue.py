@@ -34,7 +34,7 @@ class Rank(IntEnum):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _QueuedFile:
     file: DagFile
     waiting: Rank | None = None
     running: Rank | None = None
@@ -63,7 +63,7 @@ class ParseQueue:
     def __init__(self, *, reparse_every: float, order: Callable[[DagFile], int] | None = None) -> None:
         self._reparse_every = reparse_every
         self._order = order or newest_first
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _QueuedFile] = {}
         self._modules: Mapping[str, str] | None = None
         self._news: dict[str, None] = {}  # files whose sources were not held against a listing yet
         self._unlisted: set[str] = set()  # imported files that the listing does not have by itself
@@ -108,7 +108,7 @@ class ParseQueue:
                 continue
             entry = self._entries.get(name)
             if entry is None:
-                entry = self._entries[name] = _Entry(file)
+                entry = self._entries[name] = _QueuedFile(file)
                 if (known := adopted.get(name)) is not None and known.content_hash == file.digest:
                     entry.digest, entry.sources = file.digest, known.sources
                     self._finish(entry, now)
@@ -201,21 +201,21 @@ class ParseQueue:
         entry = self._entries.get(name)
         return entry is not None and entry.waiting is rank and entry.running is None
 
-    def _add(self, entry: _Entry, rank: Rank) -> None:
+    def _add(self, entry: _QueuedFile, rank: Rank) -> None:
         if entry.waiting is None or rank < entry.waiting:
             entry.waiting = rank
             if entry.running is None:
                 self._push(entry)
 
-    def _push(self, entry: _Entry) -> None:
+    def _push(self, entry: _QueuedFile) -> None:
         assert entry.waiting is not None
         heapq.heappush(self._queue, (entry.waiting, self._order(entry.file), entry.file.name))
 
-    def _start(self, entry: _Entry, rank: Rank) -> tuple[DagFile, Rank]:
+    def _start(self, entry: _QueuedFile, rank: Rank) -> tuple[DagFile, Rank]:
         entry.running, entry.waiting = rank, None
         return entry.file, rank
 
-    def _finish(self, entry: _Entry, now: float) -> None:
+    def _finish(self, entry: _QueuedFile, now: float) -> None:
         entry.finished_at = now
         self._news[entry.file.name] = None
         self._unlisted.update((entry.sources or {}).keys() - (self._modules or {}).keys())

@@ -1,6 +1,6 @@
 """What became of parsing a file: the words between child, supervisor and scheduler.
 
-The child answers its supervisor with the JSON of an `Answer`; user code ran in that
+The child answers its supervisor with the JSON of an `ChildAnswer`; user code ran in that
 process, so nothing in it is trusted or unpickled. The supervisor, which never runs user
 code, checks the answer and makes a `ParsedFile` of it.
 
@@ -33,7 +33,7 @@ class FileError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code_frame: str | None = None
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the child says: the canonical documents of `encode_spec`, or an error. At most one of the two."""
 
     dags: tuple[msgspec.Raw, ...] = ()

@@ -26,7 +26,7 @@ import asyncpg
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
 from aiosched.core.values.ids import PARTITIONS, partition_of
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import dags as rows
 from aiosched.db.statements.inbox import notify
@@ -37,7 +37,7 @@ from aiosched.parsing.discovery import DagFile, Discovery, Listing
 from aiosched.parsing.parse_queue import ParseQueue, Rank, order_of
 from aiosched.parsing.pool import ParsingPool
 from aiosched.parsing.result import FileError, ParsedFile
-from aiosched.parsing.store import Stored, remove_files, store_results
+from aiosched.parsing.store import StoredFiles, remove_files, store_results
 from aiosched.parsing.watcher import watch_folder
 
 log: Final = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class Parser:
             seconds=self._seconds,
         )
 
-    async def unread(self, conn: Connection) -> str | None:
+    async def unread(self, conn: DatabaseConnection) -> str | None:
         """What of the folder is not read and stored as it is now; None when all of it is.
 
         A file that belongs to another scheduler is read when that one has stored this content, or has looked at the
@@ -382,8 +382,8 @@ class Parser:
         del self._results[:taken]
         return [r for n, r in newest.items() if n in self._parse_queue or n in self._problems]
 
-    async def _store_batch(self, batch: Sequence[ParsedFile]) -> Stored:
-        async def work(conn: Connection) -> Stored:
+    async def _store_batch(self, batch: Sequence[ParsedFile]) -> StoredFiles:
+        async def work(conn: DatabaseConnection) -> StoredFiles:
             return await store_results(
                 conn,
                 batch,
@@ -401,14 +401,14 @@ class Parser:
                     raise
                 return await self._store_batch([_unstorable(batch[0], error)])
         parts = [await self._store_batch([result]) for result in batch]
-        return Stored(
+        return StoredFiles(
             frozenset().union(*(p.changed for p in parts)),
             frozenset().union(*(p.withdrawn for p in parts)),
             {name: conflicts for part in parts for name, conflicts in part.conflicts.items()},
             frozenset().union(*(p.warned for p in parts)),
         )
 
-    def _remember(self, result: ParsedFile, stored: Stored) -> None:
+    def _remember(self, result: ParsedFile, stored: StoredFiles) -> None:
         name = result.name
         self._outcomes[name] = result.without_documents()
         if conflicts := stored.conflicts.get(name):
@@ -420,7 +420,7 @@ class Parser:
         else:
             self._warned.discard(name)
 
-    async def _announce(self, stored: Stored) -> None:
+    async def _announce(self, stored: StoredFiles) -> None:
         """After a commit: tell this scheduler and the owners of the DAGs; let others have what became free."""
         if stored.withdrawn:
             waiting = [n for n, found in self._conflicts.items() if any(c.dag_id in stored.withdrawn for c in found)]
@@ -434,7 +434,7 @@ class Parser:
         except _DATABASE_TROUBLE as error:  # the owners look by themselves now and then
             log.warning("news of %d DAGs could not be sent: %s", len(stored.changed), error)
 
-    async def _in_database(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _in_database(self, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
         """The result of `work`, done in one transaction; tries again for as long as the database is in trouble."""
         pause, most = RETRY
         while True:

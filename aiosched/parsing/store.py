@@ -14,7 +14,7 @@ from datetime import datetime
 
 from aiosched.core.assets.conditions import AssetReference
 from aiosched.core.graph.spec import DagSpec, encode_spec
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import assets
 from aiosched.db.statements import dags as rows
 from aiosched.errors import DatabaseError
@@ -31,7 +31,7 @@ from aiosched.parsing.result import ParsedFile, parsed_dag
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredFiles:
     """What a transaction changed. To be announced after its commit."""
 
     changed: frozenset[str] = frozenset()  # DAGs with another version, definition or health
@@ -41,14 +41,14 @@ class Stored:
 
 
 async def store_results(
-    conn: Connection,
+    conn: DatabaseConnection,
     results: Sequence[ParsedFile],
     *,
     now: datetime,
     paused_at_creation: bool,
     present: Collection[str] | None = None,
     executors: Collection[str] | None = None,
-) -> Stored:
+) -> StoredFiles:
     """Store the outcomes of different files; call it in a transaction.
 
     `present` are all files that exist now: a DAG whose file is gone may be taken by another. `executors`
@@ -100,10 +100,10 @@ async def store_results(
         now=now,
     )
     warned = frozenset(name for name, found in warnings.items() if found)
-    return Stored(frozenset(changed) | frozenset(withdrawn), frozenset(withdrawn), claims.conflicts, warned)
+    return StoredFiles(frozenset(changed) | frozenset(withdrawn), frozenset(withdrawn), claims.conflicts, warned)
 
 
-async def remove_files(conn: Connection, files: Collection[str]) -> Stored:
+async def remove_files(conn: DatabaseConnection, files: Collection[str]) -> StoredFiles:
     """Forget deleted files: their rows and errors go, their DAGs become stale. Call it in a transaction."""
     before = await rows.read_files(conn, files)
     await rows.lock_dags(conn, {dag_id for file in before.values() for dag_id in file.dag_ids})
@@ -112,12 +112,12 @@ async def remove_files(conn: Connection, files: Collection[str]) -> Stored:
     )
     await assets.forget_references(conn, withdrawn)
     await rows.delete_files(conn, files)
-    return Stored(frozenset(withdrawn), frozenset(withdrawn))
+    return StoredFiles(frozenset(withdrawn), frozenset(withdrawn))
 
 
 async def register_specs(
-    conn: Connection, specs: Iterable[DagSpec], *, now: datetime, paused_at_creation: bool = False
-) -> Stored:
+    conn: DatabaseConnection, specs: Iterable[DagSpec], *, now: datetime, paused_at_creation: bool = False
+) -> StoredFiles:
     """Store DAGs that a process has as objects: their row names no file. Call it in a transaction.
 
     A DAG that a file had is taken over; a file that yields it later takes it back. After
@@ -127,7 +127,7 @@ async def register_specs(
     claims = {dag.dag_id: Claim(dag) for dag in parsed}
     await rows.add_dags(conn, _new_dags(claims.values(), paused_at_creation))
     dags = await _locked(conn, claims.keys(), claims.keys())
-    return Stored(frozenset(await _define(conn, claims, dags, now=now)))
+    return StoredFiles(frozenset(await _define(conn, claims, dags, now=now)))
 
 
 def _new_dags(claims: Iterable[Claim], paused_at_creation: bool) -> list[rows.NewDag]:
@@ -141,7 +141,9 @@ def _new_dags(claims: Iterable[Claim], paused_at_creation: bool) -> list[rows.Ne
     ]
 
 
-async def _locked(conn: Connection, needed: Collection[str], dag_ids: Collection[str]) -> dict[str, rows.StoredDag]:
+async def _locked(
+    conn: DatabaseConnection, needed: Collection[str], dag_ids: Collection[str]
+) -> dict[str, rows.StoredDag]:
     """Lock `dag_ids`; raises DatabaseError when one that is `needed` was deleted since its row was made."""
     dags = await rows.lock_dags(conn, dag_ids)
     if missing := sorted(set(needed) - dags.keys()):
@@ -151,7 +153,7 @@ async def _locked(conn: Connection, needed: Collection[str], dag_ids: Collection
 
 
 async def _define(
-    conn: Connection, kept: Mapping[str, Claim], dags: Mapping[str, rows.StoredDag], *, now: datetime
+    conn: DatabaseConnection, kept: Mapping[str, Claim], dags: Mapping[str, rows.StoredDag], *, now: datetime
 ) -> set[str]:
     """Write versions and definitions of `kept`; the DAGs for which anything but the time of parsing changed."""
     new = {i: c for i, c in kept.items() if _is_news(c, dags[i])}

@@ -24,7 +24,7 @@ from aiosched.parsing.result import MAX_TRACEBACK, FileError, one_line, storable
 _OWN: Final = str(Path(aiosched.__file__).parent) + os.sep
 
 
-class Place(NamedTuple):
+class CodePlace(NamedTuple):
     """Where something went wrong. Columns count characters from 1, the end exclusive."""
 
     file: str
@@ -68,22 +68,22 @@ def _message(error: BaseException) -> str:
     return f"{type(error).__name__} without a message"
 
 
-def _places(error: BaseException, summary: traceback.TracebackException) -> Iterator[Place]:
+def _places(error: BaseException, summary: traceback.TracebackException) -> Iterator[CodePlace]:
     """From the outermost call to where it went wrong."""
-    last: Place | None = None
+    last: CodePlace | None = None
     for frame in summary.stack:
         if frame.lineno is None:
             continue
         one_liner = frame.end_lineno == frame.lineno
         column, end = (frame.colno, frame.end_colno) if one_liner else (None, None)
         line = linecache.getline(frame.filename, frame.lineno)
-        last = Place(frame.filename, frame.lineno, _characters(line, column), _characters(line, end))
+        last = CodePlace(frame.filename, frame.lineno, _characters(line, column), _characters(line, end))
         yield last
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         end = error.end_offset if error.end_lineno == error.lineno else None
-        yield Place(error.filename, error.lineno, error.offset or None, end or None)
+        yield CodePlace(error.filename, error.lineno, error.offset or None, end or None)
     elif isinstance(error, DagError) and error.file and error.line and (error.file, error.line) != (last and last[:2]):
-        yield Place(error.file, error.line)  # where the frames do not lead
+        yield CodePlace(error.file, error.line)  # where the frames do not lead
 
 
 def _characters(line: str, offset: int | None) -> int | None:
@@ -91,7 +91,7 @@ def _characters(line: str, offset: int | None) -> int | None:
     return None if offset is None else len(line.encode("utf-8", "replace")[:offset].decode("utf-8", "replace")) + 1
 
 
-def _frame(place: Place, root: str) -> str | None:
+def _frame(place: CodePlace, root: str) -> str | None:
     source = "".join(linecache.getlines(place.file)) or _read(place.file)
     name = os.path.relpath(place.file, root) if place.file.startswith(root + os.sep) else place.file
     frame = code_frame(source, line=place.line, file=name, column=place.column, end_column=place.end_column)

@@ -13,12 +13,12 @@ import msgspec
 
 from aiosched.core.graph.spec import decode_spec, encode_spec
 from aiosched.parsing.code_frame import code_frame
-from aiosched.parsing.killable import NOT_DONE, Ending
+from aiosched.parsing.killable import NOT_DONE, ChildEnding
 from aiosched.parsing.limits import Limits, in_units
 from aiosched.parsing.result import (
     MAX_OUTPUT_SHOWN,
     MAX_TRACEBACK,
-    Answer,
+    ChildAnswer,
     FileError,
     ParsedDag,
     ParsedFile,
@@ -42,12 +42,12 @@ _FRAME: Final = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in ', re
 
 
 def parsed_file(
-    ending: Ending, *, name: str, path: str, digest: str, source: str, seconds: float, limits: Limits
+    ending: ChildEnding, *, name: str, path: str, digest: str, source: str, seconds: float, limits: Limits
 ) -> ParsedFile:
     """The outcome of the parse of `path` (the file that was imported) whose child ended with `ending`."""
     answer = _answer(ending, limits)
     dags: tuple[ParsedDag, ...] = ()
-    if isinstance(answer, Answer):
+    if isinstance(answer, ChildAnswer):
         error = answer.error
         try:
             dags = tuple(_checked(bytes(raw)) for raw in answer.dags)
@@ -71,7 +71,7 @@ def parsed_file(
     )
 
 
-def _answer(ending: Ending, limits: Limits) -> Answer | FileError:
+def _answer(ending: ChildEnding, limits: Limits) -> ChildAnswer | FileError:
     if ending.answer_too_long:
         return FileError(type="ResultTooLarge", message=f"The file's answer is longer than {in_units(limits.result)}.")
     if ending.timed_out:
@@ -111,7 +111,7 @@ def _checked(document: bytes) -> ParsedDag:
     return parsed_dag(encode_spec(spec), spec)
 
 
-def _with_crash_line(error: FileError, ending: Ending, *, path: str, name: str, source: str) -> FileError:
+def _with_crash_line(error: FileError, ending: ChildEnding, *, path: str, name: str, source: str) -> FileError:
     """Point `error` at the line of the file that the crash dump names, when there is one."""
     dump = ending.output.decode("utf-8", "replace")
     line = next((int(found["line"]) for found in _FRAME.finditer(dump) if found["file"] == path), None)
@@ -120,7 +120,7 @@ def _with_crash_line(error: FileError, ending: Ending, *, path: str, name: str, 
     return msgspec.structs.replace(error, line=line, code_frame=code_frame(source, line=line, file=name))
 
 
-def _with_output(error: FileError, ending: Ending) -> FileError:
+def _with_output(error: FileError, ending: ChildEnding) -> FileError:
     """Attach what the file printed."""
     printed = _without_own_frames(ending.output.decode("utf-8", "backslashreplace"))
     text = storable(printed, MAX_OUTPUT_SHOWN).strip()
@@ -142,4 +142,4 @@ def _without_own_frames(text: str) -> str:
     return "\n".join(kept)
 
 
-_DECODER: Final = msgspec.json.Decoder(Answer)
+_DECODER: Final = msgspec.json.Decoder(ChildAnswer)

@@ -41,7 +41,7 @@ from aiosched.scheduler.executor_choice import Choice, choose_executor
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.membership.heartbeat import Heartbeat
 from aiosched.scheduler.membership.incarnation import Incarnation, give_up
-from aiosched.scheduler.membership.lease import Identity, Lease
+from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity
 from aiosched.scheduler.observability import statsd
 from aiosched.scheduler.observability.idle import Remark, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
@@ -300,7 +300,7 @@ class Scheduler(Actions):
 
     async def _live_once(self) -> None:
         settings = self.settings.scheduler
-        identity = Identity(
+        identity = SchedulerIdentity(
             name=settings.name or socket.gethostname(),
             version=aiosched.__version__,
             executor=self.executor.name,

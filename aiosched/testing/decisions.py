@@ -17,7 +17,7 @@ from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.testing.attempts.acting import Authored, decides, decides_as_trigger, is_sensor, looks
 from aiosched.testing.attempts.endings import NO_TIME, Ending, Play, Scripted, fails, succeeds, trigger_ending
-from aiosched.testing.attempts.outcomes import TaskFacts
+from aiosched.testing.attempts.outcomes import ScriptedTask
 from aiosched.testing.rows.assets import names_by_uri
 from aiosched.testing.rows.rows import Rows
 
@@ -74,7 +74,7 @@ class Scripts:
     def __init__(self, rows: Rows, dags: Authored) -> None:
         self._rows, self._dags = rows, dags
         self._plays: dict[tuple[str, str], Script] = {}
-        self._facts: dict[tuple[int, int], TaskFacts] = {}  # by version and task index
+        self._facts: dict[tuple[int, int], ScriptedTask] = {}  # by version and task index
         self._names: dict[str, str] | None = None
 
     def put(self, dag_id: str, task_id: str, play: Play | Ending | None, graph: Graph | None, words: Words) -> None:
@@ -112,7 +112,7 @@ class Scripts:
             return dataclasses.replace(said, acts=True)
         return said
 
-    def facts_of(self, attempt: Attempt) -> TaskFacts:
+    def facts_of(self, attempt: Attempt) -> ScriptedTask:
         """See Book."""
         version, index = self._rows.runs[attempt.key.run].version_id, attempt.key.task_index
         found = self._facts.get((version, index))
@@ -123,7 +123,7 @@ class Scripts:
             dag = self._dags.cached(attempt.run)
             for number, one in enumerate(spec.tasks):
                 task = None if dag is None else dag.task_dict.get(one.task_id)
-                self._facts[version, number] = TaskFacts.of(one, task, is_mapped_over=number in readers)
+                self._facts[version, number] = ScriptedTask.of(one, task, is_mapped_over=number in readers)
             found = self._facts[version, index]
         return found
 

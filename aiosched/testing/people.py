@@ -23,7 +23,7 @@ from aiosched.core.values.ids import partition_of
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.statements.assets import NewEvent
 from aiosched.db.statements.journal import PoolRow
-from aiosched.db.statements.runs import DagRow, Version
+from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.partitions.loading import plan_next, set_paused
 from aiosched.scheduler.partitions.previous_run import look_again
@@ -50,13 +50,13 @@ from aiosched.testing.attempts.endings import Ending, Play
 from aiosched.testing.checks import check_starts
 from aiosched.testing.decisions import Scripts
 from aiosched.testing.rows.assets import is_mentioned
-from aiosched.testing.view import View
+from aiosched.testing.view import WorldView
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
 
 
-class People(View):
+class People(WorldView):
     """The half of `World` that people act through. See the module docstring."""
 
     _authored: Authored
@@ -90,13 +90,13 @@ class People(View):
             context = self._desk_of(spec.dag_id)
             plan_next(context, context.cache.put_dag(row, version), self.rows.schedule_position(spec))
 
-    def _version_of(self, spec: DagSpec, row: DagRow | None) -> Version:
+    def _version_of(self, spec: DagSpec, row: DagRow | None) -> StoredVersion:
         """The version of a spec: a new one where it differs from the newest."""
         versions = self.rows.versions
         if row is not None and versions[row.version_id].spec == spec:
             return versions[row.version_id]
         number = len(versions) + 1
-        versions[number] = Version(number, number, spec, None)
+        versions[number] = StoredVersion(number, number, spec, None)
         return versions[number]
 
     def remove(self, dag_id: str) -> None:

@@ -28,7 +28,7 @@ class Callback(NamedTuple):
     reason: str | None
 
 
-class View:
+class WorldView:
     """The reading half of `World`. A DAG, run or task that is not there is a NotFound."""
 
     clock: WorldClock

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from slot_builders import dag_room, needs, room
 
 from aiosched.core.slots.allocation import Candidate, PoolRoom
-from aiosched.core.slots.competing_demands import TURN, CompetingDemand, Demand, Place
+from aiosched.core.slots.competing_demands import TURN, CompetingDemand, Demand, DemandPlace
 from aiosched.core.slots.waiting import WaitingQueue
 
 LIMIT = 600.0
 
 
-def normal(weight: int, since: float = 0.0) -> Place:
-    return Place(False, weight, since)
+def normal(weight: int, since: float = 0.0) -> DemandPlace:
+    return DemandPlace(False, weight, since)
 
 
-def overdue(since: float = 0.0) -> Place:
-    return Place(True, 1, since)
+def overdue(since: float = 0.0) -> DemandPlace:
+    return DemandPlace(True, 1, since)
 
 
 @pytest.mark.parametrize(
@@ -40,21 +40,21 @@ def overdue(since: float = 0.0) -> Place:
     ],
 )
 def test_weight_decides_then_who_has_waited_a_turn_longer_and_the_overdue_go_before_all(
-    competing_demand: Place, mine: Place, goes_first: bool
+    competing_demand: DemandPlace, mine: DemandPlace, goes_first: bool
 ) -> None:
     assert competing_demand.precedes(mine) is goes_first
 
 
-places = st.builds(Place, st.booleans(), st.integers(-2, 2), st.floats(0, 5))
+places = st.builds(DemandPlace, st.booleans(), st.integers(-2, 2), st.floats(0, 5))
 
 
 @given(places, places)
-def test_two_schedulers_never_yield_to_each_other(one: Place, other: Place) -> None:
+def test_two_schedulers_never_yield_to_each_other(one: DemandPlace, other: DemandPlace) -> None:
     assert not (one.precedes(other) and other.precedes(one))
 
 
 @given(st.lists(places, max_size=6), places)
-def test_those_that_go_before_a_place_stand_first_in_order(others: list[Place], mine: Place) -> None:
+def test_those_that_go_before_a_place_stand_first_in_order(others: list[DemandPlace], mine: DemandPlace) -> None:
     first = [place.precedes(mine) for place in sorted(others, key=lambda place: place.order)]
 
     assert first == sorted(first, reverse=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aiosched.core.graph.mapping import check_producers, json_length, literal_size, size_of
 from aiosched.core.graph.spec import Concatenated, LiteralLength, MapInput, MappingSpec, TaskOutput, Zipped
-from aiosched.core.graph.trigger_rules import Verdict
+from aiosched.core.graph.trigger_rules import TriggerVerdict
 from aiosched.core.values.states import TaskState
 
 KNOWN = {"two": 2, "three": 3, "none": 0}
@@ -76,15 +76,15 @@ def test_lists_and_dicts_have_a_length(value: str, length: int | None) -> None:
 @pytest.mark.parametrize(
     ("states", "verdict"),
     [
-        ([], Verdict.RUN),
-        ([S.SUCCESS, S.SUCCESS], Verdict.RUN),
-        ([S.SUCCESS, S.FAILED], Verdict.UPSTREAM_FAILED),
-        ([S.SKIPPED, S.UPSTREAM_FAILED], Verdict.UPSTREAM_FAILED),
-        ([S.SUCCESS, S.SKIPPED], Verdict.SKIPPED),
-        ([S.REMOVED, S.SKIPPED], Verdict.SKIPPED),
-        ([S.SUCCESS, S.REMOVED], Verdict.WAIT),
+        ([], TriggerVerdict.RUN),
+        ([S.SUCCESS, S.SUCCESS], TriggerVerdict.RUN),
+        ([S.SUCCESS, S.FAILED], TriggerVerdict.UPSTREAM_FAILED),
+        ([S.SKIPPED, S.UPSTREAM_FAILED], TriggerVerdict.UPSTREAM_FAILED),
+        ([S.SUCCESS, S.SKIPPED], TriggerVerdict.SKIPPED),
+        ([S.REMOVED, S.SKIPPED], TriggerVerdict.SKIPPED),
+        ([S.SUCCESS, S.REMOVED], TriggerVerdict.WAIT),
     ],
 )
-def test_finished_producers_decide_before_the_trigger_rule(states: list[TaskState], verdict: Verdict) -> None:
+def test_finished_producers_decide_before_the_trigger_rule(states: list[TaskState], verdict: TriggerVerdict) -> None:
     """The table of section 26.6; a producer that is not finished is not among them."""
     assert check_producers(states) is verdict

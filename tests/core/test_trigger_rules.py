@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trigger_rule_oracle import PLAIN, expected
 
-from aiosched.core.graph.trigger_rules import Counts, TriggerRule, Verdict, explain, judge, judge_setups
+from aiosched.core.graph.trigger_rules import StateCounts, TriggerRule, TriggerVerdict, explain, judge, judge_setups
 from aiosched.core.values.states import TaskState
 from aiosched.errors import DagError
 
@@ -22,9 +22,9 @@ R = TriggerRule
 SETUPS = tuple(f"setup:{state}" for state in PLAIN)
 
 
-def counted(upstreams: Sequence[str]) -> tuple[Counts, int, int]:
+def counted(upstreams: Sequence[str]) -> tuple[StateCounts, int, int]:
     """Counts, total and total of setups for upstreams named as in the oracle."""
-    counts = Counts()
+    counts = StateCounts()
     for name in upstreams:
         state = name.removeprefix("setup:")
         if state != "waiting":
@@ -32,7 +32,7 @@ def counted(upstreams: Sequence[str]) -> tuple[Counts, int, int]:
     return counts, len(upstreams), sum(name.startswith("setup:") for name in upstreams)
 
 
-def word(verdict: Verdict) -> str:
+def word(verdict: TriggerVerdict) -> str:
     return str(verdict.state or verdict.value)
 
 
@@ -109,14 +109,14 @@ def test_a_task_whose_upstreams_are_all_done_waits_only_for_skips_of_what_was_re
 ) -> None:
     removed_only_stands_in_the_way = "removed" in upstreams and set(upstreams) <= {"removed", "skipped"}
 
-    waits = judge(rule, *counted(upstreams)) is Verdict.WAIT
+    waits = judge(rule, *counted(upstreams)) is TriggerVerdict.WAIT
 
     assert waits == (rule is R.ALL_SKIPPED and removed_only_stands_in_the_way)
 
 
 @pytest.mark.parametrize("rule", list(R))
 def test_a_task_without_upstreams_runs(rule: TriggerRule) -> None:
-    assert judge(rule, Counts(), 0) is Verdict.RUN
+    assert judge(rule, StateCounts(), 0) is TriggerVerdict.RUN
 
 
 @pytest.mark.parametrize("rule", [R.ALL_DONE, R.ALWAYS])
@@ -129,41 +129,41 @@ def test_all_done_and_always_settle_nothing(rule: TriggerRule, upstreams: list[s
     ("rule", "upstream"), [(R.ONE_SUCCESS, "success"), (R.ONE_FAILED, "failed"), (R.ONE_DONE, "success")]
 )
 def test_the_rules_that_ask_for_one_fire_before_the_others_are_done(rule: TriggerRule, upstream: str) -> None:
-    assert judge(rule, *counted([upstream, "waiting", "waiting"])) is Verdict.RUN
+    assert judge(rule, *counted([upstream, "waiting", "waiting"])) is TriggerVerdict.RUN
 
 
 def test_the_result_of_all_success_depends_on_what_is_seen_first() -> None:
     seen_at_once = judge(R.ALL_SUCCESS, *counted(["failed", "skipped"]))
     skip_seen_first = judge(R.ALL_SUCCESS, *counted(["waiting", "skipped"]))
 
-    assert seen_at_once is Verdict.UPSTREAM_FAILED
-    assert skip_seen_first is Verdict.SKIPPED
+    assert seen_at_once is TriggerVerdict.UPSTREAM_FAILED
+    assert skip_seen_first is TriggerVerdict.SKIPPED
 
 
 def test_a_sole_removed_upstream_fails_one_success() -> None:
-    assert judge(R.ONE_SUCCESS, *counted(["removed"])) is Verdict.UPSTREAM_FAILED
+    assert judge(R.ONE_SUCCESS, *counted(["removed"])) is TriggerVerdict.UPSTREAM_FAILED
 
 
 def test_a_map_index_beyond_the_upstreams_that_are_left_is_removed_although_the_rule_could_pass() -> None:
     counts, total, _ = counted(["success", "success", "removed"])
 
-    assert judge(R.ALL_SUCCESS, counts, total, map_index=2) is Verdict.REMOVED
-    assert judge(R.ALL_SUCCESS, counts, total, map_index=1) is Verdict.RUN
-    assert judge(R.ALL_SUCCESS, counts, total, map_index=-1) is Verdict.RUN
+    assert judge(R.ALL_SUCCESS, counts, total, map_index=2) is TriggerVerdict.REMOVED
+    assert judge(R.ALL_SUCCESS, counts, total, map_index=1) is TriggerVerdict.RUN
+    assert judge(R.ALL_SUCCESS, counts, total, map_index=-1) is TriggerVerdict.RUN
 
 
 @pytest.mark.parametrize(
     ("setups", "verdict"),
     [
-        ([], Verdict.RUN),
-        (["success", "success"], Verdict.RUN),
-        (["success", "waiting"], Verdict.WAIT),
-        (["skipped", "waiting"], Verdict.SKIPPED),
-        (["failed", "skipped"], Verdict.UPSTREAM_FAILED),
-        (["upstream_failed", "waiting"], Verdict.UPSTREAM_FAILED),
+        ([], TriggerVerdict.RUN),
+        (["success", "success"], TriggerVerdict.RUN),
+        (["success", "waiting"], TriggerVerdict.WAIT),
+        (["skipped", "waiting"], TriggerVerdict.SKIPPED),
+        (["failed", "skipped"], TriggerVerdict.UPSTREAM_FAILED),
+        (["upstream_failed", "waiting"], TriggerVerdict.UPSTREAM_FAILED),
     ],
 )
-def test_setups_further_up_settle_a_task_at_once(setups: list[str], verdict: Verdict) -> None:
+def test_setups_further_up_settle_a_task_at_once(setups: list[str], verdict: TriggerVerdict) -> None:
     counts, total, _ = counted(setups)
 
     assert judge_setups(counts, total) is verdict
@@ -171,7 +171,7 @@ def test_setups_further_up_settle_a_task_at_once(setups: list[str], verdict: Ver
 
 @given(st.lists(st.tuples(st.sampled_from(list(TaskState)), st.booleans())))
 def test_counting_an_upstream_and_taking_it_back_changes_nothing(upstreams: list[tuple[TaskState, bool]]) -> None:
-    counts = Counts(success=1, failed=2)
+    counts = StateCounts(success=1, failed=2)
     for state, is_setup in upstreams:
         counts.add(state, is_setup=is_setup)
     finished = sum(state in {"success", "skipped", "failed", "upstream_failed", "removed"} for state, _ in upstreams)
@@ -181,12 +181,12 @@ def test_counting_an_upstream_and_taking_it_back_changes_nothing(upstreams: list
     for state, is_setup in upstreams:
         counts.add(state, is_setup=is_setup, by=-1)
 
-    assert counts == Counts(success=1, failed=2)
+    assert counts == StateCounts(success=1, failed=2)
 
 
 def test_counts_show_what_is_not_zero() -> None:
-    assert repr(Counts(success=2, skipped=1)) == "Counts(done=3, skipped=1, success=2)"
-    assert Counts() != "nothing"
+    assert repr(StateCounts(success=2, skipped=1)) == "Counts(done=3, skipped=1, success=2)"
+    assert StateCounts() != "nothing"
 
 
 @pytest.mark.parametrize(
@@ -225,4 +225,4 @@ def test_the_progress_is_told_in_one_line(rule: TriggerRule, upstreams: list[str
 
 @pytest.mark.parametrize("rule", list(R))
 def test_every_rule_can_be_explained(rule: TriggerRule) -> None:
-    assert rule.value in explain(rule, Counts(success=1), 2)
+    assert rule.value in explain(rule, StateCounts(success=1), 2)

@@ -19,7 +19,7 @@ from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.previous_run import Past, StoredRun
 from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
-from aiosched.core.graph.trigger_rules import Verdict as Judgement
+from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.slots.allocation import PoolRoom, Room, TaskRoom
 from aiosched.core.values.messages import Deferral, Outcome, SkipDecision

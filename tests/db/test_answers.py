@@ -11,7 +11,7 @@ import pytest
 
 from aiosched.config import DatabaseSettings
 from aiosched.db.server import request_answers as answers
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.inbox import CommandResult
@@ -34,12 +34,12 @@ class Looks:
         self.may_connect.set()
         read, connect = inbox.read_answer, Database.connect
 
-        async def read_noted(conn: Connection, command_id: int) -> CommandResult | None:
+        async def read_noted(conn: DatabaseConnection, command_id: int) -> CommandResult | None:
             answer = await read(conn, command_id)
             self.times[command_id] += 1
             return answer
 
-        async def connect_noted(db: Database, *, application_name: str | None = None) -> Connection:
+        async def connect_noted(db: Database, *, application_name: str | None = None) -> DatabaseConnection:
             self.connections.append(application_name)
             await self.may_connect.wait()
             return await connect(db, application_name=application_name)
@@ -156,7 +156,7 @@ async def test_news_that_get_lost_cost_a_second(db: Database, looks: Looks) -> N
 async def test_who_cannot_listen_looks(
     db: Database, looks: Looks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def refuse(*_: object, **__: object) -> Connection:
+    async def refuse(*_: object, **__: object) -> DatabaseConnection:
         raise TooManyConnections("no connection left")
 
     monkeypatch.setattr(Database, "connect", refuse)
@@ -177,7 +177,7 @@ async def test_a_connection_that_breaks_while_somebody_looks_costs_nobody_the_an
     read = inbox.read_answer
     broken: list[int] = []
 
-    async def read_of_a_server_that_ends(conn: Connection, command_id: int) -> CommandResult | None:
+    async def read_of_a_server_that_ends(conn: DatabaseConnection, command_id: int) -> CommandResult | None:
         if not broken:
             broken.append(command_id)
             await conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aiosched.core.assets.conditions import AssetReference, triggering_instant
 from aiosched.core.values.ids import partition_of
 from aiosched.db.queries import asset_queries
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import assets
 from aiosched.db.statements.assets import NewConsumer, NewEvent
@@ -27,7 +27,7 @@ def event(name: str, second: int, **columns: Any) -> NewEvent:
     return NewEvent(name, name, "{}", columns.pop("alias", None), at(second), **columns)
 
 
-async def add_dag(conn: Connection, dag_id: str, *waits_for: AssetReference, paused: bool = False) -> None:
+async def add_dag(conn: DatabaseConnection, dag_id: str, *waits_for: AssetReference, paused: bool = False) -> None:
     await conn.execute(
         "INSERT INTO dag (dag_id, partition, is_paused) VALUES ($1, $2, $3)", dag_id, partition_of(dag_id), paused
     )
@@ -47,7 +47,7 @@ async def record(db: Database, *events: NewEvent) -> assets.Recorded:
         return await assets.record_events(conn, events)
 
 
-async def run_if_queued(conn: Connection, dag_id: str, run: int) -> bool:
+async def run_if_queued(conn: DatabaseConnection, dag_id: str, run: int) -> bool:
     """What the owner of a DAG does: everything that is queued becomes one run."""
     marks = await assets.lock_watermarks(conn, [dag_id])
     queue = await assets.lock_queue(conn, [dag_id])

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import partition_of
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.dags import (
     FileRow,
@@ -38,7 +38,7 @@ def a_file(name: str, *dag_ids: str, error: str | None = None) -> FileRow:
     )
 
 
-async def flags(conn: Connection) -> dict[str, tuple[bool, bool]]:
+async def flags(conn: DatabaseConnection) -> dict[str, tuple[bool, bool]]:
     rows = await conn.fetch("SELECT dag_id, is_stale, has_import_errors FROM dag")
     return {row["dag_id"]: (row["is_stale"], row["has_import_errors"]) for row in rows}
 

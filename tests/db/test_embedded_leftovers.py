@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.db.server.embedded import EmbeddedPostgres, Standing, embedded_data_dir
+from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding, embedded_data_dir
 from aiosched.db.server.embedded_host import Account
-from aiosched.db.server.postmaster import Answer, ask, folder_id, last_lines, read_postmaster, runs_on
+from aiosched.db.server.postmaster import ServerAnswer, ask, folder_id, last_lines, read_postmaster, runs_on
 from aiosched.errors import DatabaseError
 
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -116,7 +116,7 @@ def test_the_files_of_two_dead_servers_do_not_stop_a_start(
 
     stopped.start_blocking()
 
-    assert stopped.look() is Standing.RUNS
+    assert stopped.look() is ServerStanding.RUNS
     assert stranger.poll() is None
 
 
@@ -130,7 +130,7 @@ def test_an_empty_pid_file_does_not_stop_a_start(stopped: EmbeddedPostgres) -> N
 
     stopped.start_blocking()
 
-    assert stopped.look() is Standing.RUNS
+    assert stopped.look() is ServerStanding.RUNS
 
 
 def test_a_process_that_is_not_the_server_is_not_ended_with_it(
@@ -172,11 +172,11 @@ def test_the_server_of_a_folder_that_was_removed_is_ended_by_its_last_user(postg
     folder = folder_id(postgres.data_dir)
 
     shutil.rmtree(postgres.data_dir.parent / "pg")
-    assert postgres.look() is Standing.FOLDER_GONE
+    assert postgres.look() is ServerStanding.FOLDER_GONE
     postgres.stop_blocking()
 
     assert not runs_on(found.pid, folder, postgres.data_dir)
-    assert ask(found.socket) is Answer.NOBODY
+    assert ask(found.socket) is ServerAnswer.NOBODY
 
 
 def test_what_clients_were_told_is_no_reason_for_an_end() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aiosched.db.server import embedded_watch
-from aiosched.db.server.embedded import EmbeddedPostgres, Standing
+from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding
 from aiosched.db.server.embedded_watch import kept_running, pause_before
 from aiosched.errors import DatabaseError
 
@@ -17,14 +17,14 @@ from aiosched.errors import DatabaseError
 class FakeServer(EmbeddedPostgres):
     """Stands as the test says, look by look; then its folder is gone, which ends the watch."""
 
-    def __init__(self, *standings: Standing, fails: int = 0) -> None:
+    def __init__(self, *standings: ServerStanding, fails: int = 0) -> None:
         super().__init__(Path("/nowhere/pg"))
         self.standings, self.fails = list(standings), fails
         self.starts: list[float] = []
         self.stopped = 0
 
-    def look(self) -> Standing:
-        return self.standings.pop(0) if self.standings else Standing.FOLDER_GONE
+    def look(self) -> ServerStanding:
+        return self.standings.pop(0) if self.standings else ServerStanding.FOLDER_GONE
 
     def last_lines(self) -> str:
         return "FATAL: the disk is full"
@@ -53,7 +53,7 @@ async def watch(server: FakeServer) -> str:
 
 
 async def test_a_server_that_runs_is_left_alone() -> None:
-    server = FakeServer(Standing.RUNS, Standing.RUNS)
+    server = FakeServer(ServerStanding.RUNS, ServerStanding.RUNS)
 
     await watch(server)
 
@@ -61,7 +61,7 @@ async def test_a_server_that_runs_is_left_alone() -> None:
 
 
 async def test_one_that_ended_is_started_once_and_the_end_of_its_log_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    server = FakeServer(Standing.RUNS, Standing.ENDED, Standing.RUNS)
+    server = FakeServer(ServerStanding.RUNS, ServerStanding.ENDED, ServerStanding.RUNS)
 
     with caplog.at_level(logging.WARNING, "aiosched.db"):
         await watch(server)
@@ -75,7 +75,7 @@ async def test_one_that_ended_is_started_once_and_the_end_of_its_log_is_told(cap
 async def test_one_that_ends_again_waits_before_the_next_start_and_a_failed_start_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    server = FakeServer(*[Standing.ENDED] * 1000, fails=1)
+    server = FakeServer(*[ServerStanding.ENDED] * 1000, fails=1)
 
     with caplog.at_level(logging.WARNING, "aiosched.db"):
         async with asyncio.timeout(30):
@@ -111,7 +111,7 @@ async def test_what_goes_wrong_because_the_folder_is_gone_is_told_as_that() -> N
 
 async def test_what_else_goes_wrong_is_told_as_it_is() -> None:
     with pytest.raises(ExceptionGroup) as caught:
-        async with kept_running(FakeServer(*[Standing.RUNS] * 10_000)):
+        async with kept_running(FakeServer(*[ServerStanding.RUNS] * 10_000)):
             raise ValueError("boom")
 
     assert caught.group_contains(ValueError, match="boom")
@@ -124,7 +124,7 @@ async def test_without_an_embedded_server_there_is_nothing_to_look_after() -> No
 
 
 async def test_a_block_that_ends_by_itself_ends_the_watch() -> None:
-    async with kept_running(FakeServer(*[Standing.RUNS] * 10_000)):
+    async with kept_running(FakeServer(*[ServerStanding.RUNS] * 10_000)):
         pass
 
 

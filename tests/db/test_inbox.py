@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from aiosched.core.values.ids import partition_of
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.inbox import READ_RESULT, CommandResult
 from tests.db.waiting import until_true
 
 
-async def ask(conn: Connection, verb: str = "pause", dag_id: str | None = "d") -> int:
+async def ask(conn: DatabaseConnection, verb: str = "pause", dag_id: str | None = "d") -> int:
     return await inbox.add_command(conn, verb=verb, dag_id=dag_id, args={"x": [1, "ü"]}, requested_by="me", reason="so")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from aiosched.core.run.board import FinishedTry
 from aiosched.core.values.messages import AttemptKey
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import journal, ownership
 from aiosched.db.statements.journal import InstanceChange, PoolRow, RunChange, XComRow
@@ -23,7 +23,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-async def conn(db: Database) -> AsyncIterator[Connection]:
+async def conn(db: Database) -> AsyncIterator[DatabaseConnection]:
     """A journal's connection. There are scheduler 1, run 1 with three instances and the pool `etl` of 3 slots."""
     connection = await db.connect()
     await connection.execute(
@@ -52,16 +52,16 @@ def run_ends(old: str = "running") -> RunChange:
     return RunChange(1, old, "success", NOON, NOON, NOON, None)
 
 
-async def states(conn: Connection) -> list[str | None]:
+async def states(conn: DatabaseConnection) -> list[str | None]:
     return [row[0] for row in await conn.fetch("SELECT state FROM task_instance ORDER BY task_index")]
 
 
-async def used(conn: Connection, pool: str = "etl") -> int:
+async def used(conn: DatabaseConnection, pool: str = "etl") -> int:
     number: int = await conn.fetchval("SELECT used FROM pool WHERE name = $1", pool)
     return number
 
 
-async def test_a_batch_stores_instances_runs_and_pool_use_together(conn: Connection) -> None:
+async def test_a_batch_stores_instances_runs_and_pool_use_together(conn: DatabaseConnection) -> None:
     batch = [change(0, None, "queued"), change(1, None, "scheduled")]
 
     moved = await journal.write(conn, 1, batch, [run_ends()], {"etl": 2})
@@ -87,7 +87,7 @@ async def test_a_batch_stores_instances_runs_and_pool_use_together(conn: Connect
     ids=["another state", "another try", "no such instance", "another run state", "too many slots", "no such pool"],
 )
 async def test_one_row_that_is_not_as_expected_makes_the_whole_batch_void(
-    conn: Connection, instances: list[InstanceChange], runs: list[RunChange], pools: dict[str, int]
+    conn: DatabaseConnection, instances: list[InstanceChange], runs: list[RunChange], pools: dict[str, int]
 ) -> None:
     with pytest.raises(StaleRows, match="not as expected"):
         await journal.write(conn, 1, [change(0, None, "queued"), *instances], runs, {"default_pool": 1, **pools})
@@ -97,7 +97,7 @@ async def test_one_row_that_is_not_as_expected_makes_the_whole_batch_void(
     assert await conn.fetchval("SELECT state FROM dag_run") == "running"
 
 
-async def test_slots_given_back_are_taken_in_the_same_batch(conn: Connection) -> None:
+async def test_slots_given_back_are_taken_in_the_same_batch(conn: DatabaseConnection) -> None:
     await journal.write(conn, 1, [], [], {"etl": 3})
 
     await journal.write(conn, 1, [], [], {"etl": 0})
@@ -106,7 +106,7 @@ async def test_slots_given_back_are_taken_in_the_same_batch(conn: Connection) ->
 
 
 async def test_a_pool_that_shrank_may_be_left_and_not_entered_and_an_infinite_one_has_no_limit(
-    conn: Connection,
+    conn: DatabaseConnection,
 ) -> None:
     await journal.write(conn, 1, [], [], {"etl": 3})
     await conn.execute("UPDATE pool SET slots = 1 WHERE name = 'etl'")
@@ -120,7 +120,7 @@ async def test_a_pool_that_shrank_may_be_left_and_not_entered_and_an_infinite_on
     assert await used(conn) == 1002
 
 
-async def test_a_scheduler_that_was_taken_over_changes_nothing(conn: Connection, db: Database) -> None:
+async def test_a_scheduler_that_was_taken_over_changes_nothing(conn: DatabaseConnection, db: Database) -> None:
     async with db.acquire() as other:
         assert await ownership.take_over(other, 1, process_gone=True)
 
@@ -131,7 +131,9 @@ async def test_a_scheduler_that_was_taken_over_changes_nothing(conn: Connection,
     assert await used(conn) == 0
 
 
-async def test_a_batch_that_meets_a_take_over_in_progress_waits_and_is_void(conn: Connection, db: Database) -> None:
+async def test_a_batch_that_meets_a_take_over_in_progress_waits_and_is_void(
+    conn: DatabaseConnection, db: Database
+) -> None:
     async with db.acquire() as other:
         take_over = other.transaction()
         await take_over.__aenter__()
@@ -154,7 +156,7 @@ async def test_a_batch_that_meets_a_take_over_in_progress_waits_and_is_void(conn
     ids=["any batch", "nothing but instances"],
 )
 async def test_a_hot_batch_goes_by_keys_however_the_statistics_look(
-    conn: Connection, statement: str, tables: tuple[str, ...]
+    conn: DatabaseConnection, statement: str, tables: tuple[str, ...]
 ) -> None:
     await conn.execute("INSERT INTO task_instance SELECT n, 0, -1 FROM generate_series(2, 3000) AS n; ANALYZE")
     columns = (journal.InstanceChange._fields, journal.RunChange._fields, ("name", "delta"))[: len(tables)]
@@ -168,7 +170,7 @@ async def test_a_hot_batch_goes_by_keys_however_the_statistics_look(
         assert f"Seq Scan on {table} " not in plan, plan
 
 
-async def test_updates_of_instances_are_heap_only(conn: Connection) -> None:
+async def test_updates_of_instances_are_heap_only(conn: DatabaseConnection) -> None:
     for number in range(20):
         old = None if number == 0 else "scheduled"
         await journal.write(conn, 1, [change(0, old, "scheduled", old_try=number, new_try=number + 1)], [], {})
@@ -183,13 +185,13 @@ async def test_updates_of_instances_are_heap_only(conn: Connection) -> None:
 # -- pools ------------------------------------------------------------------------------------
 
 
-async def test_pools_are_read_and_missing_ones_are_absent(conn: Connection) -> None:
+async def test_pools_are_read_and_missing_ones_are_absent(conn: DatabaseConnection) -> None:
     found = await journal.read_pools(conn, ["ghost", "etl", "default_pool"], lock=False)
 
     assert found == {"etl": PoolRow(3, 0), "default_pool": PoolRow(128, 0)}
 
 
-async def test_locked_pools_wait_for_each_other(conn: Connection, db: Database) -> None:
+async def test_locked_pools_wait_for_each_other(conn: DatabaseConnection, db: Database) -> None:
     await journal.begin(conn, 1)
     await journal.read_pools(conn, ["etl"], lock=True)
     async with db.transaction() as other:
@@ -203,7 +205,7 @@ async def test_locked_pools_wait_for_each_other(conn: Connection, db: Database) 
         assert seen["etl"][:2] == (3, 3)
 
 
-async def test_locked_pools_say_what_time_it_is_when_they_are_locked(conn: Connection, db: Database) -> None:
+async def test_locked_pools_say_what_time_it_is_when_they_are_locked(conn: DatabaseConnection, db: Database) -> None:
     await journal.begin(conn, 1)
     await journal.read_pools(conn, ["etl"], lock=True)
     async with db.transaction() as other:
@@ -225,7 +227,7 @@ def finished(number: int, state: str = "failed") -> FinishedTry:
     return FinishedTry(AttemptKey(1, 0, -1, number), state, 1, NOON, NOON, NOON, "boom", "Traceback …", "host", 42)
 
 
-async def test_finished_tries_are_kept_once(conn: Connection) -> None:
+async def test_finished_tries_are_kept_once(conn: DatabaseConnection) -> None:
     await journal.insert_tries(conn, [finished(1), finished(2, "lost")])
     await journal.insert_tries(conn, [finished(2, "failed")])
 
@@ -236,7 +238,7 @@ async def test_finished_tries_are_kept_once(conn: Connection) -> None:
     ]
 
 
-async def test_the_last_value_of_a_key_wins_and_those_of_earlier_tries_are_forgotten(conn: Connection) -> None:
+async def test_the_last_value_of_a_key_wins_and_those_of_earlier_tries_are_forgotten(conn: DatabaseConnection) -> None:
     await journal.upsert_xcoms(conn, [XComRow(1, 0, -1, "k", "1"), XComRow(1, 0, -1, "k", "2")])
     await journal.upsert_xcoms(conn, [XComRow(1, 0, -1, "k", "3"), XComRow(1, 1, -1, "k", '"other"')])
     assert list(map(tuple, await conn.fetch("SELECT task_index, value FROM xcom ORDER BY 1"))) == [
@@ -253,7 +255,7 @@ async def test_the_last_value_of_a_key_wins_and_those_of_earlier_tries_are_forgo
 
 
 async def test_a_server_process_that_is_asked_to_end_does_and_its_transaction_is_void(
-    conn: Connection, db: Database
+    conn: DatabaseConnection, db: Database
 ) -> None:
     backend = await journal.who_am_i(conn)
     await journal.begin(conn, 1)

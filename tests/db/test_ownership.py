@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import ownership
 from aiosched.db.statements.journal import begin
@@ -18,7 +18,7 @@ from tests.db.waiting import until_somebody_is_blocked
 
 
 @contextlib.asynccontextmanager
-async def scheduler(db: Database, *, lease: float = 60.0) -> AsyncIterator[tuple[int, Connection]]:
+async def scheduler(db: Database, *, lease: float = 60.0) -> AsyncIterator[tuple[int, DatabaseConnection]]:
     """A scheduler's row and the connection whose lock says that its process lives."""
     conn = await db.connect()
     try:
@@ -30,7 +30,7 @@ async def scheduler(db: Database, *, lease: float = 60.0) -> AsyncIterator[tuple
         await conn.close()
 
 
-async def look(db: Database) -> ownership.View:
+async def look(db: Database) -> ownership.FleetView:
     async with db.acquire() as conn:
         return await ownership.look(conn)
 

@@ -12,7 +12,7 @@ from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import XComRef
 from aiosched.core.values.states import RunState, TaskState
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import runs
 from aiosched.errors import StaleRows
@@ -22,7 +22,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-async def add_dag(conn: Connection, dag_id: str = "d", *tasks: str) -> runs.DagRow:
+async def add_dag(conn: DatabaseConnection, dag_id: str = "d", *tasks: str) -> runs.DagRow:
     specs = tuple(TaskSpec(task_id=t, operator="X") for t in tasks or ("a", "b"))
     await register_specs(conn, [DagSpec(dag_id=dag_id, tasks=specs)], now=NOON)
     return next(row for row in await runs.load_dags(conn, [partition_of(dag_id)]) if row.dag_id == dag_id)
@@ -170,7 +170,9 @@ async def test_unfinished_runs_are_found_by_their_own_index(db: Database) -> Non
 # -- values -----------------------------------------------------------------------------------
 
 
-async def add_value(conn: Connection, run: int, task: int, value: str, *, map_index: int = -1, key: str = "k") -> None:
+async def add_value(
+    conn: DatabaseConnection, run: int, task: int, value: str, *, map_index: int = -1, key: str = "k"
+) -> None:
     await conn.execute("INSERT INTO xcom VALUES ($1, $2, $3, $4, $5::json)", run, task, map_index, key, value)
 
 

@@ -12,7 +12,7 @@ import asyncpg
 
 import aiosched.db
 from aiosched.db.server.admin import info, reset
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from aiosched.db.server.schema_version import HEAD
@@ -103,7 +103,7 @@ EXPECTED = [
 ]
 
 
-async def add_run(conn: Connection) -> None:
+async def add_run(conn: DatabaseConnection) -> None:
     """A run of two tasks, one of them mapped, and an instance of a task that its version does not have."""
     spec = {
         "dag_id": "sales",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 
-async def until_true(conn: Connection, query: str) -> None:
+async def until_true(conn: DatabaseConnection, query: str) -> None:
     """Return when `query` gives something true; fail after 10 seconds."""
     async with asyncio.timeout(10):
         while True:
@@ -16,6 +16,6 @@ async def until_true(conn: Connection, query: str) -> None:
             await asyncio.sleep(0.001)
 
 
-async def until_somebody_is_blocked(conn: Connection) -> None:
+async def until_somebody_is_blocked(conn: DatabaseConnection) -> None:
     """Return when a session waits for a lock."""
     await until_true(conn, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")

@@ -11,7 +11,7 @@ import pytest
 from attempt_builders import attempt
 
 from aiosched.executors.worker.claim_pipe import ClaimPipe, draw
-from aiosched.executors.worker.protocol import Reply, Run, frame
+from aiosched.executors.worker.protocol import Reply, RunAttempts, frame
 from aiosched.executors.worker.worker import Channel, SchedulerGone
 
 
@@ -85,10 +85,10 @@ def test_no_ticket_is_drawn_by_both_and_none_by_nobody(claim_pipe: ClaimPipe) ->
 def test_a_worker_begins_what_was_not_taken_back_in_order(claim_pipe: ClaimPipe) -> None:
     one, two, three, four = (attempt("t", number=n) for n in range(1, 5))
     with channel_of(claim_pipe) as (ours, channel):
-        ours.sendall(frame(Run([one, two, three], claim_pipe.issue(3))))
+        ours.sendall(frame(RunAttempts([one, two, three], claim_pipe.issue(3))))
         begun = [channel.next_attempt()]
         claim_pipe.take_back()
-        ours.sendall(frame(Run([four], claim_pipe.issue(1))))
+        ours.sendall(frame(RunAttempts([four], claim_pipe.issue(1))))
         begun.append(channel.next_attempt())
 
     assert begun == [one, four]
@@ -97,9 +97,9 @@ def test_a_worker_begins_what_was_not_taken_back_in_order(claim_pipe: ClaimPipe)
 def test_a_worker_whose_whole_line_was_taken_back_waits_for_the_next_attempt(claim_pipe: ClaimPipe) -> None:
     one, two = attempt("t", number=1), attempt("t", number=2)
     with channel_of(claim_pipe) as (ours, channel):
-        ours.sendall(frame(Run([one], claim_pipe.issue(1))))
+        ours.sendall(frame(RunAttempts([one], claim_pipe.issue(1))))
         claim_pipe.take_back()
-        ours.sendall(frame(Run([two], claim_pipe.issue(1))))
+        ours.sendall(frame(RunAttempts([two], claim_pipe.issue(1))))
 
         assert channel.next_attempt() == two
 
@@ -107,7 +107,7 @@ def test_a_worker_whose_whole_line_was_taken_back_waits_for_the_next_attempt(cla
 async def test_attempts_that_come_while_a_task_waits_for_an_answer_are_kept(claim_pipe: ClaimPipe) -> None:
     one = attempt("t", number=1)
     with channel_of(claim_pipe) as (ours, channel):
-        ours.sendall(frame(Run([one], claim_pipe.issue(1))) + frame(Reply(1, "42")))
+        ours.sendall(frame(RunAttempts([one], claim_pipe.issue(1))) + frame(Reply(1, "42")))
 
         assert await channel.call(1, "ask", "{}") == "42"
         assert channel.next_attempt() == one

@@ -37,14 +37,14 @@ from aiosched.executors.worker.protocol import (
     Forked,
     FrameReader,
     Ready,
-    Run,
+    RunAttempts,
     frame,
 )
 
 KEY = AttemptKey(7, 0, -1, 1)
 MESSAGES: list[AnyMessage] = [
     Ready(),
-    Run([attempt("t", number=3, conf={"a": [1, None]})]),
+    RunAttempts([attempt("t", number=3, conf={"a": [1, None]})]),
     Cancel(KEY),
     Answer(1, [[(-1, "1"), (0, "2")], []]),
     Ask(1, 7, [XComRef("t"), XComRef("u", "k", 3)]),

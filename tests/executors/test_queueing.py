@@ -10,7 +10,7 @@ from attempt_builders import attempt, until
 
 from aiosched.core.values.messages import Attempt
 from aiosched.executors.local.affinity import PATIENCE
-from aiosched.executors.local.queueing import Queue
+from aiosched.executors.local.queueing import AttemptQueue
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.worker.claim_pipe import ClaimPipe, draw
 from aiosched.executors.worker.protocol import Ended
@@ -35,7 +35,7 @@ class Hall:
         self.links: dict[int, WorkerLink] = {}
         self.back: list[Attempt] = []
         self.dismissed: list[WorkerLink] = []
-        self.queue = Queue(self, self.links, slots=slots, lines=lines, idle_time=60)
+        self.queue = AttemptQueue(self, self.links, slots=slots, lines=lines, idle_time=60)
 
     def spawn(self, *, is_async: bool) -> WorkerLink:
         link = WorkerLink(len(self.links), is_async=is_async, listener=self)

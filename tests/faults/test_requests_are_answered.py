@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from tests.faults.injection import When, faults, nth
@@ -78,7 +78,7 @@ async def test_what_a_request_did_and_its_answer_are_stored_together(
     pytest.fail(f"more than {_MOST} statements")
 
 
-async def _answered(people: Connection, verb: str, dag_id: str, args: Arguments) -> tuple[str, Arguments]:
+async def _answered(people: DatabaseConnection, verb: str, dag_id: str, args: Arguments) -> tuple[str, Arguments]:
     """Ask, and wait for the answer."""
     request = await inbox.add_command(people, verb=verb, dag_id=dag_id, args=args, requested_by="test")
     async with asyncio.timeout(30):

@@ -14,7 +14,7 @@ from aiosched.core.graph.spec import DagSpec, TaskSpec, decode_spec
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
 from aiosched.parsing.result import ParsedFile
-from aiosched.parsing.store import Stored, register_specs, remove_files, store_results
+from aiosched.parsing.store import StoredFiles, register_specs, remove_files, store_results
 from tests.parsing.builders import a_dag, a_result
 
 Row = dict[str, Any]
@@ -42,18 +42,18 @@ class Shelf:
         paused: bool = False,
         present: Collection[str] | None = None,
         executors: Collection[str] | None = None,
-    ) -> Stored:
+    ) -> StoredFiles:
         now = self.clock.now()
         async with self.db.transaction() as conn:
             return await store_results(
                 conn, results, now=now, paused_at_creation=paused, present=present, executors=executors
             )
 
-    async def remove(self, *files: str) -> Stored:
+    async def remove(self, *files: str) -> StoredFiles:
         async with self.db.transaction() as conn:
             return await remove_files(conn, files)
 
-    async def register(self, *specs: DagSpec) -> Stored:
+    async def register(self, *specs: DagSpec) -> StoredFiles:
         async with self.db.transaction() as conn:
             return await register_specs(conn, specs, now=self.clock.now())
 
@@ -148,7 +148,7 @@ async def test_a_source_that_differs_is_a_version_also_where_only_a_module_chang
     again = await shelf.store(of_sources("a.py", "x", helper="h2"))
 
     first, second = await shelf.versions("x")
-    assert (stored.changed, again) == ({"x"}, Stored())
+    assert (stored.changed, again) == ({"x"}, StoredFiles())
     assert (first["number"], second["number"]) == (1, 2)
     assert first["content_hash"] == second["content_hash"]
     assert first["source_hash"] != second["source_hash"]
@@ -180,7 +180,7 @@ async def test_an_unchanged_meaning_writes_no_version_and_is_no_news(shelf: Shel
 
     stored = await shelf.store(a_result("a.py", "x", digest="another comment"))
 
-    assert stored == Stored()
+    assert stored == StoredFiles()
     assert await shelf.versions("x") == before
     assert (await shelf.dag("x"))["last_parsed_at"] == clock.now()
     assert (await shelf.file("a.py"))["content_hash"] == "another comment"
@@ -241,7 +241,7 @@ async def test_a_broken_file_makes_its_dags_stale_and_broken_but_leaves_their_ve
     stored = await shelf.store(a_result("a.py", error="no such module"))
 
     row, file = await shelf.dag("x"), await shelf.file("a.py")
-    assert stored == Stored(frozenset({"x"}), frozenset({"x"}))
+    assert stored == StoredFiles(frozenset({"x"}), frozenset({"x"}))
     assert (row["is_stale"], row["has_import_errors"]) == (True, True)
     assert len(await shelf.versions("x")) == 1
     assert (file["error"], file["error_line"], file["dag_ids"]) == ("ValueError: no such module", 3, ["x"])
@@ -263,7 +263,7 @@ async def test_a_file_that_is_good_again_brings_its_dags_back(shelf: Shelf) -> N
 async def test_a_file_that_never_was_good_has_an_error_and_no_dags(shelf: Shelf) -> None:
     stored = await shelf.store(a_result("a.py", error="no"))
 
-    assert stored == Stored()
+    assert stored == StoredFiles()
     assert (await shelf.file("a.py"))["dag_ids"] == []
 
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from aiosched.core.graph.spec import DagSpec, encode_spec
-from aiosched.parsing.killable import Ending
+from aiosched.parsing.killable import ChildEnding
 from aiosched.parsing.limits import Limits, in_units
-from aiosched.parsing.result import Answer, ParsedFile, one_line, storable
+from aiosched.parsing.result import ChildAnswer, ParsedFile, one_line, storable
 from aiosched.parsing.verdict import parsed_file
 
 LIMITS = Limits(import_timeout=1, file_timeout=2, memory=1 << 30, result=1 << 20, output=1 << 16)
@@ -17,12 +17,12 @@ LIMITS = Limits(import_timeout=1, file_timeout=2, memory=1 << 30, result=1 << 20
 def outcome_of(
     answer: bytes = b"", *, status: int | None = 0, signal: int | None = None, output: bytes = b""
 ) -> ParsedFile:
-    ending = Ending(status=status, signal=signal, answer=answer, output=output)
+    ending = ChildEnding(status=status, signal=signal, answer=answer, output=output)
     return parsed_file(ending, name="a.py", path="/dags/a.py", digest="d", source="x = 1\n", seconds=0.1, limits=LIMITS)
 
 
 def answer_with(*documents: bytes) -> bytes:
-    return msgspec.json.encode(Answer(dags=tuple(map(msgspec.Raw, documents))))
+    return msgspec.json.encode(ChildAnswer(dags=tuple(map(msgspec.Raw, documents))))
 
 
 def test_a_document_is_made_canonical() -> None:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.statements.ownership import Peer, View, look
-from aiosched.scheduler.partitions.ownership import Plan, apply_view, give_back, make_plan
+from aiosched.db.statements.ownership import FleetView, Peer, look
+from aiosched.scheduler.partitions.ownership import PartitionPlan, apply_view, give_back, make_plan
 from tests.scheduler.harness import (
     GUARD,
     NEW_YEAR,
@@ -53,25 +53,25 @@ def owners(*shares: tuple[int | None, int]) -> dict[int, int | None]:
 
 
 def test_the_first_scheduler_takes_all() -> None:
-    assert make_plan(View((peer(1),), owners((None, 64))), 1) == Plan((), tuple(range(64)), 0)
+    assert make_plan(FleetView((peer(1),), owners((None, 64))), 1) == PartitionPlan((), tuple(range(64)), 0)
 
 
 def test_a_second_scheduler_takes_nothing_that_is_not_free_and_the_first_gives_half_back() -> None:
-    view = View((peer(1), peer(2)), owners((1, 64)))
+    view = FleetView((peer(1), peer(2)), owners((1, 64)))
 
-    assert make_plan(view, 2) == Plan((), (), 0)
-    assert make_plan(view, 1) == Plan((), (), 32)
+    assert make_plan(view, 2) == PartitionPlan((), (), 0)
+    assert make_plan(view, 1) == PartitionPlan((), (), 32)
 
 
 @pytest.mark.parametrize("dead", [peer(1, gone=True), peer(1, expired=True)])
 def test_the_dead_are_buried_and_only_what_is_free_is_taken(dead: Peer) -> None:
-    view = View((dead, peer(2)), owners((1, 60), (None, 4)))
+    view = FleetView((dead, peer(2)), owners((1, 60), (None, 4)))
 
-    assert make_plan(view, 2) == Plan((1,), (60, 61, 62, 63), 0)
+    assert make_plan(view, 2) == PartitionPlan((1,), (60, 61, 62, 63), 0)
 
 
 def test_peers_reach_for_different_partitions_first() -> None:
-    view = View((peer(1), peer(2)), owners((None, 64)))
+    view = FleetView((peer(1), peer(2)), owners((None, 64)))
 
     mine, theirs = make_plan(view, 1).acquire, make_plan(view, 2).acquire
 
@@ -79,23 +79,23 @@ def test_peers_reach_for_different_partitions_first() -> None:
 
 
 def test_who_drains_gets_nothing_does_not_count_and_gives_all_away() -> None:
-    view = View((peer(1), peer(2, draining=True)), owners((1, 22), (2, 10), (None, 32)))
+    view = FleetView((peer(1), peer(2, draining=True)), owners((1, 22), (2, 10), (None, 32)))
 
-    assert make_plan(view, 2) == Plan((), (), 10)
+    assert make_plan(view, 2) == PartitionPlan((), (), 10)
     assert len(make_plan(view, 1).acquire) == 32
 
 
 @pytest.mark.parametrize("other", [peer(1, draining=True), peer(1, gone=True), peer(1, expired=True)])
 def test_who_drains_keeps_all_while_there_is_nobody_to_take_it(other: Peer) -> None:
-    view = View((other, peer(2, draining=True)), owners((1, 22), (2, 42)))
+    view = FleetView((other, peer(2, draining=True)), owners((1, 22), (2, 42)))
 
     assert make_plan(view, 2).surplus == 0
 
 
 def test_a_scheduler_whose_own_lease_ran_out_takes_nothing_and_does_not_bury_itself() -> None:
-    view = View((peer(1, expired=True), peer(2)), owners((1, 32), (2, 32)))
+    view = FleetView((peer(1, expired=True), peer(2)), owners((1, 32), (2, 32)))
 
-    assert make_plan(view, 1) == Plan((), (), 0)
+    assert make_plan(view, 1) == PartitionPlan((), (), 0)
 
 
 peers = st.builds(Peer, st.integers(1, 12), st.booleans(), st.booleans(), st.booleans())
@@ -105,7 +105,7 @@ peers = st.builds(Peer, st.integers(1, 12), st.booleans(), st.booleans(), st.boo
 def test_nobody_takes_what_is_not_free_or_more_than_a_fair_share(fleet: list[Peer], data: st.DataObject) -> None:
     names = [None, *(p.incarnation for p in fleet)]
     leases = {p: data.draw(st.sampled_from(names)) for p in range(PARTITIONS)}
-    view = View(tuple(fleet), leases)
+    view = FleetView(tuple(fleet), leases)
 
     for each in fleet:
         plan = make_plan(view, each.incarnation)
@@ -126,7 +126,7 @@ def test_following_the_plan_shares_differ_by_at_most_one(fleet: list[Peer], data
 
     for _ in range(4):
         for me in living:
-            plan = make_plan(View(tuple(fleet), leases), me.incarnation)
+            plan = make_plan(FleetView(tuple(fleet), leases), me.incarnation)
             for dead in plan.bury:
                 leases = {p: None if owner == dead else owner for p, owner in leases.items()}
             leases |= dict.fromkeys(plan.acquire, me.incarnation)

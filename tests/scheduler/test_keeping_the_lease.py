@@ -11,19 +11,19 @@ from collections.abc import AsyncIterator
 import pytest
 
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.ownership import Peer, View
+from aiosched.db.statements.ownership import FleetView, Peer
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
-from aiosched.scheduler.membership.lease import Doubts, Identity, Lease
+from aiosched.scheduler.membership.lease import Doubts, Lease, SchedulerIdentity
 
-ME = Identity(name="me", version="0", executor="none", slots=1)
+ME = SchedulerIdentity(name="me", version="0", executor="none", slots=1)
 LEASE = 30.0
 
 
-def seen(at: float, *, gone: bool, expired: bool = False) -> View:
+def seen(at: float, *, gone: bool, expired: bool = False) -> FleetView:
     peers = (Peer(1, draining=False, process_gone=False, expired=False), Peer(2, False, gone, expired))
-    return View(peers, dict.fromkeys(range(PARTITIONS), 1), at)
+    return FleetView(peers, dict.fromkeys(range(PARTITIONS), 1), at)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ async def test_a_start_that_is_cancelled_leaves_no_lease_behind(db: Database, mo
     registering, may_register = asyncio.Event(), threading.Event()
     loop, register = asyncio.get_running_loop(), Lease._register
 
-    async def late(self: Lease, conn: Connection) -> int:
+    async def late(self: Lease, conn: DatabaseConnection) -> int:
         loop.call_soon_threadsafe(registering.set)
         await asyncio.to_thread(may_register.wait)
         return await register(self, conn)

@@ -14,7 +14,7 @@ from aiosched import task as author_task
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.messages import Attempt, Outcome
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import slas as statements
 from aiosched.scheduler.service import Scheduler
@@ -105,7 +105,7 @@ async def test_a_success_that_is_stored_and_forgotten_while_the_rows_are_read_co
         late, held = await it.attempt("a"), it.session.cache.dags["d"]
         read, original = asyncio.Event(), statements.done_tasks
 
-        async def done_tasks(conn: Connection, places: Collection[tuple[int, int]]) -> Any:
+        async def done_tasks(conn: DatabaseConnection, places: Collection[tuple[int, int]]) -> Any:
             found = await original(conn, places)
             read.set()
             await it.until(lambda: not held.under_way(), "the end of the run")

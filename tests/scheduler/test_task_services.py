@@ -16,7 +16,7 @@ from harness import NEW_YEAR, Running, dag, running, task
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import GroupSpec
 from aiosched.core.values.messages import XComRef
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.services import task_services
@@ -145,7 +145,7 @@ class CountedDatabase:
         self.db, self.acquired, self.broken = db, 0, False
 
     @contextlib.asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Connection]:
+    async def acquire(self) -> AsyncIterator[DatabaseConnection]:
         self.acquired += 1
         if self.broken:
             raise OSError("no connection")

@@ -11,7 +11,7 @@ import pytest
 
 from aiosched.core.graph.previous_run import Past, StoredRun
 from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
-from aiosched.core.graph.trigger_rules import Verdict
+from aiosched.core.graph.trigger_rules import TriggerVerdict
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, SkipDecision
 from aiosched.core.values.states import TaskState
@@ -182,4 +182,4 @@ def test_looking_writes_no_states() -> None:
 
     verdict = board.upstream_counts.judge(of(board, "a"))
 
-    assert (verdict, of(board, "a").state, bool(board.effects)) == (Verdict.UPSTREAM_FAILED, S.NONE, False)
+    assert (verdict, of(board, "a").state, bool(board.effects)) == (TriggerVerdict.UPSTREAM_FAILED, S.NONE, False)

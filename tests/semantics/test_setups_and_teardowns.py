@@ -12,7 +12,7 @@ import pytest
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, TaskSpec
-from aiosched.core.graph.trigger_rules import Counts, Verdict, judge_setups
+from aiosched.core.graph.trigger_rules import StateCounts, TriggerVerdict, judge_setups
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.messages import Outcome, SkipDecision
 from aiosched.core.values.states import RunState, TaskState
@@ -68,18 +68,18 @@ def test_which_setups_a_task_needs(tasks: tuple[TaskSpec, ...], relevant: set[st
 @pytest.mark.parametrize(
     ("setups", "verdict"),
     [
-        ("success success", Verdict.RUN),
-        ("success none", Verdict.WAIT),
-        ("none none", Verdict.WAIT),
-        ("running success", Verdict.WAIT),
-        ("failed none", Verdict.UPSTREAM_FAILED),  # at once, without waiting for the other
-        ("upstream_failed none", Verdict.UPSTREAM_FAILED),
-        ("skipped none", Verdict.SKIPPED),
-        ("skipped failed", Verdict.UPSTREAM_FAILED),  # a failure first
+        ("success success", TriggerVerdict.RUN),
+        ("success none", TriggerVerdict.WAIT),
+        ("none none", TriggerVerdict.WAIT),
+        ("running success", TriggerVerdict.WAIT),
+        ("failed none", TriggerVerdict.UPSTREAM_FAILED),  # at once, without waiting for the other
+        ("upstream_failed none", TriggerVerdict.UPSTREAM_FAILED),
+        ("skipped none", TriggerVerdict.SKIPPED),
+        ("skipped failed", TriggerVerdict.UPSTREAM_FAILED),  # a failure first
     ],
 )
 @pytest.mark.parametrize("rule", ["all_success", "all_done", "always", "one_failed"])
-def test_setups_further_up_are_asked_before_the_rule(setups: str, verdict: Verdict, rule: str) -> None:
+def test_setups_further_up_are_asked_before_the_rule(setups: str, verdict: TriggerVerdict, rule: str) -> None:
     given = dict(zip(("s", "r"), setups.split(), strict=True))
     tasks = (setup("s"), setup("r"), task("near", "s", "r"), task("a", "near", trigger_rule=rule))
     states_of_near = {"one_failed": S.FAILED}.get(rule, S.SUCCESS)
@@ -91,17 +91,17 @@ def test_setups_further_up_are_asked_before_the_rule(setups: str, verdict: Verdi
 @pytest.mark.parametrize(
     ("states_of_setups", "map_index", "verdict"),
     [
-        ("success removed", 1, Verdict.REMOVED),
-        ("success removed", 0, Verdict.RUN),
-        ("success removed", -1, Verdict.RUN),
-        ("removed", 0, Verdict.RUN),  # none succeeded: it is not removed with them
-        ("success success", 5, Verdict.RUN),
+        ("success removed", 1, TriggerVerdict.REMOVED),
+        ("success removed", 0, TriggerVerdict.RUN),
+        ("success removed", -1, TriggerVerdict.RUN),
+        ("removed", 0, TriggerVerdict.RUN),  # none succeeded: it is not removed with them
+        ("success success", 5, TriggerVerdict.RUN),
     ],
 )
 def test_a_map_index_beyond_the_setups_that_are_left_is_removed(
-    states_of_setups: str, map_index: int, verdict: Verdict
+    states_of_setups: str, map_index: int, verdict: TriggerVerdict
 ) -> None:
-    counts, found = Counts(), states_of_setups.split()
+    counts, found = StateCounts(), states_of_setups.split()
     for state in found:
         counts.add(TaskState(state), is_setup=True)
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import asyncpg
 
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import backfills, journal, outbox, ownership, reports, runs, triggers
 from aiosched.db.statements import pool_demands as demands
 from aiosched.db.statements import rehydration as rehydrations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class Outsider:
     """One session and what it may choose from."""
 
-    conn: Connection
+    conn: DatabaseConnection
     tables: dict[str, dict[Any, Row]]
     random: Random
 
@@ -192,7 +192,7 @@ def let_outsiders_in(simulation: Simulation, *, every: float = 0.5) -> None:
     random = Random(simulation.plan.seed + 3)
 
     def come() -> None:
-        conn = cast("Connection", ModelledConnection(simulation.network, WORLD, "outsider"))
+        conn = cast("DatabaseConnection", ModelledConnection(simulation.network, WORLD, "outsider"))
         simulation.network.run_at_server(Outsider(conn, simulation.store.tables, random).act())
 
     for number in range(int(45 / every)):

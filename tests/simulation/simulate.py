@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, cast
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import inbox
 from tests.simulation.fleet import Machine, VirtualClock, VirtualExecutor, make_scheduler, virtual_time
 from tests.simulation.history import Buried, Commit, Fault, History, RowChange
@@ -211,7 +211,11 @@ class Simulation:
     async def _ask(self, request: Request) -> None:
         conn = ModelledConnection(self.network, WORLD, "people")
         await inbox.add_command(
-            cast("Connection", conn), verb=request.verb, dag_id=request.dag_id, args=request.args, requested_by="people"
+            cast("DatabaseConnection", conn),
+            verb=request.verb,
+            dag_id=request.dag_id,
+            args=request.args,
+            requested_by="people",
         )
         await conn.close()
 

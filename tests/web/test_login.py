@@ -17,9 +17,9 @@ from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, Refused
 from aiosched.web.app import make_app
 from aiosched.web.auth.access import Role, needed_role
-from aiosched.web.auth.accounts import Accounts, Attempts
+from aiosched.web.auth.accounts import Accounts, LoginAttempts
 from aiosched.web.auth.passwords import hash_password, hash_token, new_token, verify_password
-from aiosched.web.auth.sessions import Session, Signer
+from aiosched.web.auth.sessions import Signer, WebSession
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server.ports import check_exposure
 from tests.web.test_access import routes
@@ -137,7 +137,7 @@ async def test_a_change_needs_the_token_of_the_session(browser: httpx2.AsyncClie
 
 def test_a_cookie_is_read_only_as_it_was_sealed() -> None:
     signer = Signer(b"k" * 32)
-    session = Session("ann", int(time.time()) + 60, 0, "n")
+    session = WebSession("ann", int(time.time()) + 60, 0, "n")
     cookie = signer.seal(session)
     body, _, mac = cookie.partition(".")
 
@@ -149,18 +149,18 @@ def test_a_cookie_is_read_only_as_it_was_sealed() -> None:
 
 
 async def test_guessing_is_slowed_down(browser: httpx2.AsyncClient) -> None:
-    answers = [(await log_in(browser, "viewer", "guess")).status_code for _ in range(Attempts.FREE + 1)]
+    answers = [(await log_in(browser, "viewer", "guess")).status_code for _ in range(LoginAttempts.FREE + 1)]
     right = await log_in(browser, "viewer")
 
-    assert answers == [401] * Attempts.FREE + [429]
+    assert answers == [401] * LoginAttempts.FREE + [429]
     assert right.status_code == 429
     assert int(right.headers["Retry-After"]) >= 1
     assert (await log_in(browser, "operator")).status_code == 200
 
 
 def test_only_so_many_failures_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Attempts, "REMEMBERED", 10)
-    attempts = Attempts()
+    monkeypatch.setattr(LoginAttempts, "REMEMBERED", 10)
+    attempts = LoginAttempts()
 
     for number in range(100):
         attempts.count(f"name {number}", f"host {number}")

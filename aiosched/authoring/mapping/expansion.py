@@ -16,7 +16,7 @@ from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.params import DagParam
 from aiosched.authoring.base.plain_values import shortened
 from aiosched.authoring.mapping.nesting import group_index, mapped_groups, split_index
-from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE, Output, View, XComArg, iter_outputs
+from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE, Output, XComArg, XComView, iter_outputs
 from aiosched.core.graph.spec import LiteralLength, MapInput, MappingSpec
 from aiosched.errors import AioschedError
 
@@ -80,7 +80,7 @@ class ExpandInput(ABC):
             count *= view.length
         return count
 
-    def _views(self, context: Context) -> list[View]:
+    def _views(self, context: Context) -> list[XComView]:
         return [_view(value, context) for value in self.values]
 
 
@@ -275,11 +275,11 @@ def _map_input(value: Any) -> MapInput:
     return value.map_input if isinstance(value, Output) else LiteralLength(len(value))
 
 
-def _view(value: Any, context: Context) -> View:
+def _view(value: Any, context: Context) -> XComView:
     if isinstance(value, Output):
         return value.view(context)
     items = list(value.items()) if isinstance(value, Mapping) else value
-    return View(len(items), items.__getitem__)
+    return XComView(len(items), items.__getitem__)
 
 
 def _arguments(values: dict[str, Any], from_tasks: Collection[str], context: Context) -> Arguments:

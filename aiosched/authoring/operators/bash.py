@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.operators.python import call_arguments
-from aiosched.authoring.operators.subprocesses import Command, command_environment, describe_code
+from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, describe_code
 from aiosched.authoring.runtime.rendering import render_value
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.errors import CommandFailed, SkipTask
@@ -54,13 +54,13 @@ class BashOperator(BaseOperator):
         )
         self.cwd = cwd
         self.output_processor = output_processor
-        self._command: Command | None = None
+        self._command: ProcessCommand | None = None
 
     async def execute(self, context: Context) -> Any:
         """Run the command to its end; raises SkipTask or CommandFailed by its exit code."""
         environment = command_environment(context, self.env, inherit=self.env is None or self.append_env)
         arguments = bash_arguments(self.bash_command)
-        self._command = Command(
+        self._command = ProcessCommand(
             arguments=arguments, env=environment, cwd=self.cwd, encoding=self.output_encoding, log=self.log
         )
         code, last = await self._command.run()

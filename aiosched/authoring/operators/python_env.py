@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.operators.python import PythonOperator, call_arguments
-from aiosched.authoring.operators.subprocesses import Command, command_environment, describe_code
+from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, describe_code
 from aiosched.authoring.operators.venvs import Environment, cache_folder, ensure
 from aiosched.authoring.triggers import encoding
 from aiosched.errors import AioschedError, CommandFailed, SkipTask
@@ -98,7 +98,7 @@ class IsolatedPythonOperator(PythonOperator):
             (skip_on_exit_code,) if isinstance(skip_on_exit_code, int) else skip_on_exit_code or ()
         )
         self._source = self._read_source()
-        self._command: Command | None = None
+        self._command: ProcessCommand | None = None
 
     @property
     def is_async(self) -> bool:
@@ -121,7 +121,7 @@ class IsolatedPythonOperator(PythonOperator):
             script.write_text(_SCRIPT.format(source=self._sources(), name=name, pickled=pickled), encoding="utf-8")
             taken.write_bytes(pickle.dumps(given) if pickled else encoding.dump(given, "arguments").encode())
             arguments = [python, str(script), str(taken), str(result)]
-            self._command = Command(arguments=arguments, env=env, log=self.log, cwd=folder)
+            self._command = ProcessCommand(arguments=arguments, env=env, log=self.log, cwd=folder)
             code, last = await self._command.run()
             if code in self.skip_on_exit_code:
                 raise SkipTask(f"the function ended with exit code {code}, which means skip")

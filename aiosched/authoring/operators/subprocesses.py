@@ -43,7 +43,7 @@ current_guard: ContextVar[CommandGuard | None] = ContextVar("aiosched_command_gu
 
 
 @dataclass(kw_only=True)
-class Command:
+class ProcessCommand:
     """One run of a program. `env` is all that it sees, but for marks of ours; `cwd` a temporary folder unless given."""
 
     arguments: Sequence[str]

@@ -15,7 +15,7 @@ from logging import Logger
 from pathlib import Path
 from typing import IO, Final
 
-from aiosched.authoring.operators.subprocesses import Command, describe_code
+from aiosched.authoring.operators.subprocesses import ProcessCommand, describe_code
 from aiosched.errors import AioschedError, CommandFailed
 
 _READY: Final = ".ready"  # stands in an environment that is complete
@@ -63,7 +63,7 @@ async def ensure(environment: Environment, cache: Path, *, log: Logger, env: Map
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             for arguments in _commands(environment, folder):
                 log.info("making a virtual environment: %s", " ".join(arguments))
-                code, last = await Command(arguments=arguments, env=env, log=log).run()
+                code, last = await ProcessCommand(arguments=arguments, env=env, log=log).run()
                 if code != 0:
                     raise CommandFailed(f"A virtual environment cannot be made: it {describe_code(code)}: {last!r}")
             (folder / _READY).touch()

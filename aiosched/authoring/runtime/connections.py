@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from aiosched.authoring.runtime.lookups import CONNECTION, Accessor, Answer, alook_up, look_up, not_found
+from aiosched.authoring.runtime.lookups import CONNECTION, Accessor, LookupAnswer, alook_up, look_up, not_found
 from aiosched.core.values.connections import ConnectionValue
 
 C = TypeVar("C", bound="Connection")
@@ -56,7 +56,7 @@ def connection_access() -> Accessor:
     return Accessor(CONNECTION, _connection)
 
 
-def _read(conn_id: str, answer: Answer) -> Connection:
+def _read(conn_id: str, answer: LookupAnswer) -> Connection:
     if answer.value is None:
         raise not_found(CONNECTION, conn_id, answer)
     return _connection(conn_id, answer.value)

@@ -38,34 +38,34 @@ CONNECTION: Final = Kind(
 )
 
 
-class Answer(NamedTuple):
+class LookupAnswer(NamedTuple):
     """What a lookup found: the text of a variable, or the fields of a connection. None: there is none."""
 
     value: Any
     database: bool = True  # whether a database could be asked
 
 
-def look_up(kind: Kind, key: str) -> Answer:
+def look_up(kind: Kind, key: str) -> LookupAnswer:
     """The value of `key`, from plain code. Raises DagError outside a running task, WouldBlock on an event loop."""
     found = from_environment(kind, key)
     return found if found is not None else _answer(_services(kind, key).call(kind.name, get=key))
 
 
-async def alook_up(kind: Kind, key: str) -> Answer:
+async def alook_up(kind: Kind, key: str) -> LookupAnswer:
     """As `look_up`, for coroutines."""
     found = from_environment(kind, key)
     return found if found is not None else _answer(await _services(kind, key).acall(kind.name, get=key))
 
 
-def from_environment(kind: Kind, key: str) -> Answer | None:
+def from_environment(kind: Kind, key: str) -> LookupAnswer | None:
     """What the environment says; None when it does not know `key`."""
     for name in kind.variables(key):
         if name in os.environ:
-            return Answer(os.environ[name])
+            return LookupAnswer(os.environ[name])
     return None
 
 
-def not_found(kind: Kind, key: str, answer: Answer) -> NotFound:
+def not_found(kind: Kind, key: str, answer: LookupAnswer) -> NotFound:
     """The error for a name that nobody knows: says where to put it."""
     remedy = f"Set {kind.variables(key)[0]} in the environment"
     if not answer.database:
@@ -92,8 +92,8 @@ def _services(kind: Kind, key: str) -> Services:
     return services
 
 
-def _answer(said: Mapping[str, Any]) -> Answer:
-    return Answer(said.get("value"), said.get("database", True))
+def _answer(said: Mapping[str, Any]) -> LookupAnswer:
+    return LookupAnswer(said.get("value"), said.get("database", True))
 
 
 # ---- templates ----

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from aiosched.authoring.runtime.lookups import VARIABLE, Accessor, Answer, alook_up, in_a_task, look_up, not_found
+from aiosched.authoring.runtime.lookups import VARIABLE, Accessor, LookupAnswer, alook_up, in_a_task, look_up, not_found
 from aiosched.core.values.masking import secrets
 from aiosched.errors import AioschedError
 
@@ -67,7 +67,7 @@ class VariableAccess:
         self.json = Accessor(VARIABLE, _data)
 
 
-def _read(key: str, answer: Answer, default: Any, deserialize_json: bool) -> Any:
+def _read(key: str, answer: LookupAnswer, default: Any, deserialize_json: bool) -> Any:
     if answer.value is None:
         if default is _MISSING:
             raise not_found(VARIABLE, key, answer)

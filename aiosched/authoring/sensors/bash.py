@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.operators.bash import bash_arguments
 from aiosched.authoring.operators.sensor import BaseSensorOperator
-from aiosched.authoring.operators.subprocesses import Command, command_environment, describe_code
+from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, describe_code
 from aiosched.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class BashSensor(BaseSensorOperator):
         self.env = env
         self.output_encoding = output_encoding
         self.retry_exit_code = retry_exit_code
-        self._command: Command | None = None
+        self._command: ProcessCommand | None = None
 
     async def poke(self, context: Context) -> bool:
         """Run the command once."""
         environment = command_environment(context, self.env, inherit=self.env is None)
-        self._command = Command(
+        self._command = ProcessCommand(
             arguments=bash_arguments(self.bash_command), env=environment, encoding=self.output_encoding, log=self.log
         )
         code, last = await self._command.run()

@@ -30,7 +30,7 @@ RETURN_VALUE: Final = "return_value"
 _NO_FILL: Final = object()
 
 
-class View(NamedTuple):
+class XComView(NamedTuple):
     """What is mapped over, as it is when the task runs: how many values, and each by its position."""
 
     length: int
@@ -57,13 +57,13 @@ class Output(Dependable):
     def check_reader(self, reader: BaseOperator) -> None:
         """Raise DagError when `reader` cannot have it as an argument."""
 
-    def view(self, context: Context) -> View:
+    def view(self, context: Context) -> XComView:
         """The values to map over: the items of a list, the (key, value) pairs of a dict."""
         value = self.resolve(context)
         if isinstance(value, Mapping):
             value = list(value.items())
         if isinstance(value, list | tuple):
-            return View(len(value), value.__getitem__)
+            return XComView(len(value), value.__getitem__)
         raise AioschedError(f"{self!r} is mapped over, but it is {value!r:.80}: return a list or a dict there.")
 
     def map(self, function: Callable[[Any], Any]) -> MappedOutput:
@@ -194,18 +194,18 @@ class XComArg(Output):
             "Return a dict that has it with multiple_outputs=True, or push it with ti.xcom_push()."
         )
 
-    def view(self, context: Context) -> View:
+    def view(self, context: Context) -> XComView:
         """See Output. Decodes only the values that are asked for: there may be thousands of readers."""
         texts, is_list = self._texts(context)
         if is_list:
-            return View(len(texts), lambda position: json.loads(texts[position]))
+            return XComView(len(texts), lambda position: json.loads(texts[position]))
         items = _items_of(texts[0]) if texts else None
         if items is None:
             return super().view(context)  # explains what is wrong with the value
         if isinstance(items, list):
-            return View(len(items), lambda position: json.loads(bytes(items[position])))
+            return XComView(len(items), lambda position: json.loads(bytes(items[position])))
         pairs = list(items.items())
-        return View(len(pairs), lambda position: (pairs[position][0], json.loads(bytes(pairs[position][1]))))
+        return XComView(len(pairs), lambda position: (pairs[position][0], json.loads(bytes(pairs[position][1]))))
 
     def _texts(self, context: Context) -> tuple[list[str], bool]:
         """The stored values that the running task reads, as JSON; and whether they are the items of a list."""
@@ -247,9 +247,9 @@ class MappedOutput(Output):
     def map_input(self) -> MapInput:
         return self.inner.map_input
 
-    def view(self, context: Context) -> View:
+    def view(self, context: Context) -> XComView:
         length, at = self.inner.view(context)
-        return View(length, lambda position: self.function(at(position)))
+        return XComView(length, lambda position: self.function(at(position)))
 
     def resolve(self, context: Context) -> Any:
         return _all(self.view(context))
@@ -273,14 +273,14 @@ class ZippedOutput(Output):
     def map_input(self) -> MapInput:
         return Zipped(tuple(one.map_input for one in self.inputs), longest=self.fill is not _NO_FILL)
 
-    def view(self, context: Context) -> View:
+    def view(self, context: Context) -> XComView:
         views = [one.view(context) for one in self.inputs]
         lengths = [view.length for view in views]
 
         def at(position: int) -> tuple[Any, ...]:
             return tuple(view.at(position) if position < view.length else self.fill for view in views)
 
-        return View(min(lengths) if self.fill is _NO_FILL else max(lengths), at)
+        return XComView(min(lengths) if self.fill is _NO_FILL else max(lengths), at)
 
     def resolve(self, context: Context) -> Any:
         return _all(self.view(context))
@@ -305,7 +305,7 @@ class ConcatenatedOutput(Output):
     def map_input(self) -> MapInput:
         return Concatenated(tuple(one.map_input for one in self.inputs))
 
-    def view(self, context: Context) -> View:
+    def view(self, context: Context) -> XComView:
         views = [one.view(context) for one in self.inputs]
 
         def at(position: int) -> Any:
@@ -315,7 +315,7 @@ class ConcatenatedOutput(Output):
                 position -= view.length
             raise IndexError(position)
 
-        return View(sum(view.length for view in views), at)
+        return XComView(sum(view.length for view in views), at)
 
     def resolve(self, context: Context) -> Any:
         return _all(self.view(context))
@@ -360,5 +360,5 @@ def _outputs(method: str, *inputs: Output) -> Sequence[Output]:
     return inputs
 
 
-def _all(view: View) -> list[Any]:
+def _all(view: XComView) -> list[Any]:
     return [view.at(position) for position in range(view.length)]

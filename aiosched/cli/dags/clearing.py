@@ -24,7 +24,7 @@ class TaskMark(StrEnum):
     SKIPPED = "skipped"
 
 
-class RunMark(StrEnum):
+class MarkState(StrEnum):
     """The states that a person may set a run to."""
 
     SUCCESS = "success"
@@ -145,7 +145,7 @@ def mark_task(
 def mark_run(
     dag_id: DagId,
     run: RunRef,
-    state: Annotated[RunMark, typer.Argument(help="The state that it gets.")],
+    state: Annotated[MarkState, typer.Argument(help="The state that it gets.")],
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:

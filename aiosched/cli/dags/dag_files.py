@@ -156,7 +156,7 @@ def _where(name: str, wrong: FileError) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class NextRunLine:
     """A run to come. Instants in UTC."""
 
     logical_date: datetime
@@ -187,14 +187,14 @@ def next_(
     except TimetableError as error:
         raise UsageProblem(f"--tz: {error}") from None
     coming = [
-        Coming(u.run.logical_date, u.run.interval.start, u.run.interval.end, u.run.run_after, u.note)
+        NextRunLine(u.run.logical_date, u.run.interval.start, u.run.interval.end, u.run.run_after, u.note)
         for u in coming_runs(spec, position, now=datetime.now(UTC), n=number)
     ]
 
     def local(instant: datetime) -> str:
         return instant.astimezone(shown_in).isoformat()
 
-    columns: Columns[Coming] = {
+    columns: Columns[NextRunLine] = {
         "INTERVAL START": lambda c: local(c.data_interval_start),
         "INTERVAL END": lambda c: local(c.data_interval_end),
         "RUN AFTER": lambda c: local(c.run_after),

@@ -29,7 +29,7 @@ from aiosched.cli.dags import backfill, dag_files, runs
 from aiosched.errors import Refused, TimedOut
 
 if TYPE_CHECKING:
-    from aiosched.db.queries.queries import DagRow, RunRow
+    from aiosched.db.queries.queries import DagListRow, RunRow
     from aiosched.db.server.engine import Database
 
 app = typer.Typer(
@@ -37,7 +37,7 @@ app = typer.Typer(
 )
 
 _PAGE: Final = 500
-_COLUMNS: Final[Columns[DagRow]] = {
+_COLUMNS: Final[Columns[DagListRow]] = {
     "DAG": lambda row: row.dag_id,
     "STATUS": lambda row: row.status,
     "SCHEDULE": lambda row: row.schedule,
@@ -60,8 +60,8 @@ def list_(
     """List DAGs with their state, schedule and next run."""
     from aiosched.db.queries.queries import list_dags
 
-    async def every_page(db: Database) -> list[DagRow]:
-        found: list[DagRow] = []
+    async def every_page(db: Database) -> list[DagListRow]:
+        found: list[DagListRow] = []
         while page := await list_dags(
             db, pattern=pattern, stale=stale, after=(found[-1].dag_id, None) if found else None, limit=_PAGE
         ):
@@ -78,7 +78,7 @@ def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
     from aiosched.db.queries.queries import get_dag, get_spec
     from aiosched.db.statements.slas import RecordedMiss, latest_misses
 
-    async def read(db: Database) -> tuple[DagRow, Any, list[RecordedMiss]]:
+    async def read(db: Database) -> tuple[DagListRow, Any, list[RecordedMiss]]:
         row, spec = await get_dag(db, dag_id), await get_spec(db, dag_id)
         async with db.acquire() as conn:
             return row, spec, await latest_misses(conn, dag_id)

@@ -29,7 +29,7 @@ _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DAGS_PER_PAGE: Final = 1000
 
 
-class Durations(StrEnum):
+class DurationOption(StrEnum):
     """Where the durations of tasks come from."""
 
     HISTORY = "history"
@@ -86,8 +86,9 @@ def simulate(
         str, typer.Option("--task-duration", metavar="SPAN", help="Of tasks without a history: 30s, 5m, 2h.")
     ] = "1m",
     durations: Annotated[
-        Durations, typer.Option("--durations", help="Averages of the database's latest runs, or --task-duration alone.")
-    ] = Durations.HISTORY,
+        DurationOption,
+        typer.Option("--durations", help="Averages of the database's latest runs, or --task-duration alone."),
+    ] = DurationOption.HISTORY,
     pool: Annotated[
         list[str] | None, typer.Option("--pool", metavar="NAME=SLOTS", help="As if the pool had so many slots.")
     ] = None,
@@ -188,7 +189,7 @@ def _from_files(wanted: list[str], settings: Settings) -> Given:
     return Given(chosen_specs, {DEFAULT_POOL: settings.core.default_pool_task_slot_count}, {})
 
 
-async def _from_database(wanted: list[str], settings: Settings, durations: Durations) -> Given:
+async def _from_database(wanted: list[str], settings: Settings, durations: DurationOption) -> Given:
     from aiosched.db.people.pools import list_pools
     from aiosched.db.queries.durations import average_durations
     from aiosched.db.queries.queries import get_spec, list_dags
@@ -205,7 +206,7 @@ async def _from_database(wanted: list[str], settings: Settings, durations: Durat
         specs = [await get_spec(db, dag_id) for dag_id in ids]
         pools = {pool.name: pool.slots for pool in await list_pools(db)}
         history: dict[tuple[str, str], timedelta] = {}
-        if durations is Durations.HISTORY:
+        if durations is DurationOption.HISTORY:
             async with db.acquire() as conn:
                 history = await average_durations(conn, ids)
     return Given(specs, pools, history)

@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=Fa
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ShownSetting:
     """One line of `config list`."""
 
     key: str
@@ -24,7 +24,7 @@ class Setting:
     origin: str
 
 
-_COLUMNS: Final[Columns[Setting]] = {"SETTING": lambda s: s.key, "VALUE": lambda s: _text(s.value)}
+_COLUMNS: Final[Columns[ShownSetting]] = {"SETTING": lambda s: s.key, "VALUE": lambda s: _text(s.value)}
 
 
 @app.command("list")
@@ -34,7 +34,7 @@ def list_(
 ) -> None:
     """List every setting with its value."""
     loaded = load()
-    settings = [Setting(key, value, str(loaded.origins[key])) for key, value in loaded.values().items()]
+    settings = [ShownSetting(key, value, str(loaded.origins[key])) for key, value in loaded.values().items()]
     columns = {**_COLUMNS, "FROM": lambda s: s.origin} if origin else _COLUMNS
     show_list(settings, columns, output, empty="")
 
@@ -50,7 +50,7 @@ def get(
     if key not in values:
         raise NotFound(f"There is no setting {key!r}.{did_you_mean(key, values)}")
     if chosen(output) in (Format.JSON, Format.YAML):
-        show_data(Setting(key, values[key], str(loaded.origins[key])), chosen(output))
+        show_data(ShownSetting(key, values[key], str(loaded.origins[key])), chosen(output))
     else:
         write(_text(values[key]))
 

@@ -42,7 +42,7 @@ _FATES: Final[Mapping[tuple[RunState, Rerun], Fate]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedDate:
+class BackfillDate:
     """One date of a backfill; `order` is 1 for the first that is run."""
 
     run: NextRun
@@ -57,7 +57,7 @@ def fate_of(existing: RunState | None, rerun: Rerun) -> Fate:
 
 def plan_backfill(
     runs: Sequence[NextRun], existing: Mapping[datetime, RunState], rerun: Rerun, *, depends_on_past: bool
-) -> list[PlannedDate]:
+) -> list[BackfillDate]:
     """The dates of a backfill, in the order of `runs`, numbered where they are run.
 
     Raises Refused when a task depends on its past and existing runs would be left out.
@@ -67,12 +67,12 @@ def plan_backfill(
             "A task of this DAG depends on its past, so a backfill that leaves existing runs out has gaps; "
             "use --rerun failed or --rerun all."
         )
-    planned: list[PlannedDate] = []
+    planned: list[BackfillDate] = []
     order = 0
     for run in runs:
         fate = fate_of(existing.get(run.logical_date), rerun)
         order += fate in (Fate.CREATE, Fate.RERUN)
-        planned.append(PlannedDate(run, fate, order if fate in (Fate.CREATE, Fate.RERUN) else None))
+        planned.append(BackfillDate(run, fate, order if fate in (Fate.CREATE, Fate.RERUN) else None))
     return planned
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from aiosched.core.graph.instances import Instance
 from aiosched.core.graph.spec import Concatenated, DagSpec, LiteralLength, MapInput, MappingSpec, TaskOutput
-from aiosched.core.graph.trigger_rules import TriggerRule, Verdict
+from aiosched.core.graph.trigger_rules import TriggerRule, TriggerVerdict
 from aiosched.core.values.states import FAILURES, TaskState
 
 RETURN_VALUE: Final = "return_value"  # the XCom key of what a task returned
@@ -67,14 +67,14 @@ def json_length(value: str) -> int | None:
     return len(found) if isinstance(found, list | dict) else None
 
 
-def check_producers(states: Iterable[TaskState]) -> Verdict:
+def check_producers(states: Iterable[TaskState]) -> TriggerVerdict:
     """What the finished, unexpanded instances of the tasks that one maps over say, whatever the trigger rule (26.6)."""
     found = set(states)
     if found & FAILURES:
-        return Verdict.UPSTREAM_FAILED
+        return TriggerVerdict.UPSTREAM_FAILED
     if TaskState.SKIPPED in found:
-        return Verdict.SKIPPED
-    return Verdict.WAIT if TaskState.REMOVED in found else Verdict.RUN
+        return TriggerVerdict.SKIPPED
+    return TriggerVerdict.WAIT if TaskState.REMOVED in found else TriggerVerdict.RUN
 
 
 def _all_known(lengths: Iterable[int | None]) -> list[int] | None:

@@ -51,7 +51,7 @@ _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-class Verdict(Enum):
+class TriggerVerdict(Enum):
     """What the rule says now. The last three settle the task in the state of that name."""
 
     RUN = "run"
@@ -63,7 +63,7 @@ class Verdict(Enum):
     @property
     def settles(self) -> bool:
         """The task ends here, without running."""
-        return self is not Verdict.RUN and self is not Verdict.WAIT
+        return self is not TriggerVerdict.RUN and self is not TriggerVerdict.WAIT
 
     @property
     def state(self) -> TaskState | None:
@@ -71,10 +71,15 @@ class Verdict(Enum):
         return self.value if isinstance(self.value, TaskState) else None
 
 
-RUN, WAIT, SKIPPED, UPSTREAM_FAILED = Verdict.RUN, Verdict.WAIT, Verdict.SKIPPED, Verdict.UPSTREAM_FAILED
+RUN, WAIT, SKIPPED, UPSTREAM_FAILED = (
+    TriggerVerdict.RUN,
+    TriggerVerdict.WAIT,
+    TriggerVerdict.SKIPPED,
+    TriggerVerdict.UPSTREAM_FAILED,
+)
 
 
-class Counts:
+class StateCounts:
     """How many direct upstream instances finished, by state. Mutable, one per waiting task instance.
 
     `done` is the sum of the five states. The setup counts are the same restricted to setup
@@ -111,8 +116,8 @@ class Counts:
             return
         self.done += by
 
-    def __add__(self, other: Counts) -> Counts:
-        total = Counts()
+    def __add__(self, other: StateCounts) -> StateCounts:
+        total = StateCounts()
         for name in self.__slots__:
             setattr(total, name, getattr(self, name) + getattr(other, name))
         return total
@@ -122,14 +127,16 @@ class Counts:
         return f"Counts({', '.join(f'{name}={count}' for name, count in shown if count)})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Counts):
+        if not isinstance(other, StateCounts):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def judge(rule: TriggerRule, counts: Counts, total: int, total_setup: int = 0, map_index: int = -1) -> Verdict:
+def judge(
+    rule: TriggerRule, counts: StateCounts, total: int, total_setup: int = 0, map_index: int = -1
+) -> TriggerVerdict:
     """What `rule` says of a task instance with `total` direct upstream instances, of which `counts` finished.
 
     Settling comes before running, and happens as soon as it is certain: a task with an
@@ -143,7 +150,7 @@ def judge(rule: TriggerRule, counts: Counts, total: int, total_setup: int = 0, m
     return _JUDGES[rule](counts, total, total_setup, map_index)
 
 
-def judge_setups(counts: Counts, total: int, map_index: int = -1) -> Verdict:
+def judge_setups(counts: StateCounts, total: int, map_index: int = -1) -> TriggerVerdict:
     """What the relevant setups that are no direct upstreams say of a normal task (`Graph.indirect_setups`).
 
     When this settles the task, its trigger rule is not asked. Source: section 8.3.
@@ -151,7 +158,7 @@ def judge_setups(counts: Counts, total: int, map_index: int = -1) -> Verdict:
     return _all_success(counts, total, 0, map_index) if total else RUN
 
 
-def explain(rule: TriggerRule, counts: Counts, total: int, *, noun: str = "upstream") -> str:
+def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "upstream") -> str:
     """One line for people: how far the upstreams are, in the terms of the rule. Without a `noun` where it is said."""
     if total == 0:
         return "no upstreams"
@@ -174,36 +181,36 @@ def explain(rule: TriggerRule, counts: Counts, total: int, *, noun: str = "upstr
 
 
 # One function per rule: settling tests in the order of the table, then the test to run.
-Judge = Callable[[Counts, int, int, int], Verdict]
+Judge = Callable[[StateCounts, int, int, int], TriggerVerdict]
 
 
-def _all_success(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _all_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed > 0:
         return UPSTREAM_FAILED
     if c.skipped > 0:
         return SKIPPED
     if c.removed > 0 and c.success > 0 and map_index > -1 and map_index >= c.success:
-        return Verdict.REMOVED
+        return TriggerVerdict.REMOVED
     return RUN if total - c.success - c.removed <= 0 else WAIT
 
 
-def _all_failed(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _all_failed(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.success + c.skipped > 0:
         return SKIPPED
     return RUN if total - c.failed - c.upstream_failed - c.removed <= 0 else WAIT
 
 
-def _all_done(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _all_done(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     return RUN if c.done >= total else WAIT
 
 
-def _all_skipped(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _all_skipped(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.success + c.failed + c.upstream_failed > 0:
         return SKIPPED
     return RUN if total - c.skipped <= 0 else WAIT
 
 
-def _one_success(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.success >= 1:
         return RUN
     if c.done < total:
@@ -211,25 +218,25 @@ def _one_success(c: Counts, total: int, total_setup: int, map_index: int) -> Ver
     return SKIPPED if c.done == c.skipped else UPSTREAM_FAILED
 
 
-def _one_failed(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _one_failed(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed >= 1:
         return RUN
     return SKIPPED if c.done >= total else WAIT
 
 
-def _one_done(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _one_done(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.success + c.failed >= 1:
         return RUN
     return SKIPPED if c.done >= total else WAIT
 
 
-def _none_failed(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _none_failed(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed > 0:
         return UPSTREAM_FAILED
     return RUN if total - c.success - c.skipped - c.removed <= 0 else WAIT
 
 
-def _none_failed_min_one_success(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _none_failed_min_one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed > 0:
         return UPSTREAM_FAILED
     if c.skipped == total:
@@ -239,13 +246,13 @@ def _none_failed_min_one_success(c: Counts, total: int, total_setup: int, map_in
     return RUN if total - c.success - c.skipped - c.removed <= 0 else WAIT
 
 
-def _none_skipped(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _none_skipped(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.skipped > 0:
         return SKIPPED
     return RUN if c.done >= total else WAIT
 
 
-def _all_done_min_one_success(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _all_done_min_one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.skipped > 0:
         return SKIPPED
     if c.success + c.failed + c.upstream_failed + c.removed < total:
@@ -253,7 +260,7 @@ def _all_done_min_one_success(c: Counts, total: int, total_setup: int, map_index
     return RUN if c.success >= 1 else UPSTREAM_FAILED
 
 
-def _all_done_setup_success(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _all_done_setup_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     if c.done < total:
         return WAIT
     if total_setup == 0 or c.success_setup >= 1:
@@ -261,7 +268,7 @@ def _all_done_setup_success(c: Counts, total: int, total_setup: int, map_index: 
     return SKIPPED if c.skipped_setup >= total_setup else UPSTREAM_FAILED
 
 
-def _always(c: Counts, total: int, total_setup: int, map_index: int) -> Verdict:
+def _always(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
     return RUN
 
 
@@ -284,7 +291,7 @@ _JUDGES: Final[Mapping[TriggerRule, Judge]] = MappingProxyType(
 )
 
 # What a rule counts as progress, for `explain`.
-_PROGRESS: Final[Mapping[TriggerRule, Callable[[Counts], tuple[int, str]]]] = MappingProxyType(
+_PROGRESS: Final[Mapping[TriggerRule, Callable[[StateCounts], tuple[int, str]]]] = MappingProxyType(
     {
         TriggerRule.ALL_SUCCESS: lambda c: (c.success, "succeeded"),
         TriggerRule.ALL_FAILED: lambda c: (c.failed + c.upstream_failed, "failed or upstream-failed"),

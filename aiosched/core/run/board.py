@@ -25,7 +25,7 @@ from aiosched.core.graph.instances import Effects, FinishedTry, Instance, Run
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.previous_run import Past
-from aiosched.core.graph.trigger_rules import Verdict
+from aiosched.core.graph.trigger_rules import TriggerVerdict
 from aiosched.core.run.callbacks import dag_callback, task_callback
 from aiosched.core.run.deferral import first_deferral, is_trigger, trigger_key
 from aiosched.core.run.expansion import Expansion
@@ -43,9 +43,9 @@ __all__ = ["MAX_LOSSES", "SKIPPED_DOWNSTREAM", "Board", "Effects", "FinishedTry"
 MAX_LOSSES: Final = 3
 SKIPPED_DOWNSTREAM: Final = "skipped_downstream"  # XCom key of a branch's decision, see `Board.recall`
 _SETTLING: Final = {
-    Verdict.SKIPPED: TaskEvent.SETTLED_SKIPPED,
-    Verdict.UPSTREAM_FAILED: TaskEvent.SETTLED_UPSTREAM_FAILED,
-    Verdict.REMOVED: TaskEvent.SETTLED_REMOVED,
+    TriggerVerdict.SKIPPED: TaskEvent.SETTLED_SKIPPED,
+    TriggerVerdict.UPSTREAM_FAILED: TaskEvent.SETTLED_UPSTREAM_FAILED,
+    TriggerVerdict.REMOVED: TaskEvent.SETTLED_REMOVED,
 }
 
 
@@ -300,21 +300,21 @@ class Board(ManualChanges, Expansion):
             if instance.state in SCHEDULABLE:
                 self._look(instance, verdict or self._upstream_counts.judge(instance), now)
 
-    def _look(self, instance: Instance, verdict: Verdict, now: datetime) -> None:
+    def _look(self, instance: Instance, verdict: TriggerVerdict, now: datetime) -> None:
         """Decide on one instance that waits, by what its dependencies say together."""
         branch = self.branch_against(instance) if instance.task in self._decided else None
-        skips = branch is not None or verdict is Verdict.SKIPPED
-        if (skips or verdict is Verdict.RUN) and self._held_by_past(instance, skips=skips):
+        skips = branch is not None or verdict is TriggerVerdict.SKIPPED
+        if (skips or verdict is TriggerVerdict.RUN) and self._held_by_past(instance, skips=skips):
             return
         if branch is not None:
             self._skip(instance, branch, now)
-        elif verdict is Verdict.RUN:
+        elif verdict is TriggerVerdict.RUN:
             if self.is_paused:
                 return
             mappings = self.graph.mappings
             if mappings is None or not mappings.units[instance.task] or self._take_place(instance, now):
                 self._ready(instance, now)
-        elif verdict is not Verdict.WAIT:
+        elif verdict is not TriggerVerdict.WAIT:
             self._settle(instance, _SETTLING[verdict], now, self._upstream_counts.why_settled(instance))
 
     def _held_by_past(self, instance: Instance, *, skips: bool) -> bool:

@@ -14,7 +14,7 @@ from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import CallbackRequest, Effects, FinishedTry, Instance, Run
 from aiosched.core.graph.mapping import Lengths
 from aiosched.core.graph.previous_run import Past, waits_for_past
-from aiosched.core.graph.trigger_rules import Counts, Verdict
+from aiosched.core.graph.trigger_rules import StateCounts, TriggerVerdict
 from aiosched.core.run.code import RunCode
 from aiosched.core.run.deferral import Deferrals
 from aiosched.core.run.upstream_counts import Pending, UpstreamCounts
@@ -54,7 +54,7 @@ class RunRows:
         self.deferrals = Deferrals()
         self._upstream_counts = UpstreamCounts(graph, instances)
         self._pending = Pending()  # what to look at
-        self._verdicts: dict[int, Verdict] = {}  # with which all instances of a task were looked at last
+        self._verdicts: dict[int, TriggerVerdict] = {}  # with which all instances of a task were looked at last
         self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> downstreams that it skips
         self._decided: dict[int, set[int]] = {}  # tasks that some decision was about -> the branches
         self._past: Past | None = None  # None: not needed, or not known yet
@@ -131,7 +131,7 @@ class RunRows:
         found = self._upstream_counts.find(task, instance.map_index) or self._upstream_counts.find(task, -1)
         return () if found is None else (found,)
 
-    def counts_of(self, task: int) -> tuple[Counts, int]:
+    def counts_of(self, task: int) -> tuple[StateCounts, int]:
         """The finished-upstream counts of a task and how many upstreams there are, for explanations."""
         return self._upstream_counts.counts(task), self._upstream_counts.total(task)
 

@@ -19,10 +19,16 @@ from typing import Final
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import Instance
 from aiosched.core.graph.mapping import EARLY_RULES, Mappings, check_producers
-from aiosched.core.graph.trigger_rules import Counts, TriggerRule, Verdict, explain, judge, judge_setups
+from aiosched.core.graph.trigger_rules import StateCounts, TriggerRule, TriggerVerdict, explain, judge, judge_setups
 from aiosched.core.values.states import ALIVE, FINISHED, SCHEDULABLE, TaskState
 
-_FIRST: Final = {Verdict.UPSTREAM_FAILED: 0, Verdict.SKIPPED: 1, Verdict.REMOVED: 2, Verdict.WAIT: 3, Verdict.RUN: 4}
+_FIRST: Final = {
+    TriggerVerdict.UPSTREAM_FAILED: 0,
+    TriggerVerdict.SKIPPED: 1,
+    TriggerVerdict.REMOVED: 2,
+    TriggerVerdict.WAIT: 3,
+    TriggerVerdict.RUN: 4,
+}
 
 
 class Pending:
@@ -50,7 +56,7 @@ class Share:
     __slots__ = ("counts", "setups", "total")
 
     def __init__(self) -> None:
-        self.counts = Counts()
+        self.counts = StateCounts()
         self.total = self.setups = 0
 
     def __eq__(self, other: object) -> bool:
@@ -85,10 +91,10 @@ class UpstreamCounts:
         if graph.mappings is not None and any(graph.mappings.groups):
             self._loose, self._aligned = _split(graph, graph.mappings)
         self._sizes: dict[int, tuple[int, ...]] = {}  # by which the units of a task in nested groups multiply it
-        self._counts: list[Counts | None] = [None] * size  # None: nothing upstream finished yet
+        self._counts: list[StateCounts | None] = [None] * size  # None: nothing upstream finished yet
         self._setups: dict[int, int] = {}  # how many of `totals` are setups
         self._own: dict[int, dict[tuple[int, int], Share]] = {}  # by (groups in common, their index); (0, 0) is the sum
-        self._done: dict[int, Counts] = {}  # of setups: their own instances
+        self._done: dict[int, StateCounts] = {}  # of setups: their own instances
         self.open = [0] * size
         self.totals = [0] * size
         self.unfinished = self.alive = 0
@@ -119,7 +125,7 @@ class UpstreamCounts:
             return group[position]
         return None if len(group) <= 1 else next((i for i in group if i.map_index == map_index), None)
 
-    def counts(self, task: int) -> Counts:
+    def counts(self, task: int) -> StateCounts:
         """The finished direct upstream instances that a task has, all its map indexes together."""
         shared, inside = self._counts[task] or _NOTHING_FINISHED, self._own.get(task, {}).get(_ALL)
         return shared if inside is None else shared + inside.counts
@@ -202,38 +208,38 @@ class UpstreamCounts:
 
     # -- judging ----------------------------------------------------------------------------
 
-    def judge_all(self, task: int) -> Verdict | None:
+    def judge_all(self, task: int) -> TriggerVerdict | None:
         """The verdict on every instance of `task`; None when they have to be looked at one by one."""
         group = self._of_task[task]
         if not group:
-            return Verdict.WAIT
+            return TriggerVerdict.WAIT
         if group[0].map_index >= 0 and (task in self._own or self._depends_on_index(task)):
             return None
         return self.judge(group[0])
 
-    def judge(self, instance: Instance) -> Verdict:
+    def judge(self, instance: Instance) -> TriggerVerdict:
         """What the tasks mapped over, setups further up, the trigger rule, and of a teardown its scope say together."""
         mappings = self._graph.mappings
         if mappings is None or not mappings.producers[instance.task]:
             return self._judge_dependencies(instance)
         by_producers = self.judge_producers(instance)
-        if by_producers is Verdict.UPSTREAM_FAILED:
+        if by_producers is TriggerVerdict.UPSTREAM_FAILED:
             return by_producers
         verdict = self._judge_dependencies(instance)
         return min(by_producers, verdict, key=_FIRST.__getitem__)
 
-    def _judge_dependencies(self, instance: Instance) -> Verdict:
+    def _judge_dependencies(self, instance: Instance) -> TriggerVerdict:
         graph, task = self._graph, instance.task
-        by_setups = Verdict.RUN
+        by_setups = TriggerVerdict.RUN
         if graph.indirect_setups[task] and (by_setups := self.judge_setups(instance)).settles:
             return by_setups
-        if (verdict := self.judge_rule(instance)) is not Verdict.RUN:
+        if (verdict := self.judge_rule(instance)) is not TriggerVerdict.RUN:
             return verdict
         if graph.teardown_scopes[task] and next(self.unfinished_scope(instance), None) is not None:
-            return Verdict.WAIT
+            return TriggerVerdict.WAIT
         return by_setups
 
-    def judge_rule(self, instance: Instance) -> Verdict:
+    def judge_rule(self, instance: Instance) -> TriggerVerdict:
         """What the trigger rule says of the direct upstreams (5.2)."""
         counts, total, setups = self.upstreams(instance)
         return judge(self._graph.rules[instance.task], counts, total, setups, instance.map_index)
@@ -244,7 +250,7 @@ class UpstreamCounts:
             if self.open[inner]:
                 yield from (i for i in self.counterparts(inner, instance) if i.state not in FINISHED)
 
-    def upstreams(self, instance: Instance) -> tuple[Counts, int, int]:
+    def upstreams(self, instance: Instance) -> tuple[StateCounts, int, int]:
         """Of the direct upstream instances that `instance` depends on: who finished, how many, how many are setups."""
         task = instance.task
         counts, total, setups = self._counts[task] or _NOTHING_FINISHED, self.totals[task], self._setups.get(task, 0)
@@ -263,7 +269,7 @@ class UpstreamCounts:
         counts, total, _ = self.upstreams(instance)
         return explain(graph.rules[task], counts, total)
 
-    def judge_producers(self, instance: Instance) -> Verdict:
+    def judge_producers(self, instance: Instance) -> TriggerVerdict:
         """What the tasks that it is mapped over say (26.6)."""
         assert self._graph.mappings is not None
         producers = self._graph.mappings.producers[instance.task]
@@ -271,15 +277,15 @@ class UpstreamCounts:
         verdict = check_producers(
             group[0].state for group in groups if group and group[0].map_index < 0 and group[0].state in FINISHED
         )
-        if verdict is not Verdict.RUN or instance.map_index >= 0 or instance.task not in self._own:
+        if verdict is not TriggerVerdict.RUN or instance.map_index >= 0 or instance.task not in self._own:
             return verdict
         # in a group the length is the only thing that it surely waits for before it is expanded
         early = self._graph.rules[instance.task] in EARLY_RULES
-        return Verdict.RUN if early or not any(self.open[up] for up in producers) else Verdict.WAIT
+        return TriggerVerdict.RUN if early or not any(self.open[up] for up in producers) else TriggerVerdict.WAIT
 
-    def judge_setups(self, instance: Instance) -> Verdict:
+    def judge_setups(self, instance: Instance) -> TriggerVerdict:
         """What setups further up say (8.3)."""
-        counts, total = Counts(), 0
+        counts, total = StateCounts(), 0
         for setup in self._graph.indirect_setups[instance.task]:
             if self._depth(setup, instance.task) and self._of_task[setup] and self._of_task[setup][0].map_index >= 0:
                 for other in self.counterparts(setup, instance):
@@ -335,7 +341,7 @@ class UpstreamCounts:
         is_setup = self._graph.is_setup[task]
         finished = counted and state in FINISHED
         if is_setup and finished:
-            self._done.setdefault(task, Counts()).add(state, by=counted)
+            self._done.setdefault(task, StateCounts()).add(state, by=counted)
         for down in self._loose[task]:
             if added:
                 self.totals[down] += added
@@ -344,7 +350,7 @@ class UpstreamCounts:
             if finished:
                 counts = self._counts[down]
                 if counts is None:
-                    counts = self._counts[down] = Counts()
+                    counts = self._counts[down] = StateCounts()
                 counts.add(state, is_setup=is_setup, by=counted)
         for down, depth in self._aligned.get(task, ()):
             self._spread_aligned(instance, down, depth, state, counted, added)
@@ -361,7 +367,7 @@ class UpstreamCounts:
                 self._setups[down] = self._setups.get(down, 0) + added
             counts = self._counts[down]
             if counts is None:
-                counts = self._counts[down] = Counts()
+                counts = self._counts[down] = StateCounts()
             counts.add(state, is_setup=is_setup, by=counted)
             return
         for key in (place, _ALL):
@@ -403,13 +409,13 @@ class UpstreamCounts:
                 self.totals[task] += 1
                 if is_setup:
                     self._setups[task] = self._setups.get(task, 0) + 1
-                counts = self._counts[task] or Counts()
+                counts = self._counts[task] or StateCounts()
                 counts.add(instance.state, is_setup=is_setup)
                 self._counts[task] = counts
 
 
 _ALL: Final = (0, 0)
-_NOTHING_FINISHED: Final = Counts()
+_NOTHING_FINISHED: Final = StateCounts()
 
 
 def _map_index(instance: Instance) -> int:

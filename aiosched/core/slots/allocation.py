@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aiosched.core.slots.competing_demands import CompetingDemand, Place
+from aiosched.core.slots.competing_demands import CompetingDemand, DemandPlace
 from aiosched.core.values.messages import AttemptKey
 
 
@@ -130,7 +130,7 @@ class PoolRoom:
     def full(self) -> bool:
         return self.total >= 0 and self.open <= 0
 
-    def make_way(self, place: Place | None) -> None:
+    def make_way(self, place: DemandPlace | None) -> None:
         """Leave open slots to the rivals that go before `place` (None: to all of them).
 
         One that does not fit is passed over, unless it is overdue: for that, what is open is kept until it fits.

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 TURN: Final = 1.0  # seconds that a scheduler goes on taking slots while an equal of another one waits
 
 
-class Place(NamedTuple):
+class DemandPlace(NamedTuple):
     """Where a candidate stands among those of all schedulers.
 
     `since` is the second from which it has been passed over: an overdue one itself, else all that its
@@ -28,7 +28,7 @@ class Place(NamedTuple):
     weight: int
     since: float
 
-    def precedes(self, other: Place) -> bool:
+    def precedes(self, other: DemandPlace) -> bool:
         """Whether this one, which waits in another scheduler, goes before `other`."""
         if self.overdue or other.overdue:
             return self.overdue and (not other.overdue or self.since < other.since)
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 class Demand(NamedTuple):
     """What one scheduler waits for in a pool: it fits every limit but the pool's."""
 
-    place: Place  # of its first candidate
+    place: DemandPlace  # of its first candidate
     need: int  # slots that this one needs
     slots: int  # what all of its candidates need, at most as many as the pool has: an upper bound
 

@@ -25,7 +25,7 @@ from itertools import count
 from typing import Final
 
 from aiosched.core.slots.allocation import Candidate, DagRoom, Grant, Rank, Room, occupy
-from aiosched.core.slots.competing_demands import Demand, Place, merged
+from aiosched.core.slots.competing_demands import Demand, DemandPlace, merged
 from aiosched.core.values.messages import AttemptKey
 
 _SLACK: Final = 64  # dead heap entries that are tolerated before a heap is rebuilt
@@ -193,7 +193,7 @@ class WaitingQueue:
                 continue
             place = self._place(bucket, first.weight, now)
             if (oldest := self._overdue(bucket, now)) is not None:
-                place = Place(True, first.weight, oldest)
+                place = DemandPlace(True, first.weight, oldest)
             demand = Demand(place, bucket.slots, bucket.slots * min(bucket.live, fitting))
             found[bucket.pool] = merged(found.get(bucket.pool), demand, room.pools[bucket.pool].total)
         since = {pool: now if pool in self.served else self._unserved.get(pool, now) for pool in found}
@@ -271,7 +271,7 @@ class WaitingQueue:
             since, number, bucket = heapq.heappop(line)
             lane = bucket.unserved[0][1]
             if (pool := room.pools.get(bucket.pool)) is not None:
-                pool.make_way(Place(True, 0, since))
+                pool.make_way(DemandPlace(True, 0, since))
             self._head(lane)
             candidate = lane.entries[0][2]
             if not self._is_at_its_limits(lane, candidate):
@@ -284,8 +284,8 @@ class WaitingQueue:
             if (again := self._overdue(bucket, now)) is not None:
                 heapq.heappush(line, (again, number, bucket))
 
-    def _place(self, bucket: _Bucket, weight: int, now: float) -> Place:
-        return Place(False, weight, self._unserved.get(bucket.pool, now))
+    def _place(self, bucket: _Bucket, weight: int, now: float) -> DemandPlace:
+        return DemandPlace(False, weight, self._unserved.get(bucket.pool, now))
 
     def _is_at_its_limits(self, lane: _Lane, first: Candidate) -> bool:
         """Whether the DAG's limits refuse the lane, whose first candidate is `first`; it is parked then."""

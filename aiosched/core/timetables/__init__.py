@@ -10,7 +10,7 @@ assets.py     runs by asset events, or by both
 """
 
 from aiosched.core.timetables.assets import AssetOrTimeSchedule, AssetTriggeredTimetable, condition_of
-from aiosched.core.timetables.base import DataInterval, NextRun, Restriction, Timetable
+from aiosched.core.timetables.base import CompiledTimetable, DataInterval, NextRun, Restriction
 from aiosched.core.timetables.cron import PRESETS
 from aiosched.core.timetables.custom import CustomTimetable
 from aiosched.core.timetables.delta import Delta
@@ -30,6 +30,7 @@ __all__ = [
     "AnyTimetable",
     "AssetOrTimeSchedule",
     "AssetTriggeredTimetable",
+    "CompiledTimetable",
     "ContinuousTimetable",
     "CronDataIntervalTimetable",
     "CronTriggerTimetable",
@@ -45,7 +46,6 @@ __all__ = [
     "OnceTimetable",
     "Restriction",
     "ScheduleArg",
-    "Timetable",
     "UpcomingRun",
     "clock_note",
     "condition_of",

@@ -43,7 +43,7 @@ class NextRun(NamedTuple):
         return self.date or self.interval.start
 
 
-class Timetable(Protocol):
+class CompiledTimetable(Protocol):
     """When runs happen. Implementations are frozen msgspec structs: they are stored in the serialized DAG.
 
     `next_run` gets the interval of the latest run of the schedule (None before the first) and

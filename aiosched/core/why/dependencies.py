@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from aiosched.core.graph.trigger_rules import Verdict as Judgement
+from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
 from aiosched.core.graph.trigger_rules import explain
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.run_rows import is_due

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from aiosched.db.crypto.keyring import Keyring, make_key_file
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import ConfigError, Refused
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ NOTHING: Final = "{}"  # holds no secret
 ANY_SECRET: Final = "SELECT EXISTS (SELECT FROM variable) OR EXISTS (SELECT FROM connection)"
 
 
-async def sealed(conn: Connection, texts: Iterable[str], keyring: Keyring | None) -> Mapping[str, str]:
+async def sealed(conn: DatabaseConnection, texts: Iterable[str], keyring: Keyring | None) -> Mapping[str, str]:
     """Those of `texts` that are encrypted, as they are to be stored; the others stay as they are.
 
     Encrypting takes place in a thread, the loop goes on meanwhile.
@@ -55,7 +55,7 @@ def _seal(texts: Collection[str], keyring: Keyring) -> dict[str, str]:
     return {text: json.dumps(token) for text, token in zip(texts, keyring.encrypt_all(texts), strict=True)}
 
 
-async def _has_key(conn: Connection, keyring: Keyring) -> bool:
+async def _has_key(conn: DatabaseConnection, keyring: Keyring) -> bool:
     """Whether there is a key. A key file is made when there was none; one that got lost is not replaced in silence."""
     if keyring.exists:
         return True

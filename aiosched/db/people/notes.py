@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 # Index: primary key.
 SET_RUN_NOTE: Final = "UPDATE dag_run SET note = $2 WHERE id = $1"
 
 
-async def set_run_note(conn: Connection, run: int, note: str | None) -> None:
+async def set_run_note(conn: DatabaseConnection, run: int, note: str | None) -> None:
     """Put a note on the run with this key, in place of the one that it has; None removes it."""
     await conn.execute(SET_RUN_NOTE, run, note)
 
@@ -23,7 +23,7 @@ SET_TASK_NOTE: Final = """
 DELETE_TASK_NOTE: Final = "DELETE FROM task_note WHERE run_id = $1 AND task_index = $2 AND map_index = $3"
 
 
-async def set_task_note(conn: Connection, instance: tuple[int, int, int], note: str | None) -> None:
+async def set_task_note(conn: DatabaseConnection, instance: tuple[int, int, int], note: str | None) -> None:
     """The same for a task instance: (run key, task index, map index)."""
     if note is None:
         await conn.execute(DELETE_TASK_NOTE, *instance)
@@ -35,6 +35,6 @@ async def set_task_note(conn: Connection, instance: tuple[int, int, int], note: 
 MAP_INDEXES: Final = "SELECT map_index FROM task_instance WHERE run_id = $1 AND task_index = $2 ORDER BY map_index"
 
 
-async def map_indexes(conn: Connection, run: int, task_index: int) -> Sequence[int]:
+async def map_indexes(conn: DatabaseConnection, run: int, task_index: int) -> Sequence[int]:
     """The map indexes of a task's instances in a run, in order; -1 for the one of a task that is not mapped."""
     return [row["map_index"] for row in await conn.fetch(MAP_INDEXES, run, task_index)]

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from aiosched.core.graph.spec import DEFAULT_POOL
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import notify
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -143,7 +143,7 @@ async def delete_pool(db: Database, name: str, *, requested_by: str, reason: str
     raise await _unknown(db, name)
 
 
-async def _log(conn: Connection, verb: str, change: PoolChange, requested_by: str, reason: str | None) -> None:
+async def _log(conn: DatabaseConnection, verb: str, change: PoolChange, requested_by: str, reason: str | None) -> None:
     args = {"name": change.after.name, "slots": change.after.slots, "include_deferred": change.after.include_deferred}
     result = {"before": asdict(change.before) if change.before else None}
     documents = [msgspec.json.encode(document).decode() for document in (args, result)]

@@ -25,7 +25,7 @@ from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
 from aiosched.db.people.pools import AUDIT
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.triggers import renew_deferrals
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -263,7 +263,7 @@ class SecretStore:
             await _log(conn, "rotate_keys", counts, requested_by)
         return len(variables) + len(connections) + triggers
 
-    async def _check_keyring(self, conn: Connection) -> None:
+    async def _check_keyring(self, conn: DatabaseConnection) -> None:
         """A key file that got lost is not replaced in silence: what it encrypted could never be read again."""
         if not self.keyring.exists and self.keyring.file is not None and await conn.fetchval(ANY_SECRET):
             raise Refused(
@@ -305,7 +305,7 @@ def _fate(*, known: bool, same: bool, existing: Existing) -> Change:
 
 
 async def _log(
-    conn: Connection, verb: str, args: Mapping[str, Any], requested_by: str | None, request: UUID | None = None
+    conn: DatabaseConnection, verb: str, args: Mapping[str, Any], requested_by: str | None, request: UUID | None = None
 ) -> bool:
     """Leave a line in the audit log; False: `request` has left one before, so what it asks for is done."""
     if requested_by is None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
 
@@ -113,7 +113,7 @@ EVENTS_OF: Final = f"""
 
 
 async def events_of(
-    conn: Connection,
+    conn: DatabaseConnection,
     *,
     name: str | None = None,
     uri: str | None = None,
@@ -136,7 +136,7 @@ EVENTS_OF_RUN: Final = f"""
 """
 
 
-async def events_of_run(conn: Connection, run: int) -> list[EventRow]:
+async def events_of_run(conn: DatabaseConnection, run: int) -> list[EventRow]:
     """The events that made an asset-triggered run, oldest first; none for other runs."""
     return [_event(row) for row in await conn.fetch(EVENTS_OF_RUN, run)]
 
@@ -149,6 +149,6 @@ def _event(row: Any) -> EventRow:
 NAMES_AT: Final = "SELECT uri, min(name) AS name FROM asset WHERE uri = ANY($1::text[]) AND is_active GROUP BY uri"
 
 
-async def names_at(conn: Connection, uris: Collection[str]) -> dict[str, str]:
+async def names_at(conn: DatabaseConnection, uris: Collection[str]) -> dict[str, str]:
     """The names of the active assets at these URIs; URIs where there is none are absent."""
     return {row["uri"]: row["name"] for row in await conn.fetch(NAMES_AT, sorted(uris))}

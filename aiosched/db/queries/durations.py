@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 # The mean over the latest finished runs of each DAG, so its cost does not grow with history.
 # Indexes: ix of dag_run by DAG id and logical date or id; the primary key of task_instance.
@@ -25,7 +25,7 @@ AVERAGE_DURATIONS: Final = """
 
 
 async def average_durations(
-    conn: Connection, dag_ids: Sequence[str], *, runs: int = 20
+    conn: DatabaseConnection, dag_ids: Sequence[str], *, runs: int = 20
 ) -> dict[tuple[str, str], timedelta]:
     """How long each task took on average, by (DAG id, task id); tasks that never succeeded are absent.
 

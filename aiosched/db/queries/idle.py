@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from aiosched.core.values.states import HOLDING_SLOT
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.runs import DAG_COLUMNS, DagRow
 
 # Indexes: those of what waits (partial), which are small.
@@ -36,7 +36,7 @@ UNFINISHED: Final = """
 """
 
 
-async def unfinished_work(conn: Connection) -> str | None:
+async def unfinished_work(conn: DatabaseConnection) -> str | None:
     """A request, report, callback or run that is not done with; None when there is none."""
     waiting: str | None = await conn.fetchval(WAITING)
     if waiting is not None:
@@ -59,7 +59,7 @@ PERHAPS_DUE: Final = f"""
 
 
 async def perhaps_due(
-    conn: Connection, partitions: Collection[int], now: datetime, *, news_within: float
+    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, news_within: float
 ) -> list[DagRow]:
     """The DAGs of these partitions whose schedule may have a run for `now`, for which it must be asked.
 

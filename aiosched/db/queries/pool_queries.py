@@ -18,7 +18,7 @@ from aiosched.core.values.states import HOLDING_SLOT, TaskState
 from aiosched.db.server.engine import Database
 
 
-class Member(NamedTuple):
+class PoolMember(NamedTuple):
     """A task of a DAG version that names the pool."""
 
     version_key: int
@@ -59,25 +59,25 @@ SPECS: Final = """
 """
 
 
-async def pool_members(db: Database, pool: str) -> list[Member]:
+async def pool_members(db: Database, pool: str) -> list[PoolMember]:
     """The tasks of unfinished runs' versions that name `pool`.
 
     A version that cannot be read has none here: schedulers leave its runs alone, and say so.
     """
     async with db.acquire() as conn:
         rows = await conn.fetch(SPECS)
-    found: list[Member] = []
+    found: list[PoolMember] = []
     for row in rows:
         with contextlib.suppress(Exception):  # whatever is wrong with one, the others are shown
             found += _members_of(row["id"], decode_spec(row["spec"]), pool)
     return found
 
 
-def _members_of(version_key: int, spec: DagSpec, pool: str) -> list[Member]:
+def _members_of(version_key: int, spec: DagSpec, pool: str) -> list[PoolMember]:
     indexes = [index for index, task in enumerate(spec.tasks) if task.pool == pool]
     weights = Graph(spec).weights if indexes else ()
     return [
-        Member(version_key, index, spec.tasks[index].task_id, spec.tasks[index].pool_slots, weights[index])
+        PoolMember(version_key, index, spec.tasks[index].task_id, spec.tasks[index].pool_slots, weights[index])
         for index in indexes
     ]
 
@@ -110,7 +110,7 @@ WAITING: Final = f"""
 
 
 async def pool_holders(
-    db: Database, members: Collection[Member], *, include_deferred: bool, limit: int
+    db: Database, members: Collection[PoolMember], *, include_deferred: bool, limit: int
 ) -> list[PoolUser]:
     """Who holds slots, those that hold them longest first. `include_deferred`: deferred tasks hold theirs."""
     states = [*HOLDING_SLOT, TaskState.DEFERRED] if include_deferred else [*HOLDING_SLOT]
@@ -120,7 +120,7 @@ async def pool_holders(
 
 
 async def pool_waiting(
-    db: Database, members: Collection[Member], *, after: Place | None = None, limit: int
+    db: Database, members: Collection[PoolMember], *, after: Place | None = None, limit: int
 ) -> list[PoolUser]:
     """Who waits, first to last, behind the place `after`."""
     async with db.acquire() as conn:
@@ -128,7 +128,7 @@ async def pool_waiting(
     return [PoolUser(**dict(row)) for row in rows]
 
 
-def _columns(members: Collection[Member]) -> Sequence[Sequence[int | str]]:
-    columns = [list(column) for column in zip(*members, strict=True)] or [[] for _ in Member._fields]
+def _columns(members: Collection[PoolMember]) -> Sequence[Sequence[int | str]]:
+    columns = [list(column) for column in zip(*members, strict=True)] or [[] for _ in PoolMember._fields]
     version, index, task_id, slots, weight = columns
     return version, index, task_id, slots, weight

@@ -25,7 +25,7 @@ from aiosched.errors import NotFound, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
-class DagRow:
+class DagListRow:
     """A DAG in a list. `next_run_after` is the instant at which its next scheduled run is due."""
 
     dag_id: str
@@ -114,7 +114,7 @@ async def list_dags(
     order: DagOrder = "dag_id",
     after: tuple[str, datetime | None] | None = None,
     limit: int = 100,
-) -> list[DagRow]:
+) -> list[DagListRow]:
     """DAGs by id or in another order, from the one behind `after` (its id and next run) on.
 
     `pattern` is a glob, `search` a part of id or description; stale ones only with `stale` or as `status`; those with
@@ -171,7 +171,7 @@ async def list_tags(db: Database, *, after: str | None = None, limit: int | None
     return [TagRow(row[0], row[1]) for row in await fetch(db, query)]
 
 
-async def get_dag(db: Database, dag_id: str) -> DagRow:
+async def get_dag(db: Database, dag_id: str) -> DagListRow:
     """One DAG; raises NotFound naming near ids."""
     rows = await fetch(db, _select_dags().where(dag.c.dag_id == dag_id))
     if not rows:
@@ -206,8 +206,8 @@ async def _near_dag(db: Database, dag_id: str) -> str:
     return did_you_mean(dag_id, ids) or ("" if ids else " The database holds no DAG yet.")
 
 
-def _dag_row(row: Any) -> DagRow:
-    return DagRow(**{**row._mapping, "tags": tuple(row.tags)})
+def _dag_row(row: Any) -> DagListRow:
+    return DagListRow(**{**row._mapping, "tags": tuple(row.tags)})
 
 
 def like(pattern: str) -> str:

@@ -124,7 +124,7 @@ async def last_runs(db: Database, dag_ids: Collection[str], *, limit: int = 30) 
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class CalendarDay:
     """How many runs of a day ended (or are) in a state."""
 
     day: date
@@ -144,10 +144,10 @@ DAYS: Final = """
 """
 
 
-async def read_days(db: Database, dag_id: str, since: datetime, until: datetime) -> list[Day]:
+async def read_days(db: Database, dag_id: str, since: datetime, until: datetime) -> list[CalendarDay]:
     """The runs of a DAG by day (UTC) of their logical date, or of their run-after where there is none."""
     async with db.acquire() as conn:
-        return [Day(*row) for row in await conn.fetch(DAYS, dag_id, since, until)]
+        return [CalendarDay(*row) for row in await conn.fetch(DAYS, dag_id, since, until)]
 
 
 # ---- a run's tries ----

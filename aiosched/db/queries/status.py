@@ -63,7 +63,7 @@ async def list_import_errors(db: Database, *, after: str | None = None, limit: i
 
 
 @dataclass(frozen=True, slots=True)
-class FileRow:
+class FileStatus:
     """A DAG file as of its last parse; `seconds` is how long that took."""
 
     file: str
@@ -76,7 +76,7 @@ class FileRow:
 
 async def list_files(
     db: Database, *, failed: bool | None = None, after: str | None = None, limit: int = 100
-) -> list[FileRow]:
+) -> list[FileStatus]:
     """DAG files by name, from the one behind `after` on; `failed`: only those whose last parse did or did not fail."""
     query = (
         select(
@@ -95,7 +95,9 @@ async def list_files(
     if after is not None:
         query = query.where(dag_file.c.file > after)
     rows = await fetch(db, query)
-    return [FileRow(**{**row._mapping, "dag_ids": tuple(row.dag_ids), "warnings": tuple(row.warnings)}) for row in rows]
+    return [
+        FileStatus(**{**row._mapping, "dag_ids": tuple(row.dag_ids), "warnings": tuple(row.warnings)}) for row in rows
+    ]
 
 
 async def parsing_summary(db: Database) -> ParsingSummary:

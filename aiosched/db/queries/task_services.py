@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 
 @dataclass(frozen=True, slots=True)
-class DagFacts:
+class DagDetails:
     """A DAG that exists: whether it is paused, and its task and group ids (of its newest version)."""
 
     is_paused: bool
@@ -23,7 +23,7 @@ class DagFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFacts:
+class AskedRun:
     """A run of any DAG."""
 
     key: int
@@ -35,7 +35,7 @@ class RunFacts:
     version_id: int
 
 
-class TaskFacts(NamedTuple):
+class AskedTask(NamedTuple):
     """A task instance: the state is None before it has one."""
 
     task_id: str
@@ -53,10 +53,10 @@ DAG_FACTS: Final = """
 """
 
 
-async def dag_facts(conn: Connection, dag_id: str) -> DagFacts | None:
+async def dag_facts(conn: DatabaseConnection, dag_id: str) -> DagDetails | None:
     """What is known of a DAG; None when there is none."""
     row = await conn.fetchrow(DAG_FACTS, dag_id)
-    return row and DagFacts(row["is_paused"], frozenset(row["task_ids"]), frozenset(row["group_ids"]))
+    return row and DagDetails(row["is_paused"], frozenset(row["task_ids"]), frozenset(row["group_ids"]))
 
 
 _RUN: Final = "id, dag_id, run_id, state, logical_date, run_after, version_id"
@@ -65,13 +65,13 @@ _RUN: Final = "id, dag_id, run_id, state, logical_date, run_after, version_id"
 RUN_BY_KEY: Final = f"SELECT {_RUN} FROM dag_run WHERE id = $1"
 
 
-async def run_by_key(conn: Connection, key: int) -> RunFacts | None:
+async def run_by_key(conn: DatabaseConnection, key: int) -> AskedRun | None:
     """The run with this bigint key."""
     row = await conn.fetchrow(RUN_BY_KEY, key)
-    return None if row is None else RunFacts(*row)
+    return None if row is None else AskedRun(*row)
 
 
-async def who_asks(conn: Connection, key: int) -> str:
+async def who_asks(conn: DatabaseConnection, key: int) -> str:
     """The run with this key as the audit log names it."""
     asking = await run_by_key(conn, key)
     return "a task" if asking is None else f"{asking.dag_id} {asking.run_id}"
@@ -85,21 +85,21 @@ FIND_RUNS: Final = f"""
 
 
 async def find_runs(
-    conn: Connection, dag_id: str, *, run_ids: Sequence[str] = (), logical_dates: Sequence[datetime] = ()
-) -> list[RunFacts]:
+    conn: DatabaseConnection, dag_id: str, *, run_ids: Sequence[str] = (), logical_dates: Sequence[datetime] = ()
+) -> list[AskedRun]:
     """The runs of a DAG with one of these run ids or logical dates, in no order."""
     rows = await conn.fetch(FIND_RUNS, dag_id, list(run_ids), list(logical_dates))
-    return [RunFacts(*row) for row in rows]
+    return [AskedRun(*row) for row in rows]
 
 
 # Index: ix_dag_run_dag_id_id, backwards.
 NEWEST_RUN: Final = f"SELECT {_RUN} FROM dag_run WHERE dag_id = $1 ORDER BY id DESC LIMIT 1"
 
 
-async def newest_run(conn: Connection, dag_id: str) -> RunFacts | None:
+async def newest_run(conn: DatabaseConnection, dag_id: str) -> AskedRun | None:
     """The run of a DAG that was created last."""
     row = await conn.fetchrow(NEWEST_RUN, dag_id)
-    return None if row is None else RunFacts(*row)
+    return None if row is None else AskedRun(*row)
 
 
 class EndedRun(NamedTuple):
@@ -120,7 +120,7 @@ PREVIOUS_SUCCESS: Final = """
 """
 
 
-async def previous_success(conn: Connection, run: int) -> EndedRun | None:
+async def previous_success(conn: DatabaseConnection, run: int) -> EndedRun | None:
     """The latest successful run of the DAG with an earlier logical date than the run with this key."""
     row = await conn.fetchrow(PREVIOUS_SUCCESS, run)
     return None if row is None else EndedRun(*row)
@@ -143,8 +143,8 @@ TASK_STATES: Final = """
 
 
 async def task_states(
-    conn: Connection, run: int, *, task_ids: Sequence[str] = (), group_id: str | None = None
-) -> list[TaskFacts]:
+    conn: DatabaseConnection, run: int, *, task_ids: Sequence[str] = (), group_id: str | None = None
+) -> list[AskedTask]:
     """The instances of the tasks with these ids, and of those in the group, of one run; in the DAG's order."""
     rows = await conn.fetch(TASK_STATES, run, list(task_ids), group_id)
-    return [TaskFacts(*row) for row in rows]
+    return [AskedTask(*row) for row in rows]

@@ -14,7 +14,7 @@ from aiosched.core.graph.instances import Run
 from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import runs
 from aiosched.db.statements.runs import DagRow
 from aiosched.db.statements.triggers import LOAD_DEFERRALS, DeferralRow, deferral_of
@@ -28,7 +28,7 @@ GET_DAG: Final = """
 """
 
 
-async def get_dag_row(conn: Connection, dag_id: str) -> DagRow | None:
+async def get_dag_row(conn: DatabaseConnection, dag_id: str) -> DagRow | None:
     """A DAG's row as schedulers read it; None for one without a version."""
     row = await conn.fetchrow(GET_DAG, dag_id)
     return None if row is None else DagRow(*row)
@@ -42,7 +42,7 @@ UNFINISHED_OF_DAG: Final = """
 """
 
 
-async def unfinished_runs(conn: Connection, dag_id: str, partition: int) -> list[Run]:
+async def unfinished_runs(conn: DatabaseConnection, dag_id: str, partition: int) -> list[Run]:
     """The running runs of a DAG, then its queued ones in the order in which they may start; at most `MOST_RUNS`."""
     rows = await conn.fetch(UNFINISHED_OF_DAG, partition, dag_id, MOST_RUNS)
     turns = {row["id"]: turn for turn, row in enumerate(rows)}
@@ -68,7 +68,7 @@ ACTIVE_OF_DAG: Final = """
 """
 
 
-async def active_instances(conn: Connection, dag_id: str, partition: int) -> list[ActiveCount]:
+async def active_instances(conn: DatabaseConnection, dag_id: str, partition: int) -> list[ActiveCount]:
     """Who of a DAG counts against its limits."""
     states = [state.value for state in (*HOLDING_SLOT, TaskState.DEFERRED)]
     rows = await conn.fetch(ACTIVE_OF_DAG, partition, dag_id, states)
@@ -114,18 +114,18 @@ RUNNING_RUNS: Final = """
 """
 
 
-async def more_run_than_are_read(conn: Connection) -> bool:
+async def more_run_than_are_read(conn: DatabaseConnection) -> bool:
     """Whether more than `MOST_RUNS` runs are running, so that contenders of the younger ones are not seen."""
     return int(await conn.fetchval(RUNNING_RUNS, list(range(PARTITIONS)), MOST_RUNS + 1)) > MOST_RUNS
 
 
-async def waiting_instances(conn: Connection) -> list[Contender] | None:
+async def waiting_instances(conn: DatabaseConnection) -> list[Contender] | None:
     """Who of the oldest `MOST_RUNS` runs waits for a slot; None when these are more than `MOST_INSTANCES`."""
     found = await _contenders(conn, [TaskState.SCHEDULED], None, without_paused=True)
     return None if len(found) > MOST_INSTANCES else found
 
 
-async def holding_instances(conn: Connection, dag_id: str | None = None) -> list[Contender]:
+async def holding_instances(conn: DatabaseConnection, dag_id: str | None = None) -> list[Contender]:
     """Who of the oldest `MOST_RUNS` runs, or those of a DAG, holds slots (deferred ones too), the oldest first.
 
     At most `MOST_INSTANCES` and one more, which says that there are others.
@@ -134,7 +134,7 @@ async def holding_instances(conn: Connection, dag_id: str | None = None) -> list
 
 
 async def _contenders(
-    conn: Connection, states: Iterable[TaskState], dag_id: str | None, *, without_paused: bool
+    conn: DatabaseConnection, states: Iterable[TaskState], dag_id: str | None, *, without_paused: bool
 ) -> list[Contender]:
     wanted = [state.value for state in states]
     partitions = list(range(PARTITIONS))
@@ -153,7 +153,9 @@ LATEST_RUNS: Final = """
 """
 
 
-async def latest_runs(conn: Connection, dag_ids: Collection[str], *, runs: int = 10) -> list[tuple[str, int, int]]:
+async def latest_runs(
+    conn: DatabaseConnection, dag_ids: Collection[str], *, runs: int = 10
+) -> list[tuple[str, int, int]]:
     """The latest finished runs of these DAGs: DAG id, key, version."""
     return [tuple(row) for row in await conn.fetch(LATEST_RUNS, sorted(dag_ids), runs)]
 
@@ -172,13 +174,13 @@ MEDIANS: Final = """
 """
 
 
-async def median_seconds(conn: Connection, wanted: Sequence[tuple[int, int, int]]) -> dict[int, float]:
+async def median_seconds(conn: DatabaseConnection, wanted: Sequence[tuple[int, int, int]]) -> dict[int, float]:
     """How long successes usually took, by place; wanted are (place, run, task index)."""
     columns = [list(column) for column in zip(*wanted, strict=True)] if wanted else [[], [], []]
     return {row[0]: row[1] for row in await conn.fetch(MEDIANS, *columns)}
 
 
-async def stored_deferrals(conn: Connection, run: int) -> dict[tuple[int, int], tuple[Deferred, bool]]:
+async def stored_deferrals(conn: DatabaseConnection, run: int) -> dict[tuple[int, int], tuple[Deferred, bool]]:
     """What the instances of a run are deferred on, by (task index, map index); arguments stay encrypted."""
     rows = [DeferralRow._make(row) for row in await conn.fetch(LOAD_DEFERRALS, [run])]
     return {(row.task_index, row.map_index): deferral_of(row) for row in rows}
@@ -190,7 +192,7 @@ DEFERRED_SINCE: Final = """
 """
 
 
-async def deferred_since(conn: Connection, run: int, task_index: int, map_index: int) -> datetime | None:
+async def deferred_since(conn: DatabaseConnection, run: int, task_index: int, map_index: int) -> datetime | None:
     """From when a task instance has been deferred."""
     found: datetime | None = await conn.fetchval(DEFERRED_SINCE, run, task_index, map_index)
     return found
@@ -210,7 +212,7 @@ class LatestRun(NamedTuple):
     end_date: datetime | None
 
 
-async def latest_run(conn: Connection, dag_id: str) -> LatestRun | None:
+async def latest_run(conn: DatabaseConnection, dag_id: str) -> LatestRun | None:
     """The newest run of a DAG. Index: ix_dag_run_dag_id_id."""
     row = await conn.fetchrow(LATEST_RUN, dag_id)
     return None if row is None else LatestRun(*row)
@@ -224,7 +226,7 @@ USUAL_RUN: Final = """
 """
 
 
-async def usual_run_seconds(conn: Connection, dag_id: str) -> float | None:
+async def usual_run_seconds(conn: DatabaseConnection, dag_id: str) -> float | None:
     """How long the latest successful runs of a DAG usually took; None where there is none."""
     found: float | None = await conn.fetchval(USUAL_RUN, dag_id)
     return found
@@ -233,7 +235,7 @@ async def usual_run_seconds(conn: Connection, dag_id: str) -> float | None:
 OWNER_OF: Final = "SELECT incarnation FROM partition_lease WHERE partition = $1"
 
 
-async def owner_of(conn: Connection, partition: int) -> int | None:
+async def owner_of(conn: DatabaseConnection, partition: int) -> int | None:
     """The incarnation that owns a partition; None: nobody does."""
     found: int | None = await conn.fetchval(OWNER_OF, partition)
     return found

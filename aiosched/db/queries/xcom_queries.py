@@ -10,7 +10,7 @@ from aiosched.db.server.engine import Database
 
 
 @dataclass(frozen=True, slots=True)
-class XComRow:
+class XComListRow:
     """A value that a task pushed; `value` is its JSON, cut at the asked length."""
 
     key: str
@@ -37,7 +37,7 @@ async def list_xcoms(
     key: str | None = None,
     after: str | None = None,
     limit: int = 100,
-) -> list[XComRow]:
+) -> list[XComListRow]:
     """What a task instance (run key, task index, map index) pushed, by key; each value up to `longest` characters."""
     async with db.acquire() as conn:
-        return [XComRow(**dict(row)) for row in await conn.fetch(XCOMS, *instance, longest, key, after, limit)]
+        return [XComListRow(**dict(row)) for row in await conn.fetch(XCOMS, *instance, longest, key, after, limit)]

@@ -9,7 +9,7 @@ from typing import Final
 
 import asyncpg
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.dsn import address_of, normalize, password_of, without_password
 from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
@@ -94,7 +94,7 @@ async def info(db: Database) -> DatabaseInfo:
         )
 
 
-async def _count_rows(conn: Connection) -> dict[str, RowCount]:
+async def _count_rows(conn: DatabaseConnection) -> dict[str, RowCount]:
     estimates = {row["name"]: int(row["rows"]) for row in await conn.fetch(ESTIMATES, list(MAIN_TABLES))}
     counts = {}
     for table in MAIN_TABLES:
@@ -140,7 +140,7 @@ async def reset(dsn: str, *, confirm: str, default_pool_slots: int | None = None
     await migrate(dsn, default_pool_slots=default_pool_slots)
 
 
-async def _refuse_reset_in_use(conn: Connection, revision: str) -> None:
+async def _refuse_reset_in_use(conn: DatabaseConnection, revision: str) -> None:
     if revision not in REVISIONS:
         raise out_of_date(revision)
     if alive := await conn.fetchval(ALIVE):

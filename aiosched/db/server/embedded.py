@@ -31,9 +31,9 @@ from urllib.parse import quote
 from aiosched.db.server.embedded_host import Account, binaries, claim_folder, run_as, socket_folder
 from aiosched.db.server.postmaster import (
     SUPERUSER,
-    Answer,
     FolderId,
     Postmaster,
+    ServerAnswer,
     ask,
     folder_id,
     is_alive,
@@ -103,7 +103,7 @@ _LOCK_SECONDS: Final = 330.0
 _LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is put aside at the next start
 
 
-class Standing(Enum):
+class ServerStanding(Enum):
     """How the server that somebody uses stands."""
 
     RUNS = "runs"
@@ -121,7 +121,7 @@ def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
     data_dir = embedded_data_dir(home).absolute()
     with _told(data_dir):
         found = read_postmaster(data_dir)
-        return _dsn(found, database) if found is not None and ask(found.socket) is Answer.READY else None
+        return _dsn(found, database) if found is not None and ask(found.socket) is ServerAnswer.READY else None
 
 
 class EmbeddedPostgres:
@@ -181,7 +181,7 @@ class EmbeddedPostgres:
         """`stop` for callers without an event loop. Does nothing if this object has not started."""
         if self._users is None:
             return
-        if self.look() is Standing.FOLDER_GONE:
+        if self.look() is ServerStanding.FOLDER_GONE:
             self._leave()
             self._end_stray()
             return
@@ -190,16 +190,20 @@ class EmbeddedPostgres:
             if self._is_unused():
                 self._shut_down()
 
-    def look(self) -> Standing:
+    def look(self) -> ServerStanding:
         """How the server stands that this object has started or joined. Takes well under a millisecond."""
         if folder_id(self.data_dir) != self._folder or not (self.data_dir / "PG_VERSION").exists():
-            return Standing.FOLDER_GONE
+            return ServerStanding.FOLDER_GONE
         for server in (read_postmaster(self.data_dir), self._server):  # somebody else may have started it again
             if server is not None and runs_on(server.pid, self._folder, self.data_dir):
-                return Standing.RUNS
+                return ServerStanding.RUNS
         # In another container on the same folder its process cannot be seen from here.
         found = read_postmaster(self.data_dir)
-        return Standing.RUNS if found is not None and ask(found.socket) is not Answer.NOBODY else Standing.ENDED
+        return (
+            ServerStanding.RUNS
+            if found is not None and ask(found.socket) is not ServerAnswer.NOBODY
+            else ServerStanding.ENDED
+        )
 
     def last_lines(self) -> str:
         """The end of the server's log, on one line."""
@@ -243,10 +247,10 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + _START_SECONDS
         while (found := read_postmaster(self.data_dir)) is not None:
             match ask(found.socket):
-                case Answer.READY:
+                case ServerAnswer.READY:
                     log.debug("attaching to the PostgreSQL that runs on %s, pid %s", self.data_dir, found.pid)
                     return found
-                case Answer.NOBODY if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
+                case ServerAnswer.NOBODY if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
                     return None
             if time.monotonic() > deadline:
                 raise self._failed(f"takes no connections since {_START_SECONDS:.0f} s")
@@ -285,7 +289,7 @@ class EmbeddedPostgres:
             pid_file.unlink()
         for lock in folder.glob(".s.PGSQL.*.lock"):
             listening = lock.with_suffix("")
-            if ask(listening) is Answer.NOBODY:
+            if ask(listening) is ServerAnswer.NOBODY:
                 lock.unlink(missing_ok=True)
                 listening.unlink(missing_ok=True)
 
@@ -360,7 +364,7 @@ class EmbeddedPostgres:
         while time.monotonic() < deadline:
             found = read_postmaster(self.data_dir)
             # an old file may name the same number: in a container they come again
-            if found is not None and found.pid == pid and ask(found.socket) is Answer.READY:
+            if found is not None and found.pid == pid and ask(found.socket) is ServerAnswer.READY:
                 return found
             if not is_alive(pid):
                 raise self._failed("did not start")
@@ -380,7 +384,7 @@ class EmbeddedPostgres:
 
     def _shut_down(self) -> None:
         found = read_postmaster(self.data_dir)
-        if found is None or ask(found.socket) is Answer.NOBODY:
+        if found is None or ask(found.socket) is ServerAnswer.NOBODY:
             return
         if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
             log.warning("the embedded PostgreSQL on %s runs in another container, and is left running", self.data_dir)

@@ -13,7 +13,7 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Final
 
-from aiosched.db.server.embedded import EmbeddedPostgres, Standing
+from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding
 from aiosched.errors import DatabaseError
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ async def kept_running(server: EmbeddedPostgres | None) -> AsyncIterator[None]:
             yield
             keeping.cancel()
     except Exception as error:
-        if await asyncio.to_thread(server.look) is Standing.FOLDER_GONE:
+        if await asyncio.to_thread(server.look) is ServerStanding.FOLDER_GONE:
             await server.stop()
             raise DatabaseError(
                 f"The folder {server.data_dir} of the embedded database was renamed or removed while it was in use; "
@@ -61,9 +61,9 @@ async def _keep_running(server: EmbeddedPostgres) -> None:
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
         standing = await asyncio.to_thread(server.look)
-        if standing is Standing.FOLDER_GONE:
+        if standing is ServerStanding.FOLDER_GONE:
             raise DatabaseError(f"The folder {server.data_dir} is gone.")
-        if standing is Standing.RUNS:
+        if standing is ServerStanding.RUNS:
             due = None
             continue
         if due is None:

@@ -17,10 +17,10 @@ from uuid import uuid4
 import asyncpg
 
 from aiosched.config import DatabaseSettings
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.dsn import address_of, normalize
 from aiosched.db.server.failures import check_server_version, explained
-from aiosched.db.server.request_answers import Answers
+from aiosched.db.server.request_answers import RequestAnswers
 from aiosched.db.server.schema_version import check_schema
 from aiosched.errors import ConfigError
 from aiosched.timeouts import clean_up_timeout
@@ -91,7 +91,7 @@ class Database:
         self.settings = settings
         self.application_name = application_name
         self.statements: StatementCount | None = None
-        self.answers = Answers(self)
+        self.answers = RequestAnswers(self)
         self._pool: Any = None  # None only until it is open
         self._engine: AsyncEngine | None = None
 
@@ -132,7 +132,7 @@ class Database:
         await self.close()
 
     @contextlib.asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Connection]:
+    async def acquire(self) -> AsyncIterator[DatabaseConnection]:
         """A connection of the pool, outside any transaction. Leave nothing in its session."""
         with explained(self.dsn):
             conn = await self._pool.acquire()
@@ -142,12 +142,12 @@ class Database:
             await self._pool.release(conn)  # never cut short by a cancellation: the pool shields it
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(self) -> AsyncIterator[DatabaseConnection]:
         """A connection inside a read-committed transaction: committed at the end of the block, rolled back on error."""
         async with self.acquire() as conn, conn.transaction():
             yield conn
 
-    async def connect(self, *, application_name: str | None = None) -> Connection:
+    async def connect(self, *, application_name: str | None = None) -> DatabaseConnection:
         """A connection of one's own, for LISTEN, session locks or another event loop. The caller closes it.
 
         It goes to `database.direct_dsn`, where there is one: a pgbouncer in transaction mode keeps no sessions.
@@ -159,11 +159,11 @@ class Database:
         """Whether LISTEN, session locks and SET last on a connection of one's own."""
         return self.direct_dsn is not None or not self.settings.pgbouncer
 
-    async def _connect(self, dsn: str, application_name: str | None) -> Connection:
+    async def _connect(self, dsn: str, application_name: str | None) -> DatabaseConnection:
         with explained(dsn):
             conn = await asyncpg.connect(connection_class=_CountedConnection, **self._options(dsn, application_name))
         self._count(conn)
-        return cast("Connection", conn)
+        return cast("DatabaseConnection", conn)
 
     @property
     def engine(self) -> AsyncEngine:

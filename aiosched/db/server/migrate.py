@@ -23,9 +23,9 @@ from aiosched.db.server.schema_version import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection as SyncConnection
+    from sqlalchemy import DatabaseConnection as SyncConnection
 
-    from aiosched.db.server.connection import Connection
+    from aiosched.db.server.connection import DatabaseConnection
 
 
 async def migrate(dsn: str, *, default_pool_slots: int | None = None) -> str | None:
@@ -54,7 +54,7 @@ async def migrate(dsn: str, *, default_pool_slots: int | None = None) -> str | N
     return found
 
 
-async def _rights(conn: Connection) -> Rights:
+async def _rights(conn: DatabaseConnection) -> Rights:
     from aiosched.db.schema.schema import metadata
 
     return await read_rights(conn, [*metadata.tables, "alembic_version", "task_instance_named"])

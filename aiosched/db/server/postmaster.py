@@ -31,7 +31,7 @@ _LAST_LINES: Final = 6
 FolderId = tuple[int, int]  # device and inode: what a folder is, wherever it is moved
 
 
-class Answer(Enum):
+class ServerAnswer(Enum):
     """What comes back from a server's socket."""
 
     READY = "ready"
@@ -73,7 +73,7 @@ def read_postmaster(data_dir: Path) -> Postmaster | None:
     return Postmaster(pid=int(lines[0]), port=lines[3], socket_folder=Path(lines[4]), status=lines[7].strip())
 
 
-def ask(path: Path) -> Answer:
+def ask(path: Path) -> ServerAnswer:
     """Knock at a server's socket as a client does; only the server can answer, in a folder that is its own."""
     with socket.socket(socket.AF_UNIX) as knock:
         knock.settimeout(5.0)
@@ -84,10 +84,10 @@ def ask(path: Path) -> Answer:
         except PermissionError:
             raise
         except TimeoutError:
-            return Answer.NOT_NOW
+            return ServerAnswer.NOT_NOW
         except OSError:
-            return Answer.NOBODY
-    return {b"R": Answer.READY, b"E": Answer.NOT_NOW}.get(first, Answer.NOBODY)
+            return ServerAnswer.NOBODY
+    return {b"R": ServerAnswer.READY, b"E": ServerAnswer.NOT_NOW}.get(first, ServerAnswer.NOBODY)
 
 
 def folder_id(folder: Path) -> FolderId | None:

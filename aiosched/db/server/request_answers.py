@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from aiosched.db.server.connection import Connection, Connections
+    from aiosched.db.server.connection import Connections, DatabaseConnection
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _LOOK_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 10.0  # how long the connection is kept when nobody waits
 
 
-class Answers:
+class RequestAnswers:
     """One for each `Database`, which closes it."""
 
     def __init__(self, db: Connections) -> None:
@@ -85,7 +85,7 @@ class Answers:
             with contextlib.suppress(OSError):
                 await conn.close(timeout=1.0)
 
-    def _hear(self, _: Connection, __: int, ___: str, payload: str) -> None:
+    def _hear(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         for command_id in map(int, payload.split(",")):
             for heard in self._waiting.get(command_id, ()):
                 heard.set()

@@ -13,7 +13,7 @@ from aiosched.db.server.dsn import address_of
 from aiosched.errors import DatabaseError
 
 if TYPE_CHECKING:
-    from aiosched.db.server.connection import Connection
+    from aiosched.db.server.connection import DatabaseConnection
 
 # Names come quoted where they have to be. The schema is the one in which tables are created: the first of the search
 # path that exists and may be used, else the first that exists, else NULL; `wanted` is what the search path names first.
@@ -54,7 +54,7 @@ class Rights:
     not_owned: Sequence[str] = ()  # tables of aiosched that belong to others
 
 
-async def read_rights(conn: Connection, tables: Collection[str]) -> Rights:
+async def read_rights(conn: DatabaseConnection, tables: Collection[str]) -> Rights:
     """The rights of the role of `conn`; `tables` are those of aiosched."""
     row: Any = await conn.fetchrow(RIGHTS, list(tables))
     return Rights(**{**row, "not_owned": tuple(row["not_owned"])})

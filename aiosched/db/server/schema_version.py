@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.db.server.connection import Connection, Connections
+from aiosched.db.server.connection import Connections, DatabaseConnection
 from aiosched.db.server.dsn import address_of
 from aiosched.db.server.failures import explained, read_only
 from aiosched.errors import SchemaOutOfDate
@@ -46,7 +46,7 @@ async def check_schema(db: Connections) -> None:
         raise out_of_date(found)
 
 
-async def read_revision(conn: Connection) -> str | None:
+async def read_revision(conn: DatabaseConnection) -> str | None:
     """The revision of the schema, read on `conn`."""
     if not await conn.fetchval(REVISION_TABLE_EXISTS):
         return None

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.assets.conditions import AssetId, AssetReference, QueuedAsset
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 # -- what parsing stores ------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ PUT_REFERENCES: Final = """
 
 
 async def store_references(
-    conn: Connection, references: Mapping[str, Sequence[AssetReference]], *, now: datetime
+    conn: DatabaseConnection, references: Mapping[str, Sequence[AssetReference]], *, now: datetime
 ) -> None:
     """Replace what these DAGs (by id; their rows are locked) mention; their assets exist and are active."""
     if not references:
@@ -87,7 +87,7 @@ async def store_references(
         await conn.execute(PUT_REFERENCES, *map(list, zip(*rows, strict=True)))
 
 
-async def forget_references(conn: Connection, dag_ids: Collection[str]) -> None:
+async def forget_references(conn: DatabaseConnection, dag_ids: Collection[str]) -> None:
     """These DAGs are stale: they take no part until they are back."""
     if dag_ids:
         await conn.execute(DROP_REFERENCES, sorted(dag_ids), [False] * len(dag_ids), None)
@@ -113,7 +113,7 @@ class Clash(NamedTuple):
     other_uri: str
 
 
-async def clashes(conn: Connection, references: Mapping[str, Sequence[AssetReference]]) -> list[Clash]:
+async def clashes(conn: DatabaseConnection, references: Mapping[str, Sequence[AssetReference]]) -> list[Clash]:
     """Where these DAGs contradict what others have stored."""
     rows = [(dag_id, r.name, r.uri) for dag_id, all_ in references.items() for r in all_ if r.kind == "asset"]
     if not rows:
@@ -137,7 +137,7 @@ SWEEP: Final = """
 """
 
 
-async def sweep(conn: Connection) -> dict[str, bool]:
+async def sweep(conn: DatabaseConnection) -> dict[str, bool]:
     """Make assets that no DAG mentions inactive (15.1); those that changed, and whether they are active now."""
     return {row["name"]: row["is_active"] for row in await conn.fetch(SWEEP)}
 
@@ -221,7 +221,7 @@ INACTIVE: Final = """
 """
 
 
-async def record_events(conn: Connection, events: Sequence[NewEvent]) -> Recorded:
+async def record_events(conn: DatabaseConnection, events: Sequence[NewEvent]) -> Recorded:
     """Store events and queue them for the DAGs that are scheduled on their assets. Call it in a transaction.
 
     An asset that is added through an alias exists and is active from now on. Events of other
@@ -239,7 +239,7 @@ async def record_events(conn: Connection, events: Sequence[NewEvent]) -> Recorde
     return Recorded(frozenset(row["partition"] for row in queued), tuple(refused))
 
 
-async def inactive_assets(conn: Connection, names: Collection[str]) -> list[str]:
+async def inactive_assets(conn: DatabaseConnection, names: Collection[str]) -> list[str]:
     """Those of `names` that are no asset, or one that no DAG mentions; sorted."""
     return sorted(row["name"] for row in await conn.fetch(INACTIVE, sorted(names)))
 
@@ -258,12 +258,12 @@ LOCK_QUEUE: Final = f"{_QUEUE} WHERE q.dag_id = ANY($1::text[]) ORDER BY q.dag_i
 Queue = dict[str, list[QueuedAsset]]  # by DAG id
 
 
-async def read_queue(conn: Connection, partitions: Iterable[int]) -> Queue:
+async def read_queue(conn: DatabaseConnection, partitions: Iterable[int]) -> Queue:
     """What waits for the DAGs of these partitions."""
     return _queue(await conn.fetch(READ_QUEUE, sorted(partitions)))
 
 
-async def lock_queue(conn: Connection, dag_ids: Iterable[str]) -> Queue:
+async def lock_queue(conn: DatabaseConnection, dag_ids: Iterable[str]) -> Queue:
     """What waits for these DAGs, locked until the transaction ends."""
     return _queue(await conn.fetch(LOCK_QUEUE, sorted(dag_ids)))
 
@@ -280,7 +280,7 @@ ALIAS_TARGETS: Final = """
 """
 
 
-async def alias_targets(conn: Connection, aliases: Collection[str]) -> dict[str, set[str]]:
+async def alias_targets(conn: DatabaseConnection, aliases: Collection[str]) -> dict[str, set[str]]:
     """The names of the assets that these aliases have led to; aliases that led to none are absent."""
     found: dict[str, set[str]] = {}
     if aliases:
@@ -302,7 +302,7 @@ LOCK_WATERMARKS: Final = """
 """
 
 
-async def lock_watermarks(conn: Connection, dag_ids: Iterable[str]) -> dict[str, Watermark]:
+async def lock_watermarks(conn: DatabaseConnection, dag_ids: Iterable[str]) -> dict[str, Watermark]:
     """The watermarks of these DAGs, whose rows stay locked: before any lock on a version, as parsing does it."""
     rows = await conn.fetch(LOCK_WATERMARKS, sorted(dag_ids))
     return {row["dag_id"]: Watermark(row["asset_scheduled_at"], row["last_asset_run_after"]) for row in rows}
@@ -351,14 +351,14 @@ DROP_QUEUE: Final = """
 """
 
 
-async def consume(conn: Connection, consumers: Sequence[NewConsumer]) -> None:
+async def consume(conn: DatabaseConnection, consumers: Sequence[NewConsumer]) -> None:
     """Give runs their events, while the queue rows are locked and still there."""
     columns = list(map(list, zip(*consumers, strict=True)))
     await conn.execute(CONSUME, *columns)
     await conn.execute(NOTE_RUNS, columns[0], columns[3])
 
 
-async def drop_queue(conn: Connection, queue: Queue) -> None:
+async def drop_queue(conn: DatabaseConnection, queue: Queue) -> None:
     """Delete these rows, which are locked, and no others: what comes meanwhile causes the next run."""
     rows = [(dag_id, row.asset_id) for dag_id, rows in queue.items() for row in rows]
     if rows:
@@ -368,6 +368,6 @@ async def drop_queue(conn: Connection, queue: Queue) -> None:
 ASSET_STATES: Final = "SELECT name, is_active FROM asset"
 
 
-async def asset_states(conn: Connection) -> dict[str, bool]:
+async def asset_states(conn: DatabaseConnection) -> dict[str, bool]:
     """Every asset by name, and whether it is active."""
     return {row["name"]: row["is_active"] for row in await conn.fetch(ASSET_STATES)}

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import asyncpg
 
 from aiosched.core.values.states import RunState
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import Refused
 
 
@@ -39,7 +39,7 @@ INSERT_BACKFILL: Final = """
 
 
 async def insert_backfill(
-    conn: Connection,
+    conn: DatabaseConnection,
     *,
     dag_id: str,
     partition: int,
@@ -68,7 +68,9 @@ EXISTING_RUNS: Final = """
 """
 
 
-async def existing_runs(conn: Connection, dag_id: str, dates: Sequence[datetime]) -> dict[datetime, ExistingRun]:
+async def existing_runs(
+    conn: DatabaseConnection, dag_id: str, dates: Sequence[datetime]
+) -> dict[datetime, ExistingRun]:
     """The runs of a DAG at these logical dates."""
     rows = await conn.fetch(EXISTING_RUNS, dag_id, list(dates))
     return {row["logical_date"]: ExistingRun(row["id"], row["run_id"], RunState(row["state"])) for row in rows}
@@ -84,7 +86,7 @@ TAKE_RUNS: Final = """
 """
 
 
-async def take_runs(conn: Connection, backfill: int, runs: Sequence[tuple[int, int]], conf: str | None) -> None:
+async def take_runs(conn: DatabaseConnection, backfill: int, runs: Sequence[tuple[int, int]], conf: str | None) -> None:
     """Make existing runs (key, order number) part of a backfill; `conf` replaces theirs when it is given."""
     await conn.execute(TAKE_RUNS, backfill, [key for key, _ in runs], [order for _, order in runs], conf)
 
@@ -95,7 +97,7 @@ LOAD_BACKFILLS: Final = """
 """
 
 
-async def load_backfills(conn: Connection, partitions: Iterable[int]) -> list[Backfill]:
+async def load_backfills(conn: DatabaseConnection, partitions: Iterable[int]) -> list[Backfill]:
     """The uncompleted backfills of the partitions."""
     return [Backfill(*row) for row in await conn.fetch(LOAD_BACKFILLS, list(partitions))]
 
@@ -103,7 +105,7 @@ async def load_backfills(conn: Connection, partitions: Iterable[int]) -> list[Ba
 PAUSE_BACKFILL: Final = "UPDATE backfill SET is_paused = $2 WHERE id = $1 AND completed_at IS NULL"
 
 
-async def pause_backfill(conn: Connection, backfill: int, is_paused: bool) -> None:
+async def pause_backfill(conn: DatabaseConnection, backfill: int, is_paused: bool) -> None:
     await conn.execute(PAUSE_BACKFILL, backfill, is_paused)
 
 
@@ -115,13 +117,13 @@ CANCEL_RUNS: Final = """
 COMPLETE: Final = "UPDATE backfill SET completed_at = $2, is_paused = is_paused OR $3 WHERE id = $1"
 
 
-async def cancel_backfill(conn: Connection, backfill: int, now: datetime) -> list[int]:
+async def cancel_backfill(conn: DatabaseConnection, backfill: int, now: datetime) -> list[int]:
     """Pause and complete a backfill; returns the keys of its queued runs, which have failed."""
     rows = await conn.fetch(CANCEL_RUNS, backfill, now)
     await conn.execute(COMPLETE, backfill, now, True)
     return [row["id"] for row in rows]
 
 
-async def complete_backfill(conn: Connection, backfill: int, now: datetime) -> None:
+async def complete_backfill(conn: DatabaseConnection, backfill: int, now: datetime) -> None:
     """All runs of a backfill are over."""
     await conn.execute(COMPLETE, backfill, now, False)

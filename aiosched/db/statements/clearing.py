@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 
 class RunOfRequest(NamedTuple):
@@ -28,7 +28,7 @@ RUNS_BY_ID: Final = """
 """
 
 
-async def runs_by_id(conn: Connection, dag_id: str, run_ids: Sequence[str]) -> list[RunOfRequest]:
+async def runs_by_id(conn: DatabaseConnection, dag_id: str, run_ids: Sequence[str]) -> list[RunOfRequest]:
     """The runs of a DAG with these run ids, oldest first; unknown ones are absent."""
     return [RunOfRequest(*row) for row in await conn.fetch(RUNS_BY_ID, dag_id, list(run_ids))]
 
@@ -43,7 +43,7 @@ RUNS_BETWEEN: Final = """
 
 
 async def runs_between(
-    conn: Connection, dag_id: str, first: datetime | None, final: datetime | None
+    conn: DatabaseConnection, dag_id: str, first: datetime | None, final: datetime | None
 ) -> list[RunOfRequest]:
     """The runs of a DAG with a logical date in [first, final]; without both, all its runs."""
     return [RunOfRequest(*row) for row in await conn.fetch(RUNS_BETWEEN, dag_id, first, final)]
@@ -82,7 +82,7 @@ PIN_RUNS: Final = "UPDATE dag_run SET version_id = $2 WHERE id = ANY($1::bigint[
 
 
 async def move_runs(
-    conn: Connection, runs: Sequence[int], version: int, moved: Mapping[int, int], gone: Sequence[int]
+    conn: DatabaseConnection, runs: Sequence[int], version: int, moved: Mapping[int, int], gone: Sequence[int]
 ) -> None:
     """Pin runs (by key), all of one DAG version, to another `version`. None of them may be running.
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.core.values.ids import partition_of
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ ADD_DAGS: Final = """
 """
 
 
-async def add_dags(conn: Connection, dags: Iterable[NewDag]) -> None:
+async def add_dags(conn: DatabaseConnection, dags: Iterable[NewDag]) -> None:
     """Make the rows that are missing; existing rows, `is_paused` among them, stay as they are. Ids must differ."""
     batch = sorted(dags, key=lambda d: d.dag_id)
     if not batch:
@@ -151,7 +151,7 @@ READ_DAGS: Final = """
 """
 
 
-async def lock_dags(conn: Connection, dag_ids: Collection[str]) -> dict[str, StoredDag]:
+async def lock_dags(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[str, StoredDag]:
     """The DAGs among `dag_ids` that have a row, by id, locked against other parsers."""
     if not dag_ids:
         return {}
@@ -189,7 +189,7 @@ READ_FILES: Final = """
 """
 
 
-async def read_files(conn: Connection, files: Collection[str]) -> dict[str, StoredFile]:
+async def read_files(conn: DatabaseConnection, files: Collection[str]) -> dict[str, StoredFile]:
     """The rows of those `files` that have one, by name."""
     if not files:
         return {}
@@ -203,7 +203,7 @@ FILES_OF: Final = """
 """
 
 
-async def files_of(conn: Connection, partitions: Collection[int]) -> dict[str, StoredFile]:
+async def files_of(conn: DatabaseConnection, partitions: Collection[int]) -> dict[str, StoredFile]:
     """All files of `partitions`, by name."""
     return {row["file"]: _stored_file(row) for row in await conn.fetch(FILES_OF, sorted(partitions))}
 
@@ -215,7 +215,7 @@ FILES_READ_SINCE: Final = """
 """
 
 
-async def files_read_since(conn: Connection, digests: Mapping[str, str], *, since: datetime) -> frozenset[str]:
+async def files_read_since(conn: DatabaseConnection, digests: Mapping[str, str], *, since: datetime) -> frozenset[str]:
     """The files, by name, that were read with these digests; or since that instant, with whatever content."""
     found = await conn.fetch(FILES_READ_SINCE, list(digests), list(digests.values()), since)
     return frozenset(row["file"] for row in found)
@@ -230,7 +230,7 @@ def _stored_file(row: Any) -> StoredFile:
 IMPORT_ERROR: Final = "SELECT error, error_line FROM dag_file WHERE file = $1 AND error IS NOT NULL"
 
 
-async def import_error(conn: Connection, file: str) -> str | None:
+async def import_error(conn: DatabaseConnection, file: str) -> str | None:
     """Why `file` cannot be imported, as `file:line: error` on one line; None when it can be, or is not known."""
     row = await conn.fetchrow(IMPORT_ERROR, file)
     if row is None:
@@ -254,7 +254,7 @@ UNUSED_VERSIONS: Final = """
 """
 
 
-async def unused_versions(conn: Connection, versions: Collection[int]) -> frozenset[int]:
+async def unused_versions(conn: DatabaseConnection, versions: Collection[int]) -> frozenset[int]:
     """Those of `versions` (ids) that no run or try uses, nor can use before the transaction ends."""
     if not versions:
         return frozenset()
@@ -276,7 +276,9 @@ INSERT_VERSIONS: Final = """
 """
 
 
-async def write_versions(conn: Connection, versions: Sequence[NewVersion], replaced: Collection[int]) -> dict[str, int]:
+async def write_versions(
+    conn: DatabaseConnection, versions: Sequence[NewVersion], replaced: Collection[int]
+) -> dict[str, int]:
     """Delete the versions `replaced` (ids, unused), insert `versions`; the new ids by DAG id."""
     if replaced:
         await conn.execute(DELETE_VERSIONS, sorted(replaced))
@@ -312,7 +314,7 @@ DEFINE_DAGS: Final = """
 """
 
 
-async def define_dags(conn: Connection, dags: Sequence[DagDefinition], *, now: datetime) -> None:
+async def define_dags(conn: DatabaseConnection, dags: Sequence[DagDefinition], *, now: datetime) -> None:
     """Write the definition columns of `dags`; they are neither stale nor broken any more."""
     if not dags:
         return
@@ -341,7 +343,7 @@ WITHDRAW_DAGS: Final = """
 """
 
 
-async def withdraw_dags(conn: Connection, dags: Collection[tuple[str, str, bool]]) -> list[str]:
+async def withdraw_dags(conn: DatabaseConnection, dags: Collection[tuple[str, str, bool]]) -> list[str]:
     """Make DAGs stale, given as (DAG id, its file, whether the file has an error); those that changed."""
     if not dags:
         return []
@@ -369,7 +371,7 @@ STORE_FILES: Final = """
 """
 
 
-async def store_files(conn: Connection, files: Sequence[FileRow], *, now: datetime) -> None:
+async def store_files(conn: DatabaseConnection, files: Sequence[FileRow], *, now: datetime) -> None:
     """Insert or replace the rows of `files`, whose names must differ."""
     await conn.execute(
         STORE_FILES,
@@ -391,7 +393,7 @@ async def store_files(conn: Connection, files: Sequence[FileRow], *, now: dateti
 DELETE_FILES: Final = "DELETE FROM dag_file WHERE file = ANY($1::text[])"
 
 
-async def delete_files(conn: Connection, files: Collection[str]) -> None:
+async def delete_files(conn: DatabaseConnection, files: Collection[str]) -> None:
     await conn.execute(DELETE_FILES, sorted(files))
 
 
@@ -416,7 +418,7 @@ TOUCH_FILES: Final = """
 """
 
 
-async def touch_files(conn: Connection, files: Sequence[tuple[str, datetime, float]]) -> frozenset[str]:
+async def touch_files(conn: DatabaseConnection, files: Sequence[tuple[str, datetime, float]]) -> frozenset[str]:
     """Note that `files` (name, instant, seconds) were parsed without news; those whose rows are all there."""
     batch = sorted(files)
     rows = await conn.fetch(TOUCH_FILES, [f[0] for f in batch], [f[1] for f in batch], [f[2] for f in batch])
@@ -426,7 +428,7 @@ async def touch_files(conn: Connection, files: Sequence[tuple[str, datetime, flo
 KNOWN_POOLS: Final = "SELECT name FROM pool WHERE name = ANY($1::text[])"
 
 
-async def known_pools(conn: Connection, names: Collection[str]) -> frozenset[str]:
+async def known_pools(conn: DatabaseConnection, names: Collection[str]) -> frozenset[str]:
     """Those of `names` that are pools."""
     if not names:
         return frozenset()

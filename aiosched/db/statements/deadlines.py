@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 
 class DeadlineRow(NamedTuple):
@@ -30,7 +30,7 @@ INSERT_DEADLINES: Final = """
 """
 
 
-async def store_deadlines(conn: Connection, rows: Sequence[DeadlineRow]) -> None:
+async def store_deadlines(conn: DatabaseConnection, rows: Sequence[DeadlineRow]) -> None:
     """Store deadlines of new runs, or move those of cleared runs; one that was missed stays so."""
     if rows:
         await conn.execute(INSERT_DEADLINES, *map(list, zip(*rows, strict=True)))
@@ -49,7 +49,7 @@ AVERAGE_RUNTIME: Final = """
 """
 
 
-async def average_runtime(conn: Connection, dag_id: str, *, max_runs: int, min_runs: int) -> timedelta | None:
+async def average_runtime(conn: DatabaseConnection, dag_id: str, *, max_runs: int, min_runs: int) -> timedelta | None:
     """The mean duration of the latest ended runs; None when there are fewer than `min_runs`."""
     count, mean = await conn.fetchrow(AVERAGE_RUNTIME, dag_id, max_runs)
     return mean if count >= max(min_runs, 1) else None
@@ -62,7 +62,7 @@ LOAD_PENDING: Final = """
 """
 
 
-async def load_pending(conn: Connection, partitions: Iterable[int]) -> list[DeadlineRow]:
+async def load_pending(conn: DatabaseConnection, partitions: Iterable[int]) -> list[DeadlineRow]:
     """The deadlines of `partitions` that may still be missed; those of finished runs, too."""
     return [DeadlineRow(*row) for row in await conn.fetch(LOAD_PENDING, list(partitions))]
 
@@ -78,7 +78,7 @@ MARK_MISSED: Final = """
 
 
 async def mark_missed(
-    conn: Connection, due: Sequence[tuple[int, int]], now: datetime
+    conn: DatabaseConnection, due: Sequence[tuple[int, int]], now: datetime
 ) -> list[tuple[int, int, int, str]]:
     """Mark those of (run, index) that are missed at `now`; returns (run, index, partition, DAG id) of each."""
     rows = await conn.fetch(MARK_MISSED, [run for run, _ in due], [index for _, index in due], now)
@@ -93,7 +93,7 @@ PRUNE: Final = """
 """
 
 
-async def prune(conn: Connection, succeeded: Sequence[tuple[int, datetime]]) -> None:
+async def prune(conn: DatabaseConnection, succeeded: Sequence[tuple[int, datetime]]) -> None:
     """Forget the deadlines that runs have kept: (run, end date) of runs that ended in success."""
     await conn.execute(PRUNE, *map(list, zip(*succeeded, strict=True)))
 
@@ -125,7 +125,7 @@ PAUSE_FAILING: Final = """
 """
 
 
-async def pause_failing(conn: Connection, limits: Mapping[str, int], *, incarnation: int) -> list[str]:
+async def pause_failing(conn: DatabaseConnection, limits: Mapping[str, int], *, incarnation: int) -> list[str]:
     """Pause the DAGs whose newest runs, as many as their limit, have all failed; returns the ids of those DAGs."""
     rows = await conn.fetch(
         PAUSE_FAILING, list(limits), list(limits.values()), incarnation, msgspec.json.encode({}).decode()

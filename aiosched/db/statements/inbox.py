@@ -18,7 +18,7 @@ from uuid import UUID
 import msgspec
 
 from aiosched.core.values.ids import partition_of
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.server.request_answers import APPLIED_CHANNEL
@@ -67,7 +67,7 @@ class CommandResult:
         return isinstance(self.error, InternalError)
 
 
-async def notify(conn: Connection, kind: str, partitions: Iterable[int]) -> None:
+async def notify(conn: DatabaseConnection, kind: str, partitions: Iterable[int]) -> None:
     """Wake the owners of `partitions` (all, when empty): kind is dags, commands, reports, attempts, assets or pools.
 
     For kind slots the numbers are incarnations instead: there are slots for them in a pool.
@@ -93,7 +93,7 @@ ADD_COMMAND: Final = """
 
 
 async def add_command(
-    conn: Connection,
+    conn: DatabaseConnection,
     *,
     verb: str,
     dag_id: str | None,
@@ -124,7 +124,7 @@ async def add_command(
 FIND_COMMAND: Final = "SELECT id FROM command WHERE request_id = $1"
 
 
-async def find_command(conn: Connection, request: UUID) -> int | None:
+async def find_command(conn: DatabaseConnection, request: UUID) -> int | None:
     """The number of the request with this id, None while there is none."""
     number: int | None = await conn.fetchval(FIND_COMMAND, request)
     return number
@@ -139,7 +139,7 @@ WAITING_COMMANDS: Final = """
 """
 
 
-async def waiting_commands(conn: Connection, partitions: Sequence[int], *, limit: int) -> list[Command]:
+async def waiting_commands(conn: DatabaseConnection, partitions: Sequence[int], *, limit: int) -> list[Command]:
     """The oldest requests to the owner of `partitions`."""
     rows = await conn.fetch(WAITING_COMMANDS, list(partitions), limit)
     return [
@@ -157,7 +157,9 @@ ANSWER_COMMANDS: Final = """
 """
 
 
-async def answer_commands(conn: Connection, answers: Sequence[tuple[int, CommandResult]], *, incarnation: int) -> None:
+async def answer_commands(
+    conn: DatabaseConnection, answers: Sequence[tuple[int, CommandResult]], *, incarnation: int
+) -> None:
     """Store what became of requests, in the transaction that applies them."""
     await conn.execute(
         ANSWER_COMMANDS,
@@ -168,7 +170,7 @@ async def answer_commands(conn: Connection, answers: Sequence[tuple[int, Command
     )
 
 
-async def announce_applied(conn: Connection, ids: Sequence[int]) -> None:
+async def announce_applied(conn: DatabaseConnection, ids: Sequence[int]) -> None:
     """Wake those who wait for these requests; call it after the commit."""
     for start in range(0, len(ids), _IDS_PER_NOTIFY):
         batch = ids[start : start + _IDS_PER_NOTIFY]
@@ -178,7 +180,7 @@ async def announce_applied(conn: Connection, ids: Sequence[int]) -> None:
 READ_RESULT: Final = "SELECT state, result FROM command WHERE id = $1"
 
 
-async def read_answer(conn: Connection, command_id: int) -> CommandResult | None:
+async def read_answer(conn: DatabaseConnection, command_id: int) -> CommandResult | None:
     """The answer to a request, None while it waits (or when there is no such request)."""
     row = await conn.fetchrow(READ_RESULT, command_id)
     if row is None or row["state"] == "waiting":

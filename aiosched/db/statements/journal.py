@@ -16,7 +16,7 @@ import asyncpg
 from aiosched.core.graph.instances import TrySource
 from aiosched.core.run.board import FinishedTry
 from aiosched.db.server.arrays import array_texts
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import FencedOut, StaleRows
 
 
@@ -86,7 +86,7 @@ PLANNER: Final = """
 """
 
 
-async def begin(conn: Connection, incarnation: int) -> None:
+async def begin(conn: DatabaseConnection, incarnation: int) -> None:
     """Open the transaction and take the fence: our own scheduler row, FOR KEY SHARE.
 
     Take-over locks that row FOR UPDATE and deletes it, so from then on this raises
@@ -107,7 +107,7 @@ LOCK_POOLS: Final = """
 """
 
 
-async def read_pools(conn: Connection, names: Iterable[str], *, lock: bool) -> dict[str, PoolRow]:
+async def read_pools(conn: DatabaseConnection, names: Iterable[str], *, lock: bool) -> dict[str, PoolRow]:
     """The named pools; missing ones are absent. With `lock` locked, in name order, until the transaction ends."""
     rows = await conn.fetch(LOCK_POOLS if lock else READ_POOLS, sorted(names))
     return {name: PoolRow(*pool) for name, *pool in rows}
@@ -170,7 +170,7 @@ WRITE_INSTANCES: Final = f"""
 
 
 async def write(
-    conn: Connection,
+    conn: DatabaseConnection,
     incarnation: int,
     instances: Sequence[InstanceChange],
     runs: Sequence[RunChange],
@@ -224,7 +224,7 @@ EXPAND: Final = """
 """
 
 
-async def expand(conn: Connection, tasks: Sequence[tuple[int, int]]) -> None:
+async def expand(conn: DatabaseConnection, tasks: Sequence[tuple[int, int]]) -> None:
     """The instance with map index -1 of each (run, task index) gets 0. Raises StaleRows when one is not there."""
     changed = await conn.execute(EXPAND, *map(list, zip(*tasks, strict=True)))
     if changed != f"UPDATE {len(tasks)}":
@@ -241,7 +241,7 @@ INSERT_TRIES: Final = """
 """
 
 
-async def insert_tries(conn: Connection, tries: Sequence[FinishedTry]) -> None:
+async def insert_tries(conn: DatabaseConnection, tries: Sequence[FinishedTry]) -> None:
     """Keep finished attempts that their instance's row will not remember."""
     rows = [
         (
@@ -262,7 +262,7 @@ STORE_SOURCES: Final = """
 """
 
 
-async def store_sources(conn: Connection, sources: Sequence[TrySource]) -> None:
+async def store_sources(conn: DatabaseConnection, sources: Sequence[TrySource]) -> None:
     """Keep what tries run that is not the code of their run's version.
 
     Raises StaleRows when parsing has replaced that version meanwhile: read the DAGs again.
@@ -281,7 +281,7 @@ DELETE_XCOMS: Final = """
 """
 
 
-async def delete_xcoms(conn: Connection, instances: Sequence[tuple[int, int, int]]) -> None:
+async def delete_xcoms(conn: DatabaseConnection, instances: Sequence[tuple[int, int, int]]) -> None:
     """Forget what earlier tries of (run, task index, map index) pushed."""
     await conn.execute(DELETE_XCOMS, *map(list, zip(*instances, strict=True)))
 
@@ -295,7 +295,7 @@ UPSERT_XCOMS: Final = """
 """
 
 
-async def upsert_xcoms(conn: Connection, xcoms: Sequence[XComRow]) -> None:
+async def upsert_xcoms(conn: DatabaseConnection, xcoms: Sequence[XComRow]) -> None:
     """Store pushed values; the last one of a key wins."""
     last = {row[:4]: row for row in xcoms}
     await conn.execute(UPSERT_XCOMS, *map(list, zip(*last.values(), strict=True)))
@@ -304,7 +304,7 @@ async def upsert_xcoms(conn: Connection, xcoms: Sequence[XComRow]) -> None:
 WHO_AM_I: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 
 
-async def who_am_i(conn: Connection) -> Backend:
+async def who_am_i(conn: DatabaseConnection) -> Backend:
     """The server process of this connection."""
     return Backend(*await conn.fetchrow(WHO_AM_I))
 
@@ -314,7 +314,7 @@ END_BACKEND: Final = """
 """
 
 
-async def end_backend(conn: Connection, backend: Backend) -> bool:
+async def end_backend(conn: DatabaseConnection, backend: Backend) -> bool:
     """Ask a server process to end; whether it was still there.
 
     Once it is gone, whatever it was told to do is committed or will never be.

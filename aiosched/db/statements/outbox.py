@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from aiosched.core.values.messages import CallbackCall
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 
 class NewCallback(NamedTuple):
@@ -67,7 +67,7 @@ INSERT_CALLBACKS: Final = """
 """
 
 
-async def insert_callbacks(conn: Connection, callbacks: Sequence[NewCallback]) -> dict[int, int]:
+async def insert_callbacks(conn: DatabaseConnection, callbacks: Sequence[NewCallback]) -> dict[int, int]:
     """Store requests; returns the partition of each, by their ids in ascending order."""
     rows = await conn.fetch(INSERT_CALLBACKS, *map(list, zip(*callbacks, strict=True)))
     return dict(sorted(map(tuple, rows)))
@@ -80,7 +80,7 @@ WAITING_CALLBACKS: Final = """
 """
 
 
-async def waiting_callbacks(conn: Connection, partitions: Iterable[int]) -> dict[int, int]:
+async def waiting_callbacks(conn: DatabaseConnection, partitions: Iterable[int]) -> dict[int, int]:
     """The requests in `partitions` that nobody is known to have run: the partition of each by id, oldest first."""
     return dict(await conn.fetch(WAITING_CALLBACKS, list(partitions)))
 
@@ -97,7 +97,7 @@ BEGIN_DELIVERIES: Final = """
 """
 
 
-async def begin_deliveries(conn: Connection, ids: Sequence[int], *, most: int) -> list[Delivery]:
+async def begin_deliveries(conn: DatabaseConnection, ids: Sequence[int], *, most: int) -> list[Delivery]:
     """Count one more delivery of each request; those that still wait, by id, the ones given up by this among them."""
     rows = await conn.fetch(BEGIN_DELIVERIES, list(ids), most)
     return sorted((Delivery(*row) for row in rows), key=lambda delivery: delivery.id)
@@ -106,7 +106,7 @@ async def begin_deliveries(conn: Connection, ids: Sequence[int], *, most: int) -
 DELETE_CALLBACKS: Final = "DELETE FROM callback_outbox WHERE id = ANY($1::bigint[])"
 
 
-async def delete_callbacks(conn: Connection, ids: Sequence[int]) -> None:
+async def delete_callbacks(conn: DatabaseConnection, ids: Sequence[int]) -> None:
     """Forget requests that have run."""
     await conn.execute(DELETE_CALLBACKS, list(ids))
 
@@ -121,7 +121,9 @@ GIVE_UP_CALLBACKS: Final = """
 """
 
 
-async def fail_deliveries(conn: Connection, failures: Sequence[tuple[int, str]], *, most: int) -> dict[int, bool]:
+async def fail_deliveries(
+    conn: DatabaseConnection, failures: Sequence[tuple[int, str]], *, most: int
+) -> dict[int, bool]:
     """Note (id, error) of deliveries that failed to run; for each id whether it is to be delivered again.
 
     After `most` deliveries a request is given up: its row stays, with the error, for people.

@@ -18,7 +18,7 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import FencedOut
 
@@ -43,7 +43,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class FleetView:
     """One look at the fleet: everybody's rows and everybody's partitions (None: free)."""
 
     peers: tuple[Peer, ...]
@@ -58,7 +58,15 @@ REGISTER: Final = """
 
 
 async def register(
-    conn: Connection, *, name: str, hostname: str, pid: int, version: str, executor: str, slots: int, lease: float
+    conn: DatabaseConnection,
+    *,
+    name: str,
+    hostname: str,
+    pid: int,
+    version: str,
+    executor: str,
+    slots: int,
+    lease: float,
 ) -> int:
     """Begin a new incarnation, its lease `lease` seconds long, and lock its number on this session.
 
@@ -76,12 +84,12 @@ RENEW: Final = """
 """
 
 
-async def lock_again(conn: Connection, incarnation: int) -> None:
+async def lock_again(conn: DatabaseConnection, incarnation: int) -> None:
     """Hold the lock of `incarnation` on a new session, when the old one is lost."""
     await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, incarnation % 2**31)
 
 
-async def renew(conn: Connection, incarnation: int, lease: float, *, figures: str | None = None) -> bool:
+async def renew(conn: DatabaseConnection, incarnation: int, lease: float, *, figures: str | None = None) -> bool:
     """Renew the lease, and show the scheduler's figures (JSON); False when the row is gone: it was taken over."""
     tag: str = await conn.execute(RENEW, incarnation, lease, figures)
     return tag == "UPDATE 1"
@@ -90,7 +98,7 @@ async def renew(conn: Connection, incarnation: int, lease: float, *, figures: st
 FLEET_FIGURES: Final = "SELECT figures FROM scheduler WHERE figures IS NOT NULL AND lease_expires_at > now()"
 
 
-async def fleet_figures(conn: Connection) -> list[dict[str, Any]]:
+async def fleet_figures(conn: DatabaseConnection) -> list[dict[str, Any]]:
     """What each scheduler whose lease has not run out told last of itself."""
     return [msgspec.json.decode(row["figures"]) for row in await conn.fetch(FLEET_FIGURES)]
 
@@ -114,7 +122,7 @@ LOOK: Final = f"""
 """
 
 
-async def look(conn: Connection) -> View:
+async def look(conn: DatabaseConnection) -> FleetView:
     """Who is there, who is dead, who has which partition: one statement."""
     at = time.monotonic()
     peers: list[Peer] = []
@@ -124,7 +132,7 @@ async def look(conn: Connection) -> View:
         if row["incarnation"] is not None:
             gone, expired = row["process_gone"], row["expired"]
             peers.append(Peer(row["incarnation"], row["draining"], gone, expired, row["protocol"]))
-    return View(tuple(peers), leases, at)
+    return FleetView(tuple(peers), leases, at)
 
 
 # Lock order: scheduler row, then partitions by number. FOR UPDATE waits for the dead one's last
@@ -139,7 +147,7 @@ FREE_PARTITIONS: Final = """
 """
 
 
-async def take_over(conn: Connection, dead: int, *, process_gone: bool) -> bool:
+async def take_over(conn: DatabaseConnection, dead: int, *, process_gone: bool) -> bool:
     """Fence a dead scheduler and free its partitions, in one transaction; False if a peer did it, or it is not dead.
 
     Its lease must have run out; with `process_gone` it is enough that its advisory lock is missing.
@@ -163,7 +171,7 @@ ACQUIRE: Final = """
 """
 
 
-async def acquire(conn: Connection, incarnation: int, wanted: Iterable[int]) -> set[int]:
+async def acquire(conn: DatabaseConnection, incarnation: int, wanted: Iterable[int]) -> set[int]:
     """Take those of `wanted` that are free; returns the ones taken. Raises FencedOut when taken over meanwhile."""
     try:
         rows = await conn.fetch(ACQUIRE, incarnation, list(wanted))
@@ -178,7 +186,7 @@ RELEASE: Final = """
 """
 
 
-async def release(conn: Connection, incarnation: int, partitions: Iterable[int]) -> None:
+async def release(conn: DatabaseConnection, incarnation: int, partitions: Iterable[int]) -> None:
     """Give partitions back, for others to take."""
     await conn.execute(RELEASE, incarnation, sorted(partitions))
 
@@ -186,12 +194,12 @@ async def release(conn: Connection, incarnation: int, partitions: Iterable[int])
 SET_DRAINING: Final = "UPDATE scheduler SET draining = true WHERE incarnation = $1"
 
 
-async def set_draining(conn: Connection, incarnation: int) -> None:
+async def set_draining(conn: DatabaseConnection, incarnation: int) -> None:
     """Tell peers that this scheduler takes no partition any more."""
     await conn.execute(SET_DRAINING, incarnation)
 
 
-async def leave(conn: Connection, incarnation: int) -> None:
+async def leave(conn: DatabaseConnection, incarnation: int) -> None:
     """End an incarnation in order: its partitions are free, its row is gone."""
     async with conn.transaction():
         await conn.execute("SELECT 1 FROM scheduler WHERE incarnation = $1 FOR UPDATE", incarnation)

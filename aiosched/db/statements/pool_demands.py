@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 STORE_DEMANDS: Final = """
     UPDATE pool AS p
@@ -21,7 +21,7 @@ STORE_DEMANDS: Final = """
 """
 
 
-async def store_demands(conn: Connection, incarnation: int, demands: Mapping[str, str | None]) -> None:
+async def store_demands(conn: DatabaseConnection, incarnation: int, demands: Mapping[str, str | None]) -> None:
     """Say what a scheduler waits for in these pools (None: nothing any more). Their rows are locked already."""
     await conn.execute(STORE_DEMANDS, str(incarnation), list(demands), list(demands.values()))
 
@@ -33,6 +33,6 @@ WITHDRAW_DEMANDS: Final = """
 """
 
 
-async def withdraw_demands(conn: Connection, incarnation: int) -> None:
+async def withdraw_demands(conn: DatabaseConnection, incarnation: int) -> None:
     """A scheduler waits for nothing: it is gone, or begins anew."""
     await conn.execute(WITHDRAW_DEMANDS, str(incarnation))

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.values.states import TaskState
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 Place = tuple[int, int]  # task index, map index
 
@@ -28,7 +28,9 @@ LOAD_MAP_LENGTHS: Final = """
 """
 
 
-async def load_map_lengths(conn: Connection, wanted: Sequence[tuple[int, int]]) -> dict[int, dict[Place, int | None]]:
+async def load_map_lengths(
+    conn: DatabaseConnection, wanted: Sequence[tuple[int, int]]
+) -> dict[int, dict[Place, int | None]]:
     """How long the stored return values of (run, task index) are, by run; None for a value that has no length."""
     found: dict[int, dict[Place, int | None]] = {}
     for run, task, map_index, length in await conn.fetch(LOAD_MAP_LENGTHS, *_columns(wanted)):
@@ -45,7 +47,7 @@ LOAD_DECISIONS: Final = """
 
 
 async def load_decisions(
-    conn: Connection, wanted: Sequence[tuple[int, int]], key: str
+    conn: DatabaseConnection, wanted: Sequence[tuple[int, int]], key: str
 ) -> dict[int, dict[Place, list[str]]]:
     """The task ids that the branches (run, task index) had skipped, by run; `key` is that of their XComs."""
     found: dict[int, dict[Place, list[str]]] = {}
@@ -62,7 +64,7 @@ LOAD_SOURCES: Final = """
 """
 
 
-async def load_sources(conn: Connection, runs: Sequence[int]) -> dict[int, dict[Place, tuple[int, str | None]]]:
+async def load_sources(conn: DatabaseConnection, runs: Sequence[int]) -> dict[int, dict[Place, tuple[int, str | None]]]:
     """The newest tries of the runs' task instances that ran other code than their version's: number and source."""
     found: dict[int, dict[Place, tuple[int, str | None]]] = {}
     for run, task, map_index, number, source in await conn.fetch(LOAD_SOURCES, runs):
@@ -91,7 +93,9 @@ RUNS_BEFORE: Final = """
 """
 
 
-async def runs_before(conn: Connection, wanted: Sequence[tuple[int, str, datetime, bool]]) -> dict[int, RunBefore]:
+async def runs_before(
+    conn: DatabaseConnection, wanted: Sequence[tuple[int, str, datetime, bool]]
+) -> dict[int, RunBefore]:
     """For each (run, DAG id, logical date, whether manual runs do not count) the run before; absent where is none."""
     rows = await conn.fetch(RUNS_BEFORE, *map(list, zip(*wanted, strict=True)))
     return {run: RunBefore(*before) for run, *before in rows}
@@ -101,7 +105,7 @@ async def runs_before(conn: Connection, wanted: Sequence[tuple[int, str, datetim
 LOAD_STATES: Final = "SELECT run_id, task_index, state FROM task_instance WHERE run_id = ANY($1::bigint[])"
 
 
-async def load_states(conn: Connection, runs: Iterable[int]) -> dict[int, list[tuple[int, TaskState]]]:
+async def load_states(conn: DatabaseConnection, runs: Iterable[int]) -> dict[int, list[tuple[int, TaskState]]]:
     """The (task index, state) of all task instances of the runs, by run."""
     keys = list(runs)
     found: dict[int, list[tuple[int, TaskState]]] = {key: [] for key in keys}
@@ -114,7 +118,7 @@ async def load_states(conn: Connection, runs: Iterable[int]) -> dict[int, list[t
 VERSIONS_BEFORE: Final = "SELECT DISTINCT version_id FROM dag_run WHERE dag_id = $1 AND logical_date < $2"
 
 
-async def versions_before(conn: Connection, dag_id: str, logical_date: datetime) -> list[int]:
+async def versions_before(conn: DatabaseConnection, dag_id: str, logical_date: datetime) -> list[int]:
     """The versions of the DAG's runs with an earlier logical date."""
     return [row["version_id"] for row in await conn.fetch(VERSIONS_BEFORE, dag_id, logical_date)]
 
@@ -130,7 +134,7 @@ SEEN_BEFORE: Final = """
 
 
 async def seen_before(
-    conn: Connection, dag_id: str, logical_date: datetime, places: Sequence[tuple[int, int]]
+    conn: DatabaseConnection, dag_id: str, logical_date: datetime, places: Sequence[tuple[int, int]]
 ) -> set[tuple[int, int]]:
     """Of the tasks (version, task index) those that have an instance in a run with an earlier logical date."""
     return {(row[0], row[1]) for row in await conn.fetch(SEEN_BEFORE, dag_id, logical_date, *_columns(places))}

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from aiosched.core.values.messages import AttemptKey, Report
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 _decode: Final = msgspec.json.Decoder(Report).decode
 
@@ -27,7 +27,7 @@ INSERT_REPORTS: Final = """
 """
 
 
-async def insert_reports(conn: Connection, reports: Sequence[tuple[int, Report]], *, incarnation: int) -> None:
+async def insert_reports(conn: DatabaseConnection, reports: Sequence[tuple[int, Report]], *, incarnation: int) -> None:
     """Tell the owners of these partitions what became of attempts of `incarnation`. Call it behind the fence."""
     rows = [(p, *r.key, r.outcome.value, msgspec.json.encode(r).decode()) for p, r in reports]
     await conn.execute(INSERT_REPORTS, *map(list, zip(*rows, strict=True)), incarnation)
@@ -41,7 +41,7 @@ READ_REPORTS: Final = """
 """
 
 
-async def read_reports(conn: Connection, partitions: Iterable[int], *, but: Collection[int]) -> list[Report]:
+async def read_reports(conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[int]) -> list[Report]:
     """The reports to the owner of `partitions` in the order in which they were sent, apart from the rows in `but`."""
     rows = await conn.fetch(READ_REPORTS, sorted(partitions), list(but))
     return [msgspec.structs.replace(_decode(row["body"]), inbox_id=row["id"], ran_by=row["queued_by"]) for row in rows]
@@ -50,7 +50,7 @@ async def read_reports(conn: Connection, partitions: Iterable[int], *, but: Coll
 DELETE_REPORTS: Final = "DELETE FROM task_report WHERE id = ANY($1::bigint[])"
 
 
-async def delete_reports(conn: Connection, ids: Collection[int]) -> None:
+async def delete_reports(conn: DatabaseConnection, ids: Collection[int]) -> None:
     """Forget reports, in the transaction that stores what follows from them."""
     await conn.execute(DELETE_REPORTS, list(ids))
 
@@ -64,7 +64,9 @@ WANTED: Final = """
 """
 
 
-async def wanted_attempts(conn: Connection, attempts: Sequence[AttemptKey], *, incarnation: int) -> set[AttemptKey]:
+async def wanted_attempts(
+    conn: DatabaseConnection, attempts: Sequence[AttemptKey], *, incarnation: int
+) -> set[AttemptKey]:
     """Those of the attempts, queued by `incarnation`, whose result somebody still waits for."""
     rows = await conn.fetch(WANTED, *map(list, zip(*attempts, strict=True)), incarnation)
     return {AttemptKey(*row) for row in rows}
@@ -73,6 +75,6 @@ async def wanted_attempts(conn: Connection, attempts: Sequence[AttemptKey], *, i
 LIVING: Final = "SELECT incarnation FROM scheduler"
 
 
-async def living(conn: Connection) -> set[int]:
+async def living(conn: DatabaseConnection) -> set[int]:
     """The incarnations that nobody has taken over: their attempts may still run and report."""
     return {row["incarnation"] for row in await conn.fetch(LIVING)}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.dags import DELETE_VERSIONS, unused_versions
 from aiosched.db.statements.schedules import BY_TIMETABLE
@@ -64,7 +64,7 @@ class Removed:
 UNFINISHED: Final = "SELECT dag_id, run_id FROM dag_run WHERE state IN ('queued', 'running')"
 
 
-async def unfinished_runs(conn: Connection) -> list[RunName]:
+async def unfinished_runs(conn: DatabaseConnection) -> list[RunName]:
     """The runs that are not over, of all partitions: their logs stay."""
     return [RunName(row["dag_id"], row["run_id"]) for row in await conn.fetch(UNFINISHED)]
 
@@ -223,7 +223,7 @@ async def clean(
 
 
 async def _remove_runs(
-    conn: Connection, before: datetime, partitions: Sequence[int] | None, after: int, remove_logs: OfRuns | None
+    conn: DatabaseConnection, before: datetime, partitions: Sequence[int] | None, after: int, remove_logs: OfRuns | None
 ) -> tuple[Removed, int]:
     """One batch of runs behind the key `after`; returns what went and the last key."""
     rows = await conn.fetch(TAKE_RUNS, before, partitions, after, RUNS_PER_BATCH)
@@ -240,7 +240,7 @@ async def _remove_runs(
     return removed, runs[-1]
 
 
-async def _remove_versions(conn: Connection, before: datetime, partitions: Sequence[int] | None) -> int:
+async def _remove_versions(conn: DatabaseConnection, before: datetime, partitions: Sequence[int] | None) -> int:
     """One batch of DAG versions that no run uses; a run that is being created keeps its own."""
     rows = await conn.fetch(_OLD_VERSIONS, before, partitions, _VERSIONS_PER_BATCH)
     unused = await unused_versions(conn, [row["id"] for row in rows])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import notify
 
 RUNS_CHANNEL: Final = "aiosched_runs"  # payload: keys of runs, comma separated; empty: too many to name
@@ -19,12 +19,12 @@ WATCH_SECONDS: Final = 45.0  # how long a scheduler goes on telling after `watch
 _MOST_RUNS: Final = 390  # a payload has less than 8000 bytes, a key up to 19 digits
 
 
-async def watch(conn: Connection) -> None:
+async def watch(conn: DatabaseConnection) -> None:
     """Ask all schedulers to tell of changed runs for the next `WATCH_SECONDS`."""
     await notify(conn, "watch", ())
 
 
-async def publish_runs(conn: Connection, keys: Collection[int]) -> None:
+async def publish_runs(conn: DatabaseConnection, keys: Collection[int]) -> None:
     """Tell that these runs have changed, in rows that are committed."""
     payload = ",".join(map(str, keys)) if len(keys) <= _MOST_RUNS else ""
     await conn.execute("SELECT pg_notify($1, $2)", RUNS_CHANNEL, payload)

@@ -20,7 +20,7 @@ from aiosched.core.timetables.base import NextRun
 from aiosched.core.values.messages import XComRef
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.server.arrays import array_texts
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.documents import why_unreadable
 from aiosched.errors import StaleRows
 
@@ -39,7 +39,7 @@ class DagRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class StoredVersion:
     """A DAG version: its key, its number and what it says."""
 
     id: int
@@ -94,7 +94,7 @@ DAG_COLUMNS: Final = "dag_id, partition, file, version_id, is_paused, is_stale, 
 LOAD_DAGS: Final = f"SELECT {DAG_COLUMNS} FROM dag WHERE version_id IS NOT NULL AND partition = ANY($1::smallint[])"
 
 
-async def load_dags(conn: Connection, partitions: Iterable[int]) -> list[DagRow]:
+async def load_dags(conn: DatabaseConnection, partitions: Iterable[int]) -> list[DagRow]:
     """All DAGs of the partitions, stale ones too (their live runs go on)."""
     return [DagRow(*row) for row in await conn.fetch(LOAD_DAGS, list(partitions))]
 
@@ -111,15 +111,17 @@ def modules_of(file: str | None, sources: str | None) -> tuple[str, ...]:
     return tuple(sorted(name for name in found if file != name and not (file or "").startswith(f"{name}/")))
 
 
-async def load_versions(conn: Connection, ids: Iterable[int]) -> tuple[dict[int, Version], list[UnreadableVersion]]:
+async def load_versions(
+    conn: DatabaseConnection, ids: Iterable[int]
+) -> tuple[dict[int, StoredVersion], list[UnreadableVersion]]:
     """The DAG versions with these keys; those that cannot be read apart."""
-    found: dict[int, Version] = {}
+    found: dict[int, StoredVersion] = {}
     unreadable: list[UnreadableVersion] = []
     for row in await conn.fetch(LOAD_VERSIONS, list(ids)):
         key, dag_id, number, file, source_hash, sources, document = row
         code = (file, source_hash, modules_of(file, sources))
         try:
-            found[key] = Version(key, number, decode_spec(document), *code)
+            found[key] = StoredVersion(key, number, decode_spec(document), *code)
         except Exception as error:  # whatever is wrong with it, others are read
             unreadable.append(UnreadableVersion(key, dag_id, number, *code, f"{type(error).__name__}: {error}"))
     return found, unreadable
@@ -137,7 +139,7 @@ LOAD_UNFINISHED: Final = f"""
 """
 
 
-async def load_unfinished_runs(conn: Connection, partitions: Iterable[int]) -> list[Run]:
+async def load_unfinished_runs(conn: DatabaseConnection, partitions: Iterable[int]) -> list[Run]:
     """The queued and running runs of the partitions, oldest first."""
     return [_run(row) for row in await conn.fetch(LOAD_UNFINISHED, list(partitions))]
 
@@ -145,7 +147,7 @@ async def load_unfinished_runs(conn: Connection, partitions: Iterable[int]) -> l
 LOAD_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM dag_run WHERE id = ANY($1::bigint[]) ORDER BY id"
 
 
-async def load_runs(conn: Connection, keys: Iterable[int]) -> list[Run]:
+async def load_runs(conn: DatabaseConnection, keys: Iterable[int]) -> list[Run]:
     """The runs with these keys, oldest first."""
     return [_run(row) for row in await conn.fetch(LOAD_RUNS, list(keys))]
 
@@ -153,7 +155,7 @@ async def load_runs(conn: Connection, keys: Iterable[int]) -> list[Run]:
 FIND_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM dag_run WHERE dag_id = $1 AND run_id = ANY($2::text[]) ORDER BY id"
 
 
-async def find_runs(conn: Connection, dag_id: str, run_ids: Sequence[str]) -> list[Run]:
+async def find_runs(conn: DatabaseConnection, dag_id: str, run_ids: Sequence[str]) -> list[Run]:
     """The runs of a DAG with these run ids; unknown ones are absent. Index: uq_dag_run_dag_id_run_id."""
     return [_run(row) for row in await conn.fetch(FIND_RUNS, dag_id, list(run_ids))] if run_ids else []
 
@@ -191,7 +193,7 @@ LOAD_INSTANCES: Final = """
 """
 
 
-async def load_instances(conn: Connection, runs: Iterable[int]) -> dict[int, list[Instance]]:
+async def load_instances(conn: DatabaseConnection, runs: Iterable[int]) -> dict[int, list[Instance]]:
     """The task instances of the runs, by run key."""
     keys = list(runs)
     found: dict[int, list[Instance]] = {key: [] for key in keys}
@@ -224,7 +226,7 @@ INSERT_RUNS: Final = """
 """
 
 
-async def insert_runs(conn: Connection, runs: Sequence[NewRun]) -> dict[tuple[str, str], int]:
+async def insert_runs(conn: DatabaseConnection, runs: Sequence[NewRun]) -> dict[tuple[str, str], int]:
     """Create runs; returns the keys of those that did not exist, by (dag_id, run_id).
 
     Raises StaleRows when parsing has replaced a version meanwhile: read the DAGs again.
@@ -243,14 +245,14 @@ FIND_RUN: Final = f"""
 
 
 async def find_run(
-    conn: Connection, dag_id: str, *, run_id: str | None = None, logical_date: datetime | None = None
+    conn: DatabaseConnection, dag_id: str, *, run_id: str | None = None, logical_date: datetime | None = None
 ) -> Run | None:
     """The run of a DAG with this run id or this logical date."""
     row = await conn.fetchrow(FIND_RUN, dag_id, run_id, logical_date)
     return None if row is None else _run(row)
 
 
-async def copy_instances(conn: Connection, rows: Iterable[tuple[int, int, int, int]]) -> None:
+async def copy_instances(conn: DatabaseConnection, rows: Iterable[tuple[int, int, int, int]]) -> None:
     """Materialise task instances: (run key, task index, map index, max tries), by COPY."""
     await conn.copy_records_to_table(
         "task_instance", records=rows, columns=["run_id", "task_index", "map_index", "max_tries"]
@@ -268,7 +270,7 @@ SET_NEXT_RUNS: Final = """
 """
 
 
-async def set_next_runs(conn: Connection, next_runs: Sequence[tuple[str, NextRun | None]]) -> None:
+async def set_next_runs(conn: DatabaseConnection, next_runs: Sequence[tuple[str, NextRun | None]]) -> None:
     """Show people when each DAG runs next; unchanged rows are not written."""
     rows = [
         (dag_id, n.logical_date, n.interval.start, n.interval.end, n.run_after)
@@ -283,7 +285,7 @@ async def set_next_runs(conn: Connection, next_runs: Sequence[tuple[str, NextRun
 SET_PAUSED: Final = "UPDATE dag SET is_paused = $2 WHERE dag_id = $1"
 
 
-async def set_paused(conn: Connection, dag_id: str, is_paused: bool) -> None:
+async def set_paused(conn: DatabaseConnection, dag_id: str, is_paused: bool) -> None:
     await conn.execute(SET_PAUSED, dag_id, is_paused)
 
 
@@ -297,7 +299,7 @@ FAIL_QUEUED_RUN: Final = """
 """
 
 
-async def fail_queued_run(conn: Connection, run: int, now: datetime, reason: str) -> None:
+async def fail_queued_run(conn: DatabaseConnection, run: int, now: datetime, reason: str) -> None:
     """End a run that never started: it fails, its task instances are skipped."""
     await conn.execute(FAIL_QUEUED_RUN, run, now, reason)
 
@@ -323,7 +325,7 @@ DELETE_DAG: Final = (
 )
 
 
-async def delete_dag(conn: Connection, dag_id: str) -> None:
+async def delete_dag(conn: DatabaseConnection, dag_id: str) -> None:
     """Remove every row of a DAG; the caller has made sure that nothing of it runs."""
     for statement in DELETE_DAG:
         await conn.execute(statement, dag_id)
@@ -332,7 +334,7 @@ async def delete_dag(conn: Connection, dag_id: str) -> None:
 VERSION_OF_RUN: Final = "SELECT version_id FROM dag_run WHERE id = $1"
 
 
-async def version_of_run(conn: Connection, run: int) -> int | None:
+async def version_of_run(conn: DatabaseConnection, run: int) -> int | None:
     """The DAG version that a run is pinned to; None for no such run."""
     version: int | None = await conn.fetchval(VERSION_OF_RUN, run)
     return version
@@ -348,7 +350,9 @@ GET_XCOMS: Final = """
 """
 
 
-async def get_xcoms(conn: Connection, run: int, refs: Sequence[tuple[int, XComRef]]) -> list[list[tuple[int, str]]]:
+async def get_xcoms(
+    conn: DatabaseConnection, run: int, refs: Sequence[tuple[int, XComRef]]
+) -> list[list[tuple[int, str]]]:
     """For each (task index, reference) the stored (map index, JSON text) pairs, in index order."""
     found: list[list[tuple[int, str]]] = [[] for _ in refs]
     indexes, keys = [index for index, _ in refs], [ref.key for _, ref in refs]
@@ -371,7 +375,7 @@ PREVIOUS_XCOM_RUN: Final = """
 """
 
 
-async def previous_run_with_xcom(conn: Connection, run: int, ref: XComRef) -> tuple[int, int] | None:
+async def previous_run_with_xcom(conn: DatabaseConnection, run: int, ref: XComRef) -> tuple[int, int] | None:
     """(run key, task index) of the newest earlier run of the same DAG that has the value."""
     row = await conn.fetchrow(PREVIOUS_XCOM_RUN, run, ref.task_id, ref.key)
     if row is None:

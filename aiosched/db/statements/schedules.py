@@ -15,7 +15,7 @@ from aiosched.core.creation.next_run import (
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.states import RunState
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 
 BY_TIMETABLE: Final = "timetable"  # `triggered_by` of the runs that the schedule makes, whoever took them over since
 
@@ -48,7 +48,7 @@ LATEST_STATES: Final = f"""
 """
 
 
-async def schedule_positions(conn: Connection, specs: Sequence[DagSpec]) -> dict[str, SchedulePosition]:
+async def schedule_positions(conn: DatabaseConnection, specs: Sequence[DagSpec]) -> dict[str, SchedulePosition]:
     """Where the schedule of each DAG stands, by DAG id; one that makes no runs by the clock stands at its beginning."""
     found = {spec.dag_id: SchedulePosition() for spec in specs}
     scheduled = [spec.dag_id for spec in specs if spec.timetable.can_be_scheduled]
@@ -61,7 +61,7 @@ async def schedule_positions(conn: Connection, specs: Sequence[DagSpec]) -> dict
     return found
 
 
-async def _failures(conn: Connection, dag_ids: Sequence[str]) -> dict[str, FailureStreak | None]:
+async def _failures(conn: DatabaseConnection, dag_ids: Sequence[str]) -> dict[str, FailureStreak | None]:
     if not dag_ids:
         return {}
     rows = await conn.fetch(LATEST_STATES, list(dag_ids), MOST_FAILURES)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks
 
 MOST_BLOCKING: Final = 1000  # task instances that a notification names
@@ -63,7 +63,7 @@ NEWEST_RUNS: Final = """
 """
 
 
-async def newest_runs(conn: Connection, dag_ids: Sequence[str], *, limit: int) -> list[DatedRun]:
+async def newest_runs(conn: DatabaseConnection, dag_ids: Sequence[str], *, limit: int) -> list[DatedRun]:
     """The newest `limit` runs of each DAG by logical date, newest first."""
     return [DatedRun(*row) for row in await conn.fetch(NEWEST_RUNS, list(dag_ids), limit)]
 
@@ -79,7 +79,7 @@ DONE: Final = """
 """
 
 
-async def done_tasks(conn: Connection, places: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+async def done_tasks(conn: DatabaseConnection, places: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
     """Of the tasks (run key, task index) those that are success or skipped."""
     rows = await conn.fetch(DONE, [run for run, _ in places], [task for _, task in places])
     return {(row[0], row[1]) for row in rows}
@@ -96,7 +96,7 @@ NEWEST_MISSES: Final = """
 """
 
 
-async def newest_misses(conn: Connection, tasks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime]:
+async def newest_misses(conn: DatabaseConnection, tasks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime]:
     """The newest logical date that is recorded as a miss of each (DAG id, task id)."""
     rows = await conn.fetch(NEWEST_MISSES, [dag_id for dag_id, _ in tasks], [task_id for _, task_id in tasks])
     return {(row[0], row[1]): row[2] for row in rows}
@@ -121,7 +121,7 @@ ASSIGN_MISSES: Final = """
 
 
 async def record_misses(
-    conn: Connection, misses: Sequence[Miss], now: datetime, *, tell: Mapping[str, int]
+    conn: DatabaseConnection, misses: Sequence[Miss], now: datetime, *, tell: Mapping[str, int]
 ) -> tuple[list[tuple[str, str]], dict[int, int]]:
     """Record misses, and ask for one callback for each DAG that has a new one and is in `tell`.
 
@@ -150,7 +150,7 @@ MISSES_OF_CALLBACK: Final = """
 """
 
 
-async def misses_of_callback(conn: Connection, run: int, callback: int) -> list[RecordedMiss]:
+async def misses_of_callback(conn: DatabaseConnection, run: int, callback: int) -> list[RecordedMiss]:
     """The misses that a callback tells of, by date; `run` is the run that it goes with."""
     return [RecordedMiss(*row) for row in await conn.fetch(MISSES_OF_CALLBACK, run, callback)]
 
@@ -168,7 +168,7 @@ BLOCKING: Final = f"""
 """
 
 
-async def blocking_instances(conn: Connection, run: int, dates: Sequence[datetime]) -> list[BlockingInstance]:
+async def blocking_instances(conn: DatabaseConnection, run: int, dates: Sequence[datetime]) -> list[BlockingInstance]:
     """The task instances of these logical dates, of the DAG of `run` (a key), that are not in success."""
     return [BlockingInstance(*row) for row in await conn.fetch(BLOCKING, run, list(dates))]
 
@@ -180,7 +180,7 @@ LATEST_MISSES: Final = """
 """
 
 
-async def latest_misses(conn: Connection, dag_id: str, *, limit: int = 5) -> list[RecordedMiss]:
+async def latest_misses(conn: DatabaseConnection, dag_id: str, *, limit: int = 5) -> list[RecordedMiss]:
     """The newest missed SLAs of a DAG, for people."""
     return [RecordedMiss(*row) for row in await conn.fetch(LATEST_MISSES, dag_id, limit)]
 
@@ -189,6 +189,6 @@ async def latest_misses(conn: Connection, dag_id: str, *, limit: int = 5) -> lis
 LATE_TASKS: Final = "SELECT task_id FROM sla_miss WHERE dag_id = $1 AND logical_date = $2 ORDER BY task_id"
 
 
-async def late_tasks(conn: Connection, dag_id: str, logical_date: datetime | None) -> list[str]:
+async def late_tasks(conn: DatabaseConnection, dag_id: str, logical_date: datetime | None) -> list[str]:
     """The tasks of a DAG that missed their SLA of this date."""
     return [row["task_id"] for row in await conn.fetch(LATE_TASKS, dag_id, logical_date)]

@@ -19,7 +19,7 @@ from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.messages import Deferral, Resume
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import NOTHING, is_sealed, opened, sealed
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import ConfigError, Refused
 
 
@@ -108,7 +108,9 @@ STORE_DEFERRALS: Final = """
 """
 
 
-async def store_deferrals(conn: Connection, rows: Iterable[DeferralRow], keyring: Keyring | None = None) -> None:
+async def store_deferrals(
+    conn: DatabaseConnection, rows: Iterable[DeferralRow], keyring: Keyring | None = None
+) -> None:
     """Store deferrals as they are now, in the transaction that stores the states of their instances.
 
     Their arguments are encrypted when `keyring` has a key.
@@ -129,7 +131,7 @@ DELETE_DEFERRALS: Final = """
 """
 
 
-async def delete_deferrals(conn: Connection, instances: Sequence[tuple[int, int, int]]) -> None:
+async def delete_deferrals(conn: DatabaseConnection, instances: Sequence[tuple[int, int, int]]) -> None:
     """Forget the deferrals of (run, task index, map index)."""
     await conn.execute(DELETE_DEFERRALS, *map(list, zip(*instances, strict=True)))
 
@@ -142,7 +144,7 @@ LOAD_DEFERRALS: Final = """
 
 
 async def load_deferrals(
-    conn: Connection, runs: Iterable[int], keyring: Keyring | None = None
+    conn: DatabaseConnection, runs: Iterable[int], keyring: Keyring | None = None
 ) -> dict[tuple[int, int, int], tuple[Deferred, bool]]:
     """The deferrals of runs by (run, task index, map index), each with whether it holds its pool's slots.
 
@@ -179,7 +181,7 @@ DELETE_ORPHANS: Final = """
 """
 
 
-async def delete_orphans(conn: Connection, partitions: Iterable[int], incarnation: int) -> int:
+async def delete_orphans(conn: DatabaseConnection, partitions: Iterable[int], incarnation: int) -> int:
     """Forget deferrals of `partitions`, and of no run at all, for which no task instance waits; how many that were."""
     done: str = await conn.execute(DELETE_ORPHANS, list(partitions), incarnation)
     return int(done.rpartition(" ")[2])
@@ -190,7 +192,7 @@ WAITING_TRIGGERS: Final = """
 """
 
 
-async def waiting_triggers(conn: Connection, runs: Iterable[int]) -> set[tuple[int, int, int]]:
+async def waiting_triggers(conn: DatabaseConnection, runs: Iterable[int]) -> set[tuple[int, int, int]]:
     """The (run, task index, map index) of all deferrals of `runs`."""
     return {tuple(row) for row in await conn.fetch(WAITING_TRIGGERS, list(runs))}
 
@@ -206,7 +208,7 @@ RENEW_DEFERRAL: Final = """
 """
 
 
-async def renew_deferrals(conn: Connection, keyring: Keyring) -> int:
+async def renew_deferrals(conn: DatabaseConnection, keyring: Keyring) -> int:
     """Encrypt the arguments of what waits again, with the first key; how many rows that were.
 
     Those that no key decrypts are left as they are: their tasks fail when somebody reads them.

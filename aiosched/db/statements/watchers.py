@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.assets.conditions import WatcherSpec
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.runs import modules_of
 
 
@@ -42,7 +42,7 @@ LOAD_WATCHERS: Final = """
 _decode: Final = msgspec.json.Decoder(tuple[WatcherSpec, ...]).decode
 
 
-async def load_watchers(conn: Connection, partitions: Iterable[int]) -> list[WatchedAsset]:
+async def load_watchers(conn: DatabaseConnection, partitions: Iterable[int]) -> list[WatchedAsset]:
     """The watchers that the owner of `partitions` runs."""
     rows = await conn.fetch(LOAD_WATCHERS, list(partitions))
     return [

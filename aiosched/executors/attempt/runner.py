@@ -154,7 +154,7 @@ class Execution:
         self.map_label: str | None = None
         self.source: str | None = None  # source hash of the code that runs
         self._ti: TaskInstance | None = None
-        self._plan: Plan | None = None  # of its task, once that is known
+        self._plan: AttemptPlan | None = None  # of its task, once that is known
         self._driver: asyncio.Task[Any] | None = None  # what drives it, on a loop
         self._services, self._surroundings = services, surroundings
         self._blocking, self._time_limit = blocking, time_limit
@@ -427,7 +427,7 @@ class Execution:
         )
 
 
-class Plan(msgspec.Struct, frozen=True):
+class AttemptPlan(msgspec.Struct, frozen=True):
     """What of the runner's steps a task needs: looked up once a task, not once an attempt."""
 
     references: Sequence[XComRef]
@@ -444,14 +444,14 @@ class Plan(msgspec.Struct, frozen=True):
     on_skipped: Sequence[Callable[..., Any]]
 
 
-_plans: Final[WeakKeyDictionary[BaseOperator, Plan]] = WeakKeyDictionary()
+_plans: Final[WeakKeyDictionary[BaseOperator, AttemptPlan]] = WeakKeyDictionary()
 
 
-def plan_of(task: BaseOperator) -> Plan:
+def plan_of(task: BaseOperator) -> AttemptPlan:
     """The plan of a task."""
     plan = _plans.get(task)
     if plan is None:
-        plan = _plans[task] = Plan(
+        plan = _plans[task] = AttemptPlan(
             references=tuple(task.xcom_references()),
             reads_own_index=bool(mapped_groups(task)),
             is_mapped_over=is_mapped_over(task),

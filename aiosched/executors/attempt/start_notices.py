@@ -18,7 +18,7 @@ from aiosched.core.values.messages import AttemptKey, Outcome, Report
 DELAY: Final = 0.02  # seconds
 
 
-class Process(Protocol):
+class AttemptProcess(Protocol):
     """Where an attempt runs; `pid` None until it is known."""
 
     @property
@@ -33,11 +33,11 @@ class StartNotices:
     ) -> None:
         self._loop, self._report, self._hostname, self._delay = loop, report, hostname, delay
         self._due: deque[tuple[float, AttemptKey]] = deque()
-        self._open: dict[AttemptKey, tuple[datetime, Process, float]] = {}
+        self._open: dict[AttemptKey, tuple[datetime, AttemptProcess, float]] = {}
         self._told: set[AttemptKey] = set()  # of those that are not over
         self._timer: asyncio.TimerHandle | None = None
 
-    def began(self, key: AttemptKey, process: Process) -> None:
+    def began(self, key: AttemptKey, process: AttemptProcess) -> None:
         """An attempt begins now, in `process`."""
         due = self._loop.time() + self._delay
         self._open[key] = (datetime.now(UTC), process, due)

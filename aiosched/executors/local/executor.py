@@ -33,8 +33,8 @@ from aiosched.executors.attempt.start_notices import StartNotices
 from aiosched.executors.local.blocked_loops import BlockedLoops
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.local.options import LocalOptions
-from aiosched.executors.local.question_answers import Answers
-from aiosched.executors.local.queueing import Queue
+from aiosched.executors.local.question_answers import QuestionAnswers
+from aiosched.executors.local.queueing import AttemptQueue
 from aiosched.executors.local.trigger_process import TriggerProcess
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.worker.claim_pipe import ClaimPipe
@@ -115,9 +115,9 @@ class LocalExecutor:
     async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
         """Start the forkserver; workers are forked when there is work for them."""
         self._loop = asyncio.get_running_loop()
-        self._report, self._answers = report, Answers(services)
+        self._report, self._answers = report, QuestionAnswers(services)
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
-        self._queue = Queue(
+        self._queue = AttemptQueue(
             self, self._links, slots=self._slots, lines=not self._fresh, idle_time=self._options.idle_time
         )
         self._forkserver = ForkserverClient(self._config, self, self.lease_deadline)

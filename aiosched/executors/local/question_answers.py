@@ -13,7 +13,7 @@ from aiosched.executors.worker.protocol import Ask, Call, Reply, Withdraw, kind_
 log = logging.getLogger(__name__)
 
 
-class Answers:
+class QuestionAnswers:
     """Asks the services, and answers each question when there is an answer, whatever came before it.
 
     A question ends with its attempt: what it would change is not changed any more when nobody waits for it.

@@ -32,7 +32,7 @@ class Host(Protocol):
     def dismiss(self, link: WorkerLink) -> None: ...
 
 
-class Queue:
+class AttemptQueue:
     """The attempts that wait and the workers that are idle. `links` are all workers of the host.
 
     `lines`: whether attempts may wait in workers; `idle_time` in seconds, after which an idle worker

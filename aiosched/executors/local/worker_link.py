@@ -24,7 +24,7 @@ from aiosched.executors.worker.protocol import (
     FromWorker,
     Ready,
     Reply,
-    Run,
+    RunAttempts,
     Unwatch,
     Watch,
     Withdraw,
@@ -188,7 +188,9 @@ class WorkerLink(asyncio.Protocol):
             return
         if self._waiting:
             attempts, self._waiting = self._waiting, []
-            self._write(Run(attempts, self.claim_pipe.issue(len(attempts)) if self.claim_pipe is not None else 0))
+            self._write(
+                RunAttempts(attempts, self.claim_pipe.issue(len(attempts)) if self.claim_pipe is not None else 0)
+            )
         while self._cancelled:
             self._write(Cancel(self._cancelled.pop()))
         for message in self._unsent:
@@ -201,6 +203,6 @@ class WorkerLink(asyncio.Protocol):
         else:
             self._write(message)
 
-    def _write(self, message: Run | Cancel | Watch | Unwatch | Answer | Reply) -> None:
+    def _write(self, message: RunAttempts | Cancel | Watch | Unwatch | Answer | Reply) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame(message))

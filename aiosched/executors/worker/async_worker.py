@@ -43,7 +43,7 @@ from aiosched.executors.worker.protocol import (
     FrameReader,
     Ready,
     Reply,
-    Run,
+    RunAttempts,
     Unwatch,
     Watch,
     Withdraw,
@@ -91,7 +91,7 @@ class AsyncWorker(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for message in self._reader.feed(data):
             match message:
-                case Run(attempts):
+                case RunAttempts(attempts):
                     for attempt in attempts:
                         self._begin(attempt)
                 case Cancel(key):
@@ -233,7 +233,7 @@ class AsyncWorker(asyncio.Protocol):
             task.cancel()
 
 
-def _end_leftovers(name: str, before: float) -> leftovers.Ended:
+def _end_leftovers(name: str, before: float) -> leftovers.EndedProcesses:
     """End what carries the name of an attempt, and what was started before that instant."""
     return leftovers.end_named(name) + leftovers.end_children(before=before)
 

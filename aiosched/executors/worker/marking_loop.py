@@ -19,7 +19,7 @@ def name_of(key: AttemptKey) -> str:
     return f"{os.environ.get(leftovers.MARK, '')}/{'.'.join(map(str, key))}"
 
 
-class _Marking:
+class _MarkingLoop:
     """Adds the name to the environment of a subprocess. What has one is a command of an operator, which sees to it."""
 
     async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
@@ -45,5 +45,5 @@ def new_marking_loop() -> asyncio.AbstractEventLoop:
         base: Any = uvloop.Loop
     except ImportError:
         base = asyncio.SelectorEventLoop
-    loop: asyncio.AbstractEventLoop = type("MarkingLoop", (_Marking, base), {})()
+    loop: asyncio.AbstractEventLoop = type("MarkingLoop", (_MarkingLoop, base), {})()
     return loop

@@ -29,7 +29,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from aiosched.executors.worker.process_state import CannotPutBack, Part
+from aiosched.executors.worker.process_state import CannotPutBack, ProcessPart
 
 _SIGNALS: Final = sorted({int(number) for number in signal.valid_signals()} - {signal.SIGKILL, signal.SIGSTOP})
 _TIMERS: Final = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
@@ -48,18 +48,18 @@ _FUNCTIONS: Final[tuple[tuple[Any, str], ...]] = (
 _OWNERS, _ATTRIBUTES = zip(*_FUNCTIONS, strict=True)
 
 
-def parts_of_this_process() -> tuple[Part, ...]:
+def parts_of_this_process() -> tuple[ProcessPart, ...]:
     """All things, in the order in which they are to be put back: what may strike meanwhile first."""
     return (
-        Part(_read_timers, _named("an interval timer"), _stop_timers),
-        Part(_read_handlers, _changed_handlers, _set_handlers),
+        ProcessPart(_read_timers, _named("an interval timer"), _stop_timers),
+        ProcessPart(_read_handlers, _changed_handlers, _set_handlers),
         _setting(
             "the signal mask",
             lambda: _signal.pthread_sigmask(signal.SIG_BLOCK, ()),
             lambda was: _signal.pthread_sigmask(signal.SIG_SETMASK, was),
         ),
-        Part(threading.enumerate, _left_threads, _cannot, is_set_by_imports=True),
-        Part(_read_functions, _changed_functions, _set_functions),
+        ProcessPart(threading.enumerate, _left_threads, _cannot, is_set_by_imports=True),
+        ProcessPart(_read_functions, _changed_functions, _set_functions),
         _names(vars(builtins), "builtins.{}"),
         _names(sys.modules, "the module {}"),
         *(_attribute(sys, name) for name in ("stdin", "stdout", "stderr")),
@@ -73,8 +73,8 @@ def parts_of_this_process() -> tuple[Part, ...]:
         _list(sys, "argv"),
         _list(sys, "meta_path", may_grow=True),
         _list(sys, "path_hooks", may_grow=True),
-        Part(_read_directory, _changed_directory, os.chdir),
-        Part(raw_environment, _changed_environment, _set_environment, dict, True),
+        ProcessPart(_read_directory, _changed_directory, os.chdir),
+        ProcessPart(raw_environment, _changed_environment, _set_environment, dict, True),
         _setting("the time zone", lambda: time.tzname, lambda _: time.tzset(), imports=True),
         _umask(),
         _limits(),
@@ -86,7 +86,7 @@ def parts_of_this_process() -> tuple[Part, ...]:
             imports=True,
         ),
         _decimal_context(),
-        Part(lambda: warnings.filters, _named("the warnings filters"), _set_filters, list, True),
+        ProcessPart(lambda: warnings.filters, _named("the warnings filters"), _set_filters, list, True),
         _attribute(warnings, "showwarning", imports=True),
         _logging(),
         _setting("gc.disable", gc.isenabled, lambda was: gc.enable() if was else gc.disable(), imports=True),
@@ -110,12 +110,12 @@ def _named(name: str) -> Callable[[Any, Any], str]:
     return lambda was, now: name
 
 
-def _setting(name: str, read: Callable[[], Any], put: Callable[[Any], Any], *, imports: bool = False) -> Part:
+def _setting(name: str, read: Callable[[], Any], put: Callable[[Any], Any], *, imports: bool = False) -> ProcessPart:
     """What one function reads and another one sets."""
-    return Part(read, _named(name), put, is_set_by_imports=imports)
+    return ProcessPart(read, _named(name), put, is_set_by_imports=imports)
 
 
-def _attribute(owner: Any, attribute: str, *, imports: bool = False) -> Part:
+def _attribute(owner: Any, attribute: str, *, imports: bool = False) -> ProcessPart:
     """An attribute of a module, the same object as it was."""
     return _setting(
         f"{owner.__name__}.{attribute}",
@@ -125,19 +125,19 @@ def _attribute(owner: Any, attribute: str, *, imports: bool = False) -> Part:
     )
 
 
-def _list(owner: Any, attribute: str, *, may_grow: bool = False) -> Part:
+def _list(owner: Any, attribute: str, *, may_grow: bool = False) -> ProcessPart:
     """A list that is an attribute of a module; `may_grow`: a library that a task imports adds entries that it needs."""
     name = f"{owner.__name__}.{attribute}"
 
     def changed(was: list[Any], now: Any) -> str:
         return "" if may_grow and isinstance(now, list) and all(entry in now for entry in was) else name
 
-    return Part(
+    return ProcessPart(
         lambda: getattr(owner, attribute), changed, lambda was: setattr(owner, attribute, list(was)), list, True
     )
 
 
-def _names(place: dict[str, Any], form: str) -> Part:
+def _names(place: dict[str, Any], form: str) -> ProcessPart:
     """Names and what they mean, the same as before; new ones harm nobody."""
     was: dict[str, Any] = {}
 
@@ -149,7 +149,7 @@ def _names(place: dict[str, Any], form: str) -> Part:
         was.update(place)
         return values
 
-    return Part(
+    return ProcessPart(
         lambda: list(place.values()),
         lambda _, now: _listed([form.format(name) for name in differing()]),
         lambda _: place.update({name: was[name] for name in differing()}),
@@ -250,7 +250,7 @@ def _set_environment(was: Mapping[bytes, bytes]) -> None:
     os.environb.update(was)
 
 
-def _umask() -> Part:
+def _umask() -> ProcessPart:
     """Reading it means setting it, so it is put back at once."""
     was = os.umask(0o022)
     os.umask(was)
@@ -267,10 +267,10 @@ def _umask() -> Part:
         nonlocal found
         found = was
 
-    return Part(read, lambda _, now: f"the umask ({now:03o})", put_back)
+    return ProcessPart(read, lambda _, now: f"the umask ({now:03o})", put_back)
 
 
-def _limits() -> Part:
+def _limits() -> ProcessPart:
     """Reading all of them takes ten microseconds, so they are read when one was set."""
     are_known, known = False, tuple[tuple[int, int], ...]()
 
@@ -298,7 +298,7 @@ def _limits() -> Part:
             raise CannotPutBack from None
 
     sys.addaudithook(on_event)
-    return Part(read, changed, put_back)
+    return ProcessPart(read, changed, put_back)
 
 
 def _set_priority(was: int) -> None:
@@ -311,7 +311,7 @@ def _set_priority(was: int) -> None:
 # -- Decimal, warnings, logging -------------------------------------------------------------------------------
 
 
-def _decimal_context() -> Part:
+def _decimal_context() -> ProcessPart:
     kept = decimal.getcontext().copy()
 
     def read() -> tuple[Any, ...]:
@@ -326,7 +326,7 @@ def _decimal_context() -> Part:
     def put_back(_: Any) -> None:
         decimal.setcontext(kept.copy())
 
-    return Part(read, _named("the decimal context"), put_back, keep, is_set_by_imports=True)
+    return ProcessPart(read, _named("the decimal context"), put_back, keep, is_set_by_imports=True)
 
 
 def _set_filters(was: Sequence[Any]) -> None:
@@ -335,7 +335,7 @@ def _set_filters(was: Sequence[Any]) -> None:
     warnings.filters[:] = was  # type: ignore[index]
 
 
-def _logging() -> Part:
+def _logging() -> ProcessPart:
     """The root and the tasks' logger are compared; put back are all loggers that there were."""
     task = logging.getLogger("aiosched.task")
     loggers: dict[logging.Logger, tuple[Any, ...]] = {}
@@ -362,4 +362,4 @@ def _logging() -> Part:
             one.handlers[:], one.filters[:] = handlers, filters
             one.disabled, one.propagate = disabled, propagate
 
-    return Part(read, _named("the configuration of logging"), put_back, keep, True)
+    return ProcessPart(read, _named("the configuration of logging"), put_back, keep, True)

@@ -20,7 +20,7 @@ class CannotPutBack(Exception):
     """Only a new process is as this one was."""
 
 
-class Part(NamedTuple):
+class ProcessPart(NamedTuple):
     """One thing of the process.
 
     `read` gives its value, and `keep` the copy that later values are compared with. `changed` names what is not as it
@@ -45,7 +45,7 @@ class Changes(NamedTuple):
 class ProcessState:
     """How the process was when it began, with what imports have made of it since."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[ProcessPart]) -> None:
         self._parts = tuple(parts)
         self._reads = [part.read for part in parts]
         self._was = [part.keep(part.read()) for part in parts]
@@ -94,7 +94,7 @@ class ProcessState:
                 done.append(what)
         return Changes(done, remaining)
 
-    def _changed(self) -> list[tuple[int, Part, str]]:
+    def _changed(self) -> list[tuple[int, ProcessPart, str]]:
         found = []
         for position, part in enumerate(self._parts):
             was, now = self._was[position], part.read()
@@ -121,7 +121,7 @@ class SharedProcessState:
     when it was found have ended. Then nobody who could have meant it is there, and if it is still so, it is left over.
     """
 
-    def __init__(self, parts: Sequence[Part], log_of: Callable[[Attempt], AttemptLog]) -> None:
+    def __init__(self, parts: Sequence[ProcessPart], log_of: Callable[[Attempt], AttemptLog]) -> None:
         self.state = ProcessState(parts)
         self._log_of = log_of
         self._found: list[str] = []

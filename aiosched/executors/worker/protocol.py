@@ -41,7 +41,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 # scheduler -> worker
 
 
-class Run(Message, frozen=True):
+class RunAttempts(Message, frozen=True):
     """Execute these attempts; plain ones one after the other, each with the ticket of its number (tickets.py)."""
 
     attempts: list[Attempt]
@@ -182,7 +182,7 @@ class Exited(Message, frozen=True):
     left: str | None = None
 
 
-ToWorker = Run | Cancel | Watch | Unwatch | Answer | Reply
+ToWorker = RunAttempts | Cancel | Watch | Unwatch | Answer | Reply
 FromWorker = Ready | Ended | Fired | Ask | Call | Withdraw
 ToForkserver = Setup | Fork | Signal
 FromForkserver = Forked | Exited

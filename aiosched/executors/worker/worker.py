@@ -50,7 +50,7 @@ from aiosched.executors.worker.protocol import (
     FrameReader,
     Ready,
     Reply,
-    Run,
+    RunAttempts,
     Withdraw,
     WorkerConfig,
     error_of,
@@ -108,7 +108,7 @@ class Channel:
         if not data:
             raise SchedulerGone
         for message in self._reader.feed(data):
-            if isinstance(message, Run):
+            if isinstance(message, RunAttempts):
                 self._line.extend(enumerate(message.attempts, message.first))
             elif isinstance(message, Answer | Reply):
                 self._answers.append(message)

@@ -18,7 +18,7 @@ from aiosched.core.creation.deadlines import AVERAGE_RUNTIME, QUEUED_AT, deadlin
 from aiosched.core.graph.instances import Run
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.states import RUN_FINISHED, RunState
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import deadlines as statements
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks
@@ -31,7 +31,7 @@ _TICK: Final = timedelta(microseconds=1)
 
 async def plan_deadlines(
     session: Session,
-    conn: Connection,
+    conn: DatabaseConnection,
     runs: Sequence[tuple[int, DagSpec, int, datetime | None]],
     now: datetime,
 ) -> None:
@@ -87,7 +87,7 @@ def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
         session.callbacks.wake()
 
 
-async def load_deadlines(session: Session, conn: Connection, partitions: set[int]) -> None:
+async def load_deadlines(session: Session, conn: DatabaseConnection, partitions: set[int]) -> None:
     """Put the pending deadlines of `partitions` on the heap."""
     watch_deadlines(session, await statements.load_pending(conn, partitions))
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import outbox as statements
 from aiosched.db.statements.outbox import Delivery
 from aiosched.db.statements.runs import load_runs
@@ -55,7 +55,7 @@ class Outbox:
         self.waiting = {key: partition for key, partition in self.waiting.items() if partition not in partitions}
 
 
-async def load_outbox(session: Session, conn: Connection, partitions: Collection[int]) -> None:
+async def load_outbox(session: Session, conn: DatabaseConnection, partitions: Collection[int]) -> None:
     """Know the undelivered requests of `partitions`, apart from those that run here."""
     for callback, partition in (await statements.waiting_callbacks(conn, partitions)).items():
         if callback not in session.attempts.callbacks:
@@ -101,7 +101,7 @@ async def _deliver(session: Session) -> None:
     session.executor.submit(list(ready.values()))
 
 
-async def _settle(conn: Connection, reports: Collection[Report]) -> set[int]:
+async def _settle(conn: DatabaseConnection, reports: Collection[Report]) -> set[int]:
     """Store what became of deliveries; the ids of those to be delivered again."""
     ran = [report for report in reports if not _lost(report)]
     lost = [(report.key.try_number, report.reason or "its worker died") for report in reports if _lost(report)]
@@ -119,7 +119,7 @@ async def _settle(conn: Connection, reports: Collection[Report]) -> set[int]:
     return {callback for callback, again in verdicts.items() if again}
 
 
-async def _prepare(session: Session, conn: Connection, chosen: Collection[int]) -> dict[int, Attempt]:
+async def _prepare(session: Session, conn: DatabaseConnection, chosen: Collection[int]) -> dict[int, Attempt]:
     """Count the deliveries and make their attempts, by id. A request whose run was deleted goes with it."""
     if not chosen:
         return {}

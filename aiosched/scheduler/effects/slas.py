@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.core.creation.slas import missed_dates, next_look, slas_of
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import slas as statements
 from aiosched.db.statements.slas import DatedRun, Miss
@@ -118,7 +118,7 @@ async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> 
 
 
 async def _latest_done(
-    session: Session, conn: Connection, tasks: Sequence[TaskOfDag]
+    session: Session, conn: DatabaseConnection, tasks: Sequence[TaskOfDag]
 ) -> tuple[dict[TaskOfDag, datetime], dict[str, DatedRun]]:
     """The latest logical date of each task that is done, as stored, and the newest run of each DAG."""
     done: dict[TaskOfDag, datetime] = {}

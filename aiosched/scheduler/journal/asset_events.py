@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from aiosched.core.values.messages import Report
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.assets import NewEvent, record_events
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ def events_of(report: Report, dag_id: str, now: datetime) -> Iterable[NewEvent]:
         )
 
 
-async def store_events(conn: Connection, events: Sequence[NewEvent]) -> frozenset[int]:
+async def store_events(conn: DatabaseConnection, events: Sequence[NewEvent]) -> frozenset[int]:
     """Store events in the open transaction; the partitions of the DAGs that they were queued for.
 
     Those of assets that no DAG mentions any more are dropped with a warning.

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_connection_failure
 from aiosched.db.statements import journal as statements
@@ -44,7 +44,7 @@ class Transaction:
 
     def __init__(
         self,
-        conn: Connection,
+        conn: DatabaseConnection,
         incarnation: int,
         pools: dict[str, PoolRow | None],
         *,
@@ -129,7 +129,7 @@ class Journal:
         self.keyring = keyring  # encrypts what triggers are given; None: nobody does
         self._incarnation = incarnation
         self._metrics = metrics
-        self._conn: Connection | None = None
+        self._conn: DatabaseConnection | None = None
         self._backend: Backend | None = None
         self._lock = asyncio.Lock()
         self._pools: dict[str, PoolRow | None] = {}  # as of our last commit, while nobody else uses them
@@ -170,7 +170,7 @@ class Journal:
                 raise
 
     @contextlib.asynccontextmanager
-    async def quiet(self) -> AsyncIterator[Connection]:
+    async def quiet(self) -> AsyncIterator[DatabaseConnection]:
         """The connection, to read while nothing of ours is being stored. After any failure it is closed."""
         async with self._lock:
             try:
@@ -210,7 +210,7 @@ class Journal:
             self._unsettled.append(self._backend)
             self._backend = None
 
-    async def _connection(self) -> Connection:
+    async def _connection(self) -> DatabaseConnection:
         if self._conn is None or self._conn.is_closed():
             if self._conn is not None:
                 self._give_up_connection()

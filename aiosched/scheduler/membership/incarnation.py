@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements.inbox import NEWS_CHANNEL, read_news
-from aiosched.db.statements.ownership import View, release, set_draining
+from aiosched.db.statements.ownership import FleetView, release, set_draining
 from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import FencedOut, StaleRows
 from aiosched.scheduler.effects.broadcast import tell_changes
@@ -59,14 +59,14 @@ class Incarnation:
         self._lease = lease
         self._make_session = make_session
         self._on_session = on_session
-        self._view: View | None = None
+        self._view: FleetView | None = None
         self._since = 0.0  # monotonic second at which the session began
         self._seen = Wakeup()
         self._lost = False
         self._stopping = False
         self.session: Session | None = None
 
-    def see(self, view: View | None) -> None:
+    def see(self, view: FleetView | None) -> None:
         """What the lease thread saw; None: the lease is lost."""
         self._view = view
         self._lost |= view is None
@@ -254,7 +254,7 @@ async def _demand_nothing(session: Session) -> None:
         await withdraw_demands(conn, session.incarnation)
 
 
-def _raise_if_closed(conn: Connection) -> None:
+def _raise_if_closed(conn: DatabaseConnection) -> None:
     if conn.is_closed():
         raise ConnectionResetError("The connection that listens for news was closed")
 

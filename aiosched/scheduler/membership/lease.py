@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import ownership as statements
-from aiosched.db.statements.ownership import View
+from aiosched.db.statements.ownership import FleetView
 from aiosched.errors import FencedOut
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.scheduler.membership.heartbeat import Heartbeat
@@ -41,7 +41,7 @@ _LAST_MOMENT: Final = 0.9  # of the lease: what has not ended its attempts by th
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class SchedulerIdentity:
     """How a scheduler is entered in the fleet."""
 
     name: str
@@ -59,7 +59,7 @@ class Doubts:
     def __bool__(self) -> bool:
         return bool(self._since)
 
-    def settle(self, view: View) -> View:
+    def settle(self, view: FleetView) -> FleetView:
         """The view, in which a process is gone only if its lock has been missing for `_COME_BACK` seconds."""
         missing = {peer.incarnation for peer in view.peers if peer.process_gone}
         self._since = {incarnation: self._since.get(incarnation, view.at) for incarnation in missing}
@@ -74,10 +74,10 @@ class Lease:
     def __init__(
         self,
         db: Database,
-        identity: Identity,
+        identity: SchedulerIdentity,
         *,
         seconds: float,
-        on_view: Callable[[View | None], None],
+        on_view: Callable[[FleetView | None], None],
         heartbeat: Heartbeat | None = None,
         windows: Iterable[LeaseDeadline] = (),
     ) -> None:
@@ -95,7 +95,7 @@ class Lease:
         self._trusted_until = 0.0
         self._lost = False
         self._leave = False
-        self._conn: Connection | None = None  # of the thread alone, like the next two
+        self._conn: DatabaseConnection | None = None  # of the thread alone, like the next two
         self._incarnation: int | None = None
         self._renewed = 0.0
         self._doubts = Doubts()
@@ -219,7 +219,7 @@ class Lease:
         if conn is not None:
             conn.terminate()
 
-    async def _register(self, conn: Connection) -> int:
+    async def _register(self, conn: DatabaseConnection) -> int:
         me = self._identity
         return await statements.register(
             conn,

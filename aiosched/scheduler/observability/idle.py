@@ -21,11 +21,11 @@ from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.queries import idle as statements
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import assets, ownership
 from aiosched.db.statements import runs as run_statements
-from aiosched.db.statements.ownership import View
+from aiosched.db.statements.ownership import FleetView
 from aiosched.db.statements.runs import DagRow
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError
@@ -85,7 +85,7 @@ async def left_anywhere(session: Session, parser: Parser | None, now: datetime) 
     return left if left is not None else left_here(session, now)
 
 
-async def _left_in_rows(session: Session, conn: Connection, parser: Parser | None, now: datetime) -> str | None:
+async def _left_in_rows(session: Session, conn: DatabaseConnection, parser: Parser | None, now: datetime) -> str | None:
     view = await ownership.look(conn)
     if (left := _unowned(view, session)) is not None:
         return left
@@ -100,7 +100,7 @@ async def _left_in_rows(session: Session, conn: Connection, parser: Parser | Non
     return await _due_elsewhere(conn, others, now, news_within=2 * every)
 
 
-def _unowned(view: View, session: Session) -> str | None:
+def _unowned(view: FleetView, session: Session) -> str | None:
     living = {peer.incarnation for peer in view.peers if not peer.dead}
     unowned = sum(owner not in living for owner in view.leases.values())
     if unowned:
@@ -110,7 +110,7 @@ def _unowned(view: View, session: Session) -> str | None:
 
 
 async def _due_elsewhere(
-    conn: Connection, partitions: Collection[int], now: datetime, *, news_within: float
+    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, news_within: float
 ) -> str | None:
     """A run that a peer has to make now, by the schedule of its DAG or by asset events."""
     dags = await statements.perhaps_due(conn, partitions, now, news_within=news_within)
@@ -136,7 +136,9 @@ async def _due_elsewhere(
     return None
 
 
-async def _is_triggered(conn: Connection, row: DagRow, version: run_statements.Version, queue: assets.Queue) -> bool:
+async def _is_triggered(
+    conn: DatabaseConnection, row: DagRow, version: run_statements.StoredVersion, queue: assets.Queue
+) -> bool:
     condition = condition_of(version.spec.timetable)
     status = AssetStatus(
         condition=condition,

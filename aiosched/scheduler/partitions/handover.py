@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from aiosched.core.values.states import HOLDING_SLOT
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import reports as statements
 from aiosched.db.statements.inbox import notify
 from aiosched.scheduler.session import Session
@@ -63,7 +63,7 @@ async def _send(session: Session) -> None:
         await notify(conn, "reports", {partition for partition, _ in addressed})
 
 
-async def hear_lent(session: Session, conn: Connection, partitions: Iterable[int]) -> None:
+async def hear_lent(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> None:
     """Read what other schedulers tell of attempts of `partitions`. Call it with `session.ownership_lock` held."""
     reports = await statements.read_reports(conn, partitions, but=session.reading)
     session.attempts.reports.extend(reports)

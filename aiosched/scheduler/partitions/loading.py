@@ -21,7 +21,7 @@ from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import runs as statements
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.reports import living
@@ -115,7 +115,7 @@ async def _load_dags(session: Session, partitions: set[int]) -> None:
         cache.drop_dag(dag_id)
 
 
-async def _readable_dags(session: Session, conn: Connection, rows: Iterable[DagRow]) -> list[DagRow]:
+async def _readable_dags(session: Session, conn: DatabaseConnection, rows: Iterable[DagRow]) -> list[DagRow]:
     """The rows of the DAGs to hold: those of which the newest version can be read, and those that are held already.
 
     The latter go on with the version that they have, and make no runs.
@@ -133,7 +133,7 @@ async def _readable_dags(session: Session, conn: Connection, rows: Iterable[DagR
     return found
 
 
-async def _readable_runs(session: Session, conn: Connection, unfinished: Iterable[Run]) -> list[Run]:
+async def _readable_runs(session: Session, conn: DatabaseConnection, unfinished: Iterable[Run]) -> list[Run]:
     """The runs to hold: those of which DAG and version can be read.
 
     All others are left alone; what runs here of them, runs for whoever can read them (handover.py).

@@ -18,7 +18,7 @@ from typing import Final
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.statements import ownership as statements
-from aiosched.db.statements.ownership import View
+from aiosched.db.statements.ownership import FleetView
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.leftovers import end_orphans
@@ -35,7 +35,7 @@ MOVES_BUSY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PartitionPlan:
     """What one scheduler does after a look at the fleet."""
 
     bury: tuple[int, ...]  # dead incarnations to take over
@@ -43,21 +43,21 @@ class Plan:
     surplus: int  # how many partitions to give back
 
 
-def make_plan(view: View, me: int) -> Plan:
+def make_plan(view: FleetView, me: int) -> PartitionPlan:
     """The plan of scheduler `me`. Shares differ by at most one partition; who drains gets none."""
     living = sorted(peer.incarnation for peer in view.peers if not peer.dead and not peer.draining)
     dead = tuple(peer.incarnation for peer in view.peers if peer.dead and peer.incarnation != me)
     owned = sum(owner == me for owner in view.leases.values())
     if me not in living:
         drains = any(peer.incarnation == me and peer.draining and not peer.dead for peer in view.peers)
-        return Plan(dead, (), owned if drains and living else 0)
+        return PartitionPlan(dead, (), owned if drains and living else 0)
     share = PARTITIONS // len(living) + (living.index(me) < PARTITIONS % len(living))
     free = sorted(partition for partition, owner in view.leases.items() if owner is None)
     start = living.index(me) * len(free) // len(living)  # so that peers reach for different ones
-    return Plan(dead, tuple((free[start:] + free[:start])[: max(0, share - owned)]), max(0, owned - share))
+    return PartitionPlan(dead, tuple((free[start:] + free[:start])[: max(0, share - owned)]), max(0, owned - share))
 
 
-async def apply_view(session: Session, view: View) -> bool:
+async def apply_view(session: Session, view: FleetView) -> bool:
     """Carry out the plan after a look; whether there was something to do, so that another look is worth it.
 
     Closes the session's gate when partitions are loaded; the caller opens it once the requests

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from aiosched.core.graph.previous_run import Past, PreviousRun, StoredRun, previous_types
 from aiosched.core.run.board import Board, Run
 from aiosched.core.values.states import RunType
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import rehydration as statements
 from aiosched.db.statements.rehydration import RunBefore
 from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
@@ -60,7 +60,10 @@ def look_again(session: DecisionContext, run: Run) -> None:
 
 
 async def read_past(
-    holder: HoldsVersions, conn: Connection, boards: Sequence[Board], held: Mapping[int, Board] = MappingProxyType({})
+    holder: HoldsVersions,
+    conn: DatabaseConnection,
+    boards: Sequence[Board],
+    held: Mapping[int, Board] = MappingProxyType({}),
 ) -> list[tuple[Board, Past, int | None]]:
     """What each board knows of the runs before it, and the key of the run before. Those of `held` are not read."""
     found = await _runs_before(conn, boards)
@@ -80,7 +83,7 @@ async def read_past(
     return pasts
 
 
-async def _runs_before(conn: Connection, boards: Sequence[Board]) -> dict[int, RunBefore]:
+async def _runs_before(conn: DatabaseConnection, boards: Sequence[Board]) -> dict[int, RunBefore]:
     wanted = [
         (board.run.key, board.run.dag_id, board.run.logical_date, RunType.MANUAL not in previous_types(catchup))
         for board in boards
@@ -90,7 +93,7 @@ async def _runs_before(conn: Connection, boards: Sequence[Board]) -> dict[int, R
     return await statements.runs_before(conn, wanted) if wanted else {}
 
 
-async def _stored(holder: HoldsVersions, conn: Connection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
+async def _stored(holder: HoldsVersions, conn: DatabaseConnection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
     if not runs:
         return {}
     readable = await readable_versions(holder, conn, {run.version_id for run in runs})
@@ -104,7 +107,9 @@ async def _stored(holder: HoldsVersions, conn: Connection, runs: Sequence[RunBef
     }
 
 
-async def _seen_before(holder: HoldsVersions, conn: Connection, board: Board, previous: PreviousRun) -> frozenset[str]:
+async def _seen_before(
+    holder: HoldsVersions, conn: DatabaseConnection, board: Board, previous: PreviousRun
+) -> frozenset[str]:
     """The tasks that the run before does not have, and an earlier one has: a rare question."""
     lookback, date = board.graph.lookback, board.run.logical_date
     assert lookback is not None

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Board, Run
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import rehydration as statements
 from aiosched.db.statements.rehydration import Place
 
@@ -44,7 +44,7 @@ class Rehydration:
 NOTHING: Final = Rehydration(MappingProxyType({}), MappingProxyType({}), MappingProxyType({}))
 
 
-async def rehydrate(conn: Connection, runs: Sequence[Run], cache: StateCache) -> dict[int, Rehydration]:
+async def rehydrate(conn: DatabaseConnection, runs: Sequence[Run], cache: StateCache) -> dict[int, Rehydration]:
     """What is known of `runs`, by their keys; the versions they are pinned to must be held."""
     graphs = {run.key: cache.versions[run.version_id][1] for run in runs}
     measured = [(key, task) for key, graph in graphs.items() if graph.mappings for task in graph.mappings.readers]

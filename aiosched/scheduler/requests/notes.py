@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from aiosched.core.graph.graph import Graph
 from aiosched.db.people import notes as statements
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
 from aiosched.db.statements.inbox import Command
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -56,7 +56,7 @@ def read_note(text: object) -> str | None:
 
 
 async def _place(
-    conn: Connection, graph: Graph, run: RunOfRequest, task_id: str, map_index: int | None
+    conn: DatabaseConnection, graph: Graph, run: RunOfRequest, task_id: str, map_index: int | None
 ) -> tuple[int, int, int]:
     """Which task instance is meant: (run key, task index, map index)."""
     if task_id not in graph.index:

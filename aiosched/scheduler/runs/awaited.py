@@ -16,7 +16,7 @@ from aiosched.core.creation.awaited import Awaited, Standing, find_awaited, who_
 from aiosched.core.graph.previous_run import previous_types
 from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunType
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.rehydration import runs_before
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
@@ -27,7 +27,7 @@ NOT_ASKED: Final[Mapping[int, int | None]] = MappingProxyType({})
 _AT_ONCE: Final = 200  # runs whose run before is asked for in one statement
 
 
-class Question(NamedTuple):
+class PreviousRunQuestion(NamedTuple):
     """Which run is before this queued one? `without_manual`: manual runs do not count."""
 
     run: Run
@@ -41,9 +41,9 @@ def awaited_in(cache: StateCache, dag: OwnedDag, known: Mapping[int, int | None]
     return find_awaited(running, _before(cache, dag, running, known)[0])
 
 
-def questions(cache: StateCache, due: Iterable[str], known: Mapping[int, int | None]) -> list[Question]:
+def questions(cache: StateCache, due: Iterable[str], known: Mapping[int, int | None]) -> list[PreviousRunQuestion]:
     """What has to be asked before `choose_starting` is called with these DAGs. Ask again with the answers."""
-    asked: list[Question] = []
+    asked: list[PreviousRunQuestion] = []
     for dag_id in dict.fromkeys(due) | cache.to_start:
         dag = cache.dags.get(dag_id)
         if dag is not None and dag.looks_back and dag.queued:
@@ -59,7 +59,7 @@ async def ask_before(session: Session, due: Sequence[str]) -> Mapping[int, int |
         return await answers(session.cache, conn, due)
 
 
-async def answers(cache: StateCache, conn: Connection, due: Sequence[str]) -> Mapping[int, int | None]:
+async def answers(cache: StateCache, conn: DatabaseConnection, due: Sequence[str]) -> Mapping[int, int | None]:
     """The answers to all `questions`."""
     known: dict[int, int | None] = {}
     while asked := questions(cache, due, known):
@@ -88,10 +88,10 @@ def _standings(cache: StateCache, dag: OwnedDag) -> dict[int, Standing]:
 
 def _before(
     cache: StateCache, dag: OwnedDag, running: Mapping[int, Standing], known: Mapping[int, int | None]
-) -> tuple[dict[int, int | None], list[Question]]:
+) -> tuple[dict[int, int | None], list[PreviousRunQuestion]]:
     """The run before each queued run that is waited for, as far as it is known, and what is to be asked."""
     before: dict[int, int | None] = {}
-    asked: list[Question] = []
+    asked: list[PreviousRunQuestion] = []
     for standing in running.values():
         at = standing.waits_for
         while at is not None and at not in before and (run := dag.queued.find(at)) is not None:
@@ -113,10 +113,10 @@ def _before(
     return before, asked
 
 
-def _question(cache: StateCache, run: Run) -> Question | None:
+def _question(cache: StateCache, run: Run) -> PreviousRunQuestion | None:
     """None for a run to which no run before it matters."""
     graph = cache.versions[run.version_id][1]
     opens = run.backfill_id is not None and run.backfill_order == 1
     if graph.lookback is None or run.logical_date is None or opens:
         return None
-    return Question(run, run.logical_date, RunType.MANUAL not in previous_types(graph.spec.catchup))
+    return PreviousRunQuestion(run, run.logical_date, RunType.MANUAL not in previous_types(graph.spec.catchup))

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aiosched.core.creation.backfills import Fate, PlannedDate, Rerun, plan_backfill, rerun_of
+from aiosched.core.creation.backfills import BackfillDate, Fate, Rerun, plan_backfill, rerun_of
 from aiosched.core.creation.run_creation import automated_run, backfill_runs, tasks_of_run
 from aiosched.core.graph.params import resolve_params
 from aiosched.core.run.board import Board
@@ -111,18 +111,18 @@ def dates_of(dag: OwnedDag, wish: Wish, now: datetime) -> list[NextRun]:
 
 def fates_of(
     dag: OwnedDag, wish: Wish, runs: Sequence[NextRun], existing: Mapping[datetime, RunState]
-) -> list[PlannedDate]:
+) -> list[BackfillDate]:
     """What happens at each date; `existing` are the states of the runs that are there. Raises Refused."""
     past = any(task.depends_on_past for task in dag.version.spec.tasks)
     return plan_backfill(runs, existing, wish.rerun, depends_on_past=past)
 
 
-def shown(dates: Iterable[PlannedDate]) -> list[dict[str, Any]]:
+def shown(dates: Iterable[BackfillDate]) -> list[dict[str, Any]]:
     """The dates as the answer shows them."""
     return [{"logical_date": date.run.logical_date.isoformat(), "fate": date.fate} for date in dates]
 
 
-def creation_of(dag: OwnedDag, date: PlannedDate, backfill: int, conf: Mapping[str, Any]) -> Creation:
+def creation_of(dag: OwnedDag, date: BackfillDate, backfill: int, conf: Mapping[str, Any]) -> Creation:
     """The run that a backfill makes at a date; it waits for its turn."""
     planned = automated_run(date.run, RunType.BACKFILL)
     tasks = tasks_of_run(dag.version.spec, planned)

@@ -16,7 +16,7 @@ from aiosched.core.creation.run_creation import PlannedRun
 from aiosched.core.graph.new_instances import count_instances, new_instances, new_places
 from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunState
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import runs as statements
 from aiosched.scheduler.effects.deadlines import plan_deadlines
 from aiosched.scheduler.session import Session
@@ -70,7 +70,9 @@ async def create(
     return hold(session, creations, keys, now)
 
 
-async def store(session: Session, conn: Connection, creations: Sequence[Creation], now: datetime) -> list[int | None]:
+async def store(
+    session: Session, conn: DatabaseConnection, creations: Sequence[Creation], now: datetime
+) -> list[int | None]:
     """Write runs and their task instances; the keys of the runs, None for one that exists already."""
     if not creations:
         return []

@@ -30,7 +30,7 @@ import msgspec
 
 from aiosched.core.values.messages import XComRef
 from aiosched.db.queries import task_services as services
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements import runs as statements
@@ -202,7 +202,7 @@ async def _task_states(db: Database, question: Question) -> dict[str, Any]:
     return {"dag_exists": dag is not None, "unknown": unknown, "run": _shown(found), "tasks": tasks}
 
 
-async def _find(conn: Connection, dag_id: str, args: Mapping[str, Any]) -> services.RunFacts | None:
+async def _find(conn: DatabaseConnection, dag_id: str, args: Mapping[str, Any]) -> services.AskedRun | None:
     run_id, date = args.get("run_id"), args.get("logical_date")
     found = await services.find_runs(
         conn,
@@ -213,7 +213,7 @@ async def _find(conn: Connection, dag_id: str, args: Mapping[str, Any]) -> servi
     return found[0] if found else None
 
 
-def _shown(run: services.RunFacts | None) -> dict[str, Any] | None:
+def _shown(run: services.AskedRun | None) -> dict[str, Any] | None:
     return None if run is None else {"run_id": run.run_id, "state": run.state, "logical_date": run.logical_date}
 
 

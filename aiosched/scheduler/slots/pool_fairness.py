@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.slots.allocation import PoolRoom
-from aiosched.core.slots.competing_demands import CompetingDemand, Demand, Place
+from aiosched.core.slots.competing_demands import CompetingDemand, Demand, DemandPlace
 from aiosched.db.statements.journal import PoolRow
 
 PATIENCE: Final = 2.0  # seconds
@@ -54,7 +54,7 @@ class PoolFairness:
         for number, (overdue, weight, since, need, slots, serial) in _decode(row.demands).items():
             if (incarnation := int(number)) == self.incarnation or self._is_ignored((name, incarnation), serial, now):
                 continue
-            demand = Demand(Place(overdue, weight, now - (row.read_at - since)), need, slots)
+            demand = Demand(DemandPlace(overdue, weight, now - (row.read_at - since)), need, slots)
             found.append(CompetingDemand(incarnation, demand, serial))
         return sorted(found, key=lambda competing_demand: competing_demand.demand.place.order)
 

@@ -34,7 +34,7 @@ from aiosched.db.statements.backfills import Backfill
 from aiosched.db.statements.inbox import CommandResult
 from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.statements.outbox import NewCallback
-from aiosched.db.statements.runs import DagRow, Version
+from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.db.statements.triggers import deferral_row
 from aiosched.errors import InvalidTransition
 from aiosched.scheduler.effects.deadlines import moved_deadlines
@@ -52,7 +52,7 @@ class OwnedDag:
     """A DAG whose partition is owned. Runs keep the version that they were created with."""
 
     row: DagRow
-    version: Version  # the newest one
+    version: StoredVersion  # the newest one
     graph: Graph
     room: DagRoom
     next_run: NextRun | None = None  # as far as is known: it is computed again when there is room for it
@@ -105,7 +105,7 @@ class StateCache:
     def __init__(self) -> None:
         self.partitions: set[int] = set()
         self.dags: dict[str, OwnedDag] = {}
-        self.versions: dict[int, tuple[Version, Graph]] = {}
+        self.versions: dict[int, tuple[StoredVersion, Graph]] = {}
         self.unreadable = Unreadable()
         self.boards: dict[int, Board] = {}
         self.waiting = WaitingQueue()
@@ -128,7 +128,7 @@ class StateCache:
         self.asset_events: list[NewEvent] = []  # of tasks whose success is not committed yet
         self.asset_news: set[int] = set()  # partitions with events that may make a run
 
-    def graph_of(self, version: Version) -> Graph:
+    def graph_of(self, version: StoredVersion) -> Graph:
         """The compiled graph of a version, remembered."""
         found = self.versions.get(version.id)
         if found is None:
@@ -357,7 +357,7 @@ class StateCache:
         if (dag := self.dags.get(dag_id)) is not None:
             self.put_dag(dataclasses.replace(dag.row, is_paused=True), dag.version)
 
-    def put_dag(self, row: DagRow, version: Version) -> OwnedDag:
+    def put_dag(self, row: DagRow, version: StoredVersion) -> OwnedDag:
         """Hold a DAG, or its new version: limits are live, they act on existing runs too."""
         graph = self.graph_of(version)
         dag = self.dags.get(row.dag_id)
@@ -465,7 +465,7 @@ class StateCache:
         return min(runs, default=None)
 
 
-def make_board(run: Run, version: Version, graph: Graph, instances: Iterable[Instance]) -> Board:
+def make_board(run: Run, version: StoredVersion, graph: Graph, instances: Iterable[Instance]) -> Board:
     """A board for a run that is about to run; set the run's start date first, its attempts show it."""
     return Board(graph, run, instances, info=run_info(run, version))
 

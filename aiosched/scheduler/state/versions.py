@@ -19,9 +19,9 @@ import msgspec
 from aiosched.core.graph.instances import Run
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import RunInfo
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import runs as statements
-from aiosched.db.statements.runs import UnreadableVersion, Version
+from aiosched.db.statements.runs import StoredVersion, UnreadableVersion
 from aiosched.errors import Refused
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ class HoldsVersions(Protocol):
     def cache(self) -> StateCache: ...
 
 
-async def ensure_versions(holder: HoldsVersions, conn: Connection, ids: Iterable[int]) -> None:
+async def ensure_versions(holder: HoldsVersions, conn: DatabaseConnection, ids: Iterable[int]) -> None:
     """Read the DAG versions that are not held yet, for a request. Raises Refused for one that cannot be read."""
     wanted = set(ids)
     await readable_versions(holder, conn, wanted)
     holder.cache.unreadable.refuse(sorted(wanted))
 
 
-async def readable_versions(holder: HoldsVersions, conn: Connection, ids: Iterable[int]) -> set[int]:
+async def readable_versions(holder: HoldsVersions, conn: DatabaseConnection, ids: Iterable[int]) -> set[int]:
     """Read the DAG versions that are not held yet; those of `ids` that are held now."""
     wanted, cache = set(ids), holder.cache
     if missing := wanted - cache.versions.keys():
@@ -94,7 +94,7 @@ def forget_versions(cache: StateCache) -> None:
         del cache.versions[key]
 
 
-def run_info(run: Run, version: Version | UnreadableVersion, newest: Version | None = None) -> RunInfo:
+def run_info(run: Run, version: StoredVersion | UnreadableVersion, newest: StoredVersion | None = None) -> RunInfo:
     """The run as its attempts' context shows it, with the code of its DAG's `newest` version."""
     code = newest or version
     return RunInfo(
@@ -116,7 +116,7 @@ def run_info(run: Run, version: Version | UnreadableVersion, newest: Version | N
     )
 
 
-def renew_code(board: Board, newest: Version) -> None:
+def renew_code(board: Board, newest: StoredVersion) -> None:
     """Attempts of the run that start from now on run the code of this version."""
     number = None if board.info.version == newest.number else newest.number
     code = {"file": newest.file, "source_hash": newest.source_hash, "modules": newest.modules}

@@ -23,7 +23,7 @@ from aiosched.core.why.explanation import MOST_HOLDERS, Holder, seconds_since
 from aiosched.db.people.pools import GET_POOL, Pool
 from aiosched.db.queries import why as statements
 from aiosched.db.queries.why import Contender
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
 
 _MOST_VERSIONS: Final = 200
@@ -34,7 +34,7 @@ _MANY_VERSIONS: Final = "what competes belongs to more than {0:,} DAG versions: 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-async def room_for(conn: Connection, candidate: Candidate, figures: dict[str, Any] | None) -> tuple[Room, int]:
+async def room_for(conn: DatabaseConnection, candidate: Candidate, figures: dict[str, Any] | None) -> tuple[Room, int]:
     """What there is of what the candidate needs, as its scheduler last said, and the used slots of its pool."""
     row = await conn.fetchrow(GET_POOL, candidate.pool)
     pools: dict[str, PoolRoom] = {}
@@ -71,7 +71,7 @@ class Competition:
 
 
 async def competition(
-    reader: HoldsVersions, conn: Connection, candidate: Candidate, room: Room, instance: Instance, now: datetime
+    reader: HoldsVersions, conn: DatabaseConnection, candidate: Candidate, room: Room, instance: Instance, now: datetime
 ) -> Competition:
     """Who is in the way of a candidate. Nobody's rows are read where nothing is."""
     if instance.state is not TaskState.SCHEDULED:
@@ -159,10 +159,10 @@ def _ahead(
     return number, slots
 
 
-class Durations:
+class TypicalDurations:
     """How long tasks usually take: the median of their latest successes, in seconds, as far as it was asked."""
 
-    def __init__(self, reader: HoldsVersions, conn: Connection) -> None:
+    def __init__(self, reader: HoldsVersions, conn: DatabaseConnection) -> None:
         self._reader, self._conn = reader, conn
         self._seconds: dict[tuple[str, str], float] = {}
 

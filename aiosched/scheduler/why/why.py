@@ -30,7 +30,7 @@ from aiosched.db.queries import queries
 from aiosched.db.queries import why as statements
 from aiosched.db.queries.queries import RunRow
 from aiosched.db.queries.status import SchedulerRow, list_schedulers
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import assets, runs
 from aiosched.db.statements.backfills import load_backfills
@@ -41,7 +41,7 @@ from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
 from aiosched.scheduler.state.cache import OwnedDag, StateCache, candidate_of, make_board
 from aiosched.scheduler.state.versions import ensure_versions, readable_versions
-from aiosched.scheduler.why.slots import Durations, competition, room_for
+from aiosched.scheduler.why.slots import TypicalDurations, competition, room_for
 
 _MOST_LOOKED_BACK: Final = 200  # running runs of which is read whether they wait for a run before them
 
@@ -85,7 +85,7 @@ async def _explain(
     board = await reader.board_of(run)
     instance = None if task_id is None else _chosen(board, task_id, map_index)  # unknown names are told first
     facts = await reader.of_run(dag, run)
-    usual = Durations(reader, reader.conn)
+    usual = TypicalDurations(reader, reader.conn)
     if instance is None:
         unfinished = [each for each in board if each.state not in FINISHED and each.state is not TaskState.NONE]
         names = {board.graph.task_ids[each.task] for each in unfinished[:MOST_HOLDERS]}
@@ -120,7 +120,7 @@ def _telling(instance: Instance) -> tuple[int, int]:
 class _Reader:
     """Rows of one DAG as a scheduler holds them. `dag` is None for a DAG that was never read."""
 
-    conn: Connection
+    conn: DatabaseConnection
     dag_id: str
     now: datetime
     owner: Owner
@@ -133,7 +133,9 @@ class _Reader:
     notes: list[str] = field(default_factory=list)  # which bounds of what is read were met
 
     @classmethod
-    async def open(cls, conn: Connection, dag_id: str, schedulers: list[SchedulerRow], now: datetime) -> _Reader:
+    async def open(
+        cls, conn: DatabaseConnection, dag_id: str, schedulers: list[SchedulerRow], now: datetime
+    ) -> _Reader:
         row = await statements.get_dag_row(conn, dag_id)
         incarnation = None if row is None else await statements.owner_of(conn, row.partition)
         mine = next((each for each in schedulers if each.incarnation == incarnation), None)
@@ -326,7 +328,7 @@ class _Reader:
     # -- a task instance --------------------------------------------------------------------
 
     async def of_task(
-        self, dag: OwnedDag, run: RunFacts, board: Board, instance: Instance, usual: Durations
+        self, dag: OwnedDag, run: RunFacts, board: Board, instance: Instance, usual: TypicalDurations
     ) -> TaskFacts:
         await self._count_active(dag)
         graph, dag_id = board.graph, board.run.dag_id

@@ -24,7 +24,7 @@ from aiosched.core.values.retries import may_retry
 from aiosched.db.statements.outbox import NewCallback
 from aiosched.testing.attempts.acting import Stage
 from aiosched.testing.attempts.endings import NO_TIME, Ending
-from aiosched.testing.attempts.outcomes import TaskFacts, told, told_by_trigger
+from aiosched.testing.attempts.outcomes import ScriptedTask, told, told_by_trigger
 
 _CALLBACKS: Final[Mapping[Outcome, tuple[str, Callable[[TaskSpec], bool]]]] = MappingProxyType(
     {
@@ -51,7 +51,7 @@ class Book(Protocol):
         """How an attempt ends, or its trigger."""
         ...
 
-    def facts_of(self, attempt: Attempt) -> TaskFacts:
+    def facts_of(self, attempt: Attempt) -> ScriptedTask:
         """What the report of its end depends on."""
         ...
 

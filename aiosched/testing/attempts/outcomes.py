@@ -31,7 +31,7 @@ Names = Callable[[], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFacts:
+class ScriptedTask:
     """What an ending depends on besides itself."""
 
     task_id: str
@@ -42,7 +42,7 @@ class TaskFacts:
     outlets: Sequence[Outlet] = ()
 
     @classmethod
-    def of(cls, spec: TaskSpec, task: BaseOperator | None, *, is_mapped_over: bool) -> TaskFacts:
+    def of(cls, spec: TaskSpec, task: BaseOperator | None, *, is_mapped_over: bool) -> ScriptedTask:
         """`task` None: only the serialized DAG is known."""
         if task is None:
             return cls(spec.task_id, spec, is_mapped_over, outlets=[_outlet(ref) for ref in spec.outlets])
@@ -50,7 +50,7 @@ class TaskFacts:
         return cls(spec.task_id, spec, is_mapped_over, task.do_xcom_push, task.multiple_outputs, outlets)
 
 
-def told(ending: Ending, facts: TaskFacts, map_index: int, names: Names) -> dict[str, Any]:
+def told(ending: Ending, facts: ScriptedTask, map_index: int, names: Names) -> dict[str, Any]:
     """The fields of the report of a try; `names` tells the names of assets by URI."""
     outcome = ending.outcome
     try:
@@ -68,7 +68,7 @@ def told(ending: Ending, facts: TaskFacts, map_index: int, names: Names) -> dict
         return _failure(error)
 
 
-def told_by_trigger(ending: Ending, facts: TaskFacts, names: Names) -> dict[str, Any]:
+def told_by_trigger(ending: Ending, facts: ScriptedTask, names: Names) -> dict[str, Any]:
     """The fields of the report of a trigger."""
     if ending.ends is None:
         event = dump(ending.event, "the event's payload") if ending.outcome is Outcome.TRIGGERED else None
@@ -82,7 +82,7 @@ def told_by_trigger(ending: Ending, facts: TaskFacts, names: Names) -> dict[str,
         return _failure(error)
 
 
-def _success(ending: Ending, facts: TaskFacts, map_index: int, names: Names) -> dict[str, Any]:
+def _success(ending: Ending, facts: ScriptedTask, map_index: int, names: Names) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if facts.is_mapped_over:
         found["map_length"] = map_length(ending.returns, facts, map_index, defaults().max_map_length)
@@ -104,7 +104,7 @@ def _pushed(ending: Ending) -> Any:
     return collect_xcoms(None, pushed, push_result=False, multiple_outputs=False, limit=_MAX_XCOM_BYTES)
 
 
-def _touched(ending: Ending, facts: TaskFacts, names: Names) -> Any:
+def _touched(ending: Ending, facts: ScriptedTask, names: Names) -> Any:
     events = OutletEvents(facts.outlets)
     for said in ending.events:
         events.note(said)

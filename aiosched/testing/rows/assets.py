@@ -21,7 +21,7 @@ from aiosched.core.assets.conditions import (
 from aiosched.core.graph.spec import DagSpec, asset_references
 from aiosched.core.timetables.assets import condition_of
 from aiosched.db.statements.assets import NewEvent
-from aiosched.db.statements.runs import DagRow, Version
+from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.scheduler.runs.asset_runs import run_by_assets, status_of
 from aiosched.scheduler.runs.new_runs import Creation
 from aiosched.scheduler.state.cache import OwnedDag
@@ -42,7 +42,7 @@ class AssetQueues:
     _last_run: dict[str, datetime] = field(default_factory=dict)
     _seen: dict[str, set[int]] = field(default_factory=dict)  # by DAG id the positions of events
 
-    def record(self, events: Iterable[NewEvent], dags: Iterable[DagRow], versions: dict[int, Version]) -> None:
+    def record(self, events: Iterable[NewEvent], dags: Iterable[DagRow], versions: dict[int, StoredVersion]) -> None:
         """Queue events for the DAGs that their assets may concern; what waits already becomes newer.
 
         DAGs that are paused or stale get none (15.2); the events are still news for their next run.

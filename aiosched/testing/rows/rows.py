@@ -26,7 +26,7 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RUN_FINISHED, RunState, RunType, TaskState
 from aiosched.db.statements.journal import InstanceChange, PoolRow
 from aiosched.db.statements.outbox import NewCallback
-from aiosched.db.statements.runs import DagRow, NewRun, Version
+from aiosched.db.statements.runs import DagRow, NewRun, StoredVersion
 from aiosched.db.statements.triggers import DeferralRow
 from aiosched.errors import StaleRows
 from aiosched.scheduler.partitions.run_rehydration import Rehydration
@@ -64,7 +64,7 @@ class Rows:
 
     keep_finished: bool = True
     dags: dict[str, DagRow] = field(default_factory=dict)
-    versions: dict[int, Version] = field(default_factory=dict)
+    versions: dict[int, StoredVersion] = field(default_factory=dict)
     runs: dict[int, Run] = field(default_factory=dict)
     instances: dict[int, dict[Place, InstanceChange]] = field(default_factory=dict)  # the newest of each, by run
     pools: dict[str, PoolRow | None] = field(default_factory=lambda: {DEFAULT_POOL: PoolRow(128, 0)})

@@ -24,7 +24,7 @@ from aiosched.web.auth.access import Principal, Role
 from aiosched.web.auth.oidc import COOKIE as FLOW_COOKIE
 from aiosched.web.auth.oidc import FLOW_SECONDS, Flow, Identity
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, verify_password
-from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, Session, Signer
+from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, Signer, WebSession
 from aiosched.web.server.problems import Problem
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Accounts:
         self._settings = settings
         self._signer: Signer | None = None
         self._known: dict[str, tuple[float, accounts.Login | None]] = {}
-        self._attempts = Attempts()
+        self._attempts = LoginAttempts()
 
     async def start(self) -> None:
         """Make the first user, `admin`: with the password of the settings, or one that the log tells once."""
@@ -77,7 +77,7 @@ class Accounts:
                 raise Problem(403, "csrf", f"Send the token that GET /api/v1/me tells as {CSRF_HEADER}.")
         return Principal(login.name, Role.of(login.role))
 
-    async def log_in(self, request: Request, name: str, password: str) -> tuple[Principal, Session]:
+    async def log_in(self, request: Request, name: str, password: str) -> tuple[Principal, WebSession]:
         """Check a password and begin a session. Raises Problem 401, or 429 after too many failures."""
         where = request.client.host if request.client else "?"
         wait = self._attempts.wait(name, where)
@@ -93,17 +93,17 @@ class Accounts:
         self._attempts.forgive(name, where)
         return self._begin(login)
 
-    async def admit(self, identity: Identity) -> Session:
+    async def admit(self, identity: Identity) -> WebSession:
         """Begin a session for whom the provider vouches for. Raises Refused; Problem 403 for a disabled person."""
         login = await accounts.admit(self._db, identity.name, identity.role)
         if login.is_disabled:
             raise Problem(403, "not-invited", f"{identity.name} may not log in here any more.")
         return self._begin(login)[1]
 
-    def _begin(self, login: accounts.Login) -> tuple[Principal, Session]:
+    def _begin(self, login: accounts.Login) -> tuple[Principal, WebSession]:
         self._known.pop(login.name, None)
         expires = int(time.time() + self._settings.session_hours * 3600)
-        session = Session(login.name, expires, login.sessions_void, secrets.token_hex(8))
+        session = WebSession(login.name, expires, login.sessions_void, secrets.token_hex(8))
         return Principal(login.name, Role.of(login.role)), session
 
     async def give_flow(self, request: Request, response: Response, flow: Flow) -> None:
@@ -127,7 +127,7 @@ class Accounts:
         """Let the browser forget it."""
         response.delete_cookie(FLOW_COOKIE, path=_path(request), httponly=True, samesite="lax")
 
-    async def give_cookie(self, request: Request, response: Response, session: Session) -> None:
+    async def give_cookie(self, request: Request, response: Response, session: WebSession) -> None:
         """Let the browser keep the session."""
         response.set_cookie(
             COOKIE,
@@ -143,12 +143,12 @@ class Accounts:
         """Let the browser forget the session."""
         response.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="lax")
 
-    async def session(self, request: Request) -> Session | None:
+    async def session(self, request: Request) -> WebSession | None:
         """The session that a request brings; None for none or one that is over."""
         cookie = request.cookies.get(COOKIE)
         return None if cookie is None else (await self._sign()).open(cookie, time.time())
 
-    async def csrf(self, session: Session) -> str:
+    async def csrf(self, session: WebSession) -> str:
         """What requests that change something must bring."""
         return (await self._sign()).csrf(session)
 
@@ -179,7 +179,7 @@ class _Failures:
     until: float = 0.0
 
 
-class Attempts:
+class LoginAttempts:
     """Failed logins by name and by address: the first few are free, then each doubles the wait."""
 
     FREE: Final = 5

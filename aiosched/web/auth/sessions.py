@@ -23,7 +23,7 @@ COOKIE: Final = "aiosched_session"
 CSRF_HEADER: Final = "X-CSRF-Token"
 
 
-class Session(msgspec.Struct, frozen=True, array_like=True):
+class WebSession(msgspec.Struct, frozen=True, array_like=True):
     """Who logged in, until which second since 1970, and how often sessions of this person had been ended then."""
 
     name: str
@@ -32,7 +32,7 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     nonce: str
 
 
-S = TypeVar("S", Session, Flow)
+S = TypeVar("S", WebSession, Flow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Signer:
 
     key: bytes
 
-    def seal(self, session: Session) -> str:
+    def seal(self, session: WebSession) -> str:
         """The value of the cookie."""
         return self._seal(b"session", session)
 
-    def open(self, cookie: str, now: float) -> Session | None:
+    def open(self, cookie: str, now: float) -> WebSession | None:
         """The session in a cookie; None for one that is forged, broken or over."""
-        return self._open(b"session", cookie, now, Session)
+        return self._open(b"session", cookie, now, WebSession)
 
     def seal_flow(self, flow: Flow) -> str:
         """The same for a login with a provider that has begun."""
@@ -70,11 +70,11 @@ class Signer:
             return None
         return found if found.expires > now else None
 
-    def csrf(self, session: Session) -> str:
+    def csrf(self, session: WebSession) -> str:
         """The token that goes with a session."""
         return _b64(self._mac(b"csrf", msgspec.json.encode(session)))
 
-    def is_csrf(self, session: Session, token: str) -> bool:
+    def is_csrf(self, session: WebSession, token: str) -> bool:
         """Whether `token` goes with the session."""
         return hmac.compare_digest(self.csrf(session).encode(), token.encode("utf-8", "surrogatepass"))
 

@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
-from aiosched.web.requests.request_client import Answer
+from aiosched.web.requests.request_client import OwnerAnswer
 
 
 class Waiting(BaseModel):
@@ -24,7 +24,7 @@ ACCEPTED: dict[int | str, dict[str, Any]] = {
 
 
 def answered(
-    request: Request, answer: Answer, make: Callable[[dict[str, Any]], BaseModel], *, status: int = 200
+    request: Request, answer: OwnerAnswer, make: Callable[[dict[str, Any]], BaseModel], *, status: int = 200
 ) -> Response:
     """The response to an action: `make` turns the owner's answer into the model of the resource."""
     if answer.result is None:

@@ -22,7 +22,7 @@ ANSWER_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OwnerAnswer:
     """What became of a request: its number, and its result, or None while it still waits."""
 
     command: int
@@ -45,7 +45,7 @@ class RequestClient:
         by: Principal,
         reason: str | None = None,
         partition: int | None = None,
-    ) -> Answer:
+    ) -> OwnerAnswer:
         """Ask the owner of `dag_id` (or of `partition`); wait a few seconds for the answer.
 
         Raises NotFound, Refused or InternalError with the owner's words.
@@ -62,10 +62,10 @@ class RequestClient:
             )
         answer = await inbox.wait_applied(self.db, number, timeout=ANSWER_SECONDS)
         if answer is None:
-            return Answer(number, None)
+            return OwnerAnswer(number, None)
         if answer.error is not None:
             raise answer.error
-        return Answer(number, answer.result)
+        return OwnerAnswer(number, answer.result)
 
 
 def _request_client(request: Request) -> RequestClient:

@@ -29,7 +29,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HealthPart:
     """One part: its status, what is the case, and what to do where it is not healthy."""
 
     status: Status
@@ -41,7 +41,7 @@ class Part:
 class Health:
     """All parts by name, and the schedulers that are known (empty when the database cannot be read)."""
 
-    parts: dict[str, Part]
+    parts: dict[str, HealthPart]
     schedulers: Sequence[SchedulerRow] = ()
 
     @property
@@ -59,12 +59,12 @@ async def examine(db: Database) -> Health:
         schedulers = await list_schedulers(db)
         parsing = await parsing_summary(db)
     except (DatabaseError, asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError, OSError, TimeoutError) as error:
-        broken = Part(Status.UNHEALTHY, str(error), "see that PostgreSQL runs, and aiosched db check")
-        unknown = Part(Status.UNKNOWN, "the database has to answer first")
+        broken = HealthPart(Status.UNHEALTHY, str(error), "see that PostgreSQL runs, and aiosched db check")
+        unknown = HealthPart(Status.UNKNOWN, "the database has to answer first")
         return Health({"database": broken, "schedulers": unknown, "executors": unknown, "parser": unknown})
     return Health(
         {
-            "database": Part(Status.HEALTHY, f"answers in {seconds * 1000:.1f} ms, its schema is current"),
+            "database": HealthPart(Status.HEALTHY, f"answers in {seconds * 1000:.1f} ms, its schema is current"),
             "schedulers": _schedulers(schedulers),
             "executors": _executors(schedulers),
             "parser": _parser(parsing),
@@ -73,29 +73,33 @@ async def examine(db: Database) -> Health:
     )
 
 
-def _schedulers(rows: Sequence[SchedulerRow]) -> Part:
+def _schedulers(rows: Sequence[SchedulerRow]) -> HealthPart:
     alive = [row for row in rows if row.alive]
     if not alive:
-        return Part(Status.UNHEALTHY, "none is alive: nothing runs", "aiosched serve")
+        return HealthPart(Status.UNHEALTHY, "none is alive: nothing runs", "aiosched serve")
     if dead := sorted(row.name for row in rows if not row.alive):
-        return Part(Status.DEGRADED, f"no life sign of {', '.join(dead)}", "the others take over; look at that machine")
+        return HealthPart(
+            Status.DEGRADED, f"no life sign of {', '.join(dead)}", "the others take over; look at that machine"
+        )
     oldest = max(row.lease_age for row in alive)
-    return Part(Status.HEALTHY, f"{len(alive)} alive, the oldest lease is {oldest:.1f} s old")
+    return HealthPart(Status.HEALTHY, f"{len(alive)} alive, the oldest lease is {oldest:.1f} s old")
 
 
-def _executors(rows: Sequence[SchedulerRow]) -> Part:
+def _executors(rows: Sequence[SchedulerRow]) -> HealthPart:
     alive = [row for row in rows if row.alive]
     if not alive:
-        return Part(Status.UNKNOWN, "a scheduler has to run first")
+        return HealthPart(Status.UNKNOWN, "a scheduler has to run first")
     kinds = ", ".join(sorted({row.executor for row in alive}))
-    return Part(Status.HEALTHY, f"{kinds}: {sum(row.slots for row in alive)} slots")
+    return HealthPart(Status.HEALTHY, f"{kinds}: {sum(row.slots for row in alive)} slots")
 
 
-def _parser(summary: ParsingSummary) -> Part:
+def _parser(summary: ParsingSummary) -> HealthPart:
     what = f"{_counted(summary.dags, 'DAG')} in {_counted(summary.files, 'file')}"
     if summary.errors:
-        return Part(Status.DEGRADED, f"{summary.errors} of {summary.files} files have errors", "aiosched dags errors")
-    return Part(Status.HEALTHY, what)
+        return HealthPart(
+            Status.DEGRADED, f"{summary.errors} of {summary.files} files have errors", "aiosched dags errors"
+        )
+    return HealthPart(Status.HEALTHY, what)
 
 
 def _counted(number: int, what: str) -> str:

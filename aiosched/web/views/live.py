@@ -27,7 +27,7 @@ import msgspec
 from aiosched.core.values.states import TaskState
 from aiosched.db.queries import live_queries
 from aiosched.db.server import request_answers as answers
-from aiosched.db.server.connection import Connection
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import inbox, ownership
@@ -190,7 +190,7 @@ class Hub:
             with contextlib.suppress(OSError):
                 await conn.close(timeout=1.0)
 
-    def _hear_runs(self, _: Connection, __: int, ___: str, payload: str) -> None:
+    def _hear_runs(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         keys = changes.read_runs(payload)
         if keys is None:
             self._news.any_run = True
@@ -198,12 +198,12 @@ class Hub:
             self._news.runs.update(keys)
         self._heard.set()
 
-    def _hear_news(self, _: Connection, __: int, ___: str, payload: str) -> None:
+    def _hear_news(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         if (kind := _KINDS.get(inbox.read_news(payload)[0])) is not None:
             self._news.kinds.add(kind)
             self._heard.set()
 
-    def _hear_answers(self, _: Connection, __: int, ___: str, payload: str) -> None:
+    def _hear_answers(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         self._news.requests.update(map(int, payload.split(",")))
         self._heard.set()
 
@@ -228,7 +228,7 @@ class Hub:
         for run_key in watched & news.runs:
             await self._tell_tasks(run_key)
 
-    async def _tell_fleet(self, conn: Connection) -> None:
+    async def _tell_fleet(self, conn: DatabaseConnection) -> None:
         """Tell when the fleet is not as it was at the last look."""
         view = await ownership.look(conn)
         before, self._fleet = self._fleet, (view.peers, view.leases)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.config import Settings
-from aiosched.db.queries.queries import DagRow, RunRow, TaskRow
+from aiosched.db.queries.queries import DagListRow, RunRow, TaskRow
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
 from aiosched.web.server.problems import Problem
@@ -35,7 +35,7 @@ class Renderer:
         self._places = asyncio.Semaphore(_AT_A_TIME)
         self.limit = _START_SECONDS + settings.core.dagbag_import_timeout
 
-    async def render(self, dag: DagRow, run: RunRow, task: TaskRow) -> dict[str, Any]:
+    async def render(self, dag: DagListRow, run: RunRow, task: TaskRow) -> dict[str, Any]:
         """The fields by name. Raises Problem where they cannot be had: 409, and 504 when it takes too long."""
         self._check_file(dag)
         options = ["-o", "json"]
@@ -51,7 +51,7 @@ class Renderer:
             raise NotFound(told.removeprefix("error: "))
         raise Problem(409, "not-rendered", told.removeprefix("error: "))
 
-    def _check_file(self, dag: DagRow) -> None:
+    def _check_file(self, dag: DagListRow) -> None:
         if dag.file is None:
             detail = f"DAG {dag.dag_id!r} belongs to an application, which alone can render its fields."
             raise Problem(409, "no-file", detail)
