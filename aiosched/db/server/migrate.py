@@ -23,7 +23,7 @@ from aiosched.db.server.schema_version import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import DatabaseConnection as SyncConnection
+    from sqlalchemy import Connection as SyncConnection
 
     from aiosched.db.server.connection import DatabaseConnection
 
