@@ -28,7 +28,7 @@ from aiosched.config import Settings
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import dags as rows
+from aiosched.db.statements import dags as dag_statements
 from aiosched.db.statements.inbox import notify
 from aiosched.errors import DatabaseError
 from aiosched.parsing.check import problem_result
@@ -159,7 +159,7 @@ class Parser:
         if self._results or self._storing:
             return "what was found in DAG files is being stored"
         others = {name: file.digest for name, file in listing.files.items() if not self._is_mine(name)}
-        read = await rows.files_read_since(conn, others, since=self._began) if others else frozenset()
+        read = await dag_statements.files_read_since(conn, others, since=self._began) if others else frozenset()
         left = others.keys() - read
         return f"the file {min(left)} has not been read by the scheduler that it belongs to" if left else None
 
@@ -239,7 +239,7 @@ class Parser:
             self._unreadable = None
         partitions = self._owned()
         gained, self._partitions = partitions - self._partitions, partitions
-        known = await self._in_database(lambda conn: rows.files_of(conn, gained)) if gained else {}
+        known = await self._in_database(lambda conn: dag_statements.files_of(conn, gained)) if gained else {}
         taking_over, self._listed = self._listed, True  # at the start everything is parsed, whatever others found
         adopted = {n: f for n, f in known.items() if taking_over and f.content_hash and not f.has_error}
 
@@ -287,7 +287,7 @@ class Parser:
     async def _note_unchanged(self) -> None:
         batch, self._unchanged = list(self._unchanged.values()), {}
         if batch:
-            intact = await self._in_database(lambda conn: rows.touch_files(conn, batch))
+            intact = await self._in_database(lambda conn: dag_statements.touch_files(conn, batch))
             self.request({name for name, _, _ in batch} - intact)  # somebody deleted their rows
 
     def _begin_first_pass(self, names: Collection[str]) -> None:

@@ -16,7 +16,7 @@ from aiosched.core.assets.conditions import AssetReference
 from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import assets
-from aiosched.db.statements import dags as rows
+from aiosched.db.statements import dags as dag_statements
 from aiosched.errors import DatabaseError
 from aiosched.parsing.claims import (
     Claim,
@@ -55,19 +55,21 @@ async def store_results(
     are those that the scheduler has; None: not known.
     The number of statements does not depend on the number of files.
     """
-    before = await rows.read_files(conn, [r.name for r in results])
+    before = await dag_statements.read_files(conn, [r.name for r in results])
     found = {d.dag_id for r in results for d in r.dags}
     had = {dag_id for file in before.values() for dag_id in file.dag_ids}
-    await rows.add_dags(conn, _new_dags(assign(results, owners={}, stored={}).kept.values(), paused_at_creation))
+    await dag_statements.add_dags(
+        conn, _new_dags(assign(results, owners={}, stored={}).kept.values(), paused_at_creation)
+    )
     dags = await _locked(conn, found, found | had)
     owners = {dag_id: dags[dag_id].file for dag_id in found}
-    others = await rows.read_files(conn, {f for f in owners.values() if f is not None} - before.keys())
+    others = await dag_statements.read_files(conn, {f for f in owners.values() if f is not None} - before.keys())
     claims = assign(results, owners=owners, stored=before | others, present=present)
-    pools = await rows.known_pools(conn, {p for r in results for d in r.dags for p in d.pools})
+    pools = await dag_statements.known_pools(conn, {p for r in results for d in r.dags for p in d.pools})
 
     changed = await _define(conn, claims.kept, dags, now=now)
     clashes = await assets.clashes(conn, _references(claims.kept, claims.kept))
-    withdrawn = await rows.withdraw_dags(
+    withdrawn = await dag_statements.withdraw_dags(
         conn,
         {
             (dag_id, r.name, r.error is not None)
@@ -85,7 +87,7 @@ async def store_results(
         ]
         for result in results
     }
-    await rows.store_files(
+    await dag_statements.store_files(
         conn,
         [
             file_row(
@@ -105,13 +107,13 @@ async def store_results(
 
 async def remove_files(conn: DatabaseConnection, files: Collection[str]) -> StoredFiles:
     """Forget deleted files: their rows and errors go, their DAGs become stale. Call it in a transaction."""
-    before = await rows.read_files(conn, files)
-    await rows.lock_dags(conn, {dag_id for file in before.values() for dag_id in file.dag_ids})
-    withdrawn = await rows.withdraw_dags(
+    before = await dag_statements.read_files(conn, files)
+    await dag_statements.lock_dags(conn, {dag_id for file in before.values() for dag_id in file.dag_ids})
+    withdrawn = await dag_statements.withdraw_dags(
         conn, {(dag_id, file.file, False) for file in before.values() for dag_id in file.dag_ids}
     )
     await assets.forget_references(conn, withdrawn)
-    await rows.delete_files(conn, files)
+    await dag_statements.delete_files(conn, files)
     return StoredFiles(frozenset(withdrawn), frozenset(withdrawn))
 
 
@@ -125,14 +127,14 @@ async def register_specs(
     """
     parsed = [parsed_dag(encode_spec(spec), spec) for spec in specs]
     claims = {dag.dag_id: Claim(dag) for dag in parsed}
-    await rows.add_dags(conn, _new_dags(claims.values(), paused_at_creation))
+    await dag_statements.add_dags(conn, _new_dags(claims.values(), paused_at_creation))
     dags = await _locked(conn, claims.keys(), claims.keys())
     return StoredFiles(frozenset(await _define(conn, claims, dags, now=now)))
 
 
-def _new_dags(claims: Iterable[Claim], paused_at_creation: bool) -> list[rows.NewDag]:
+def _new_dags(claims: Iterable[Claim], paused_at_creation: bool) -> list[dag_statements.NewDag]:
     return [
-        rows.NewDag(
+        dag_statements.NewDag(
             c.dag.dag_id,
             c.file,
             paused_at_creation if c.dag.is_paused_upon_creation is None else c.dag.is_paused_upon_creation,
@@ -143,9 +145,9 @@ def _new_dags(claims: Iterable[Claim], paused_at_creation: bool) -> list[rows.Ne
 
 async def _locked(
     conn: DatabaseConnection, needed: Collection[str], dag_ids: Collection[str]
-) -> dict[str, rows.StoredDag]:
+) -> dict[str, dag_statements.StoredDag]:
     """Lock `dag_ids`; raises DatabaseError when one that is `needed` was deleted since its row was made."""
-    dags = await rows.lock_dags(conn, dag_ids)
+    dags = await dag_statements.lock_dags(conn, dag_ids)
     if missing := sorted(set(needed) - dags.keys()):
         names = ", ".join(missing)
         raise DatabaseError(f"Somebody deleted the rows of {names} while they were stored. Store them again.")
@@ -153,19 +155,19 @@ async def _locked(
 
 
 async def _define(
-    conn: DatabaseConnection, kept: Mapping[str, Claim], dags: Mapping[str, rows.StoredDag], *, now: datetime
+    conn: DatabaseConnection, kept: Mapping[str, Claim], dags: Mapping[str, dag_statements.StoredDag], *, now: datetime
 ) -> set[str]:
     """Write versions and definitions of `kept`; the DAGs for which anything but the time of parsing changed."""
     new = {i: c for i, c in kept.items() if _is_news(c, dags[i])}
     newest = {i: v for i in new if (v := dags[i].version_id) is not None}
-    unused = await rows.unused_versions(conn, newest.values())
-    versions = await rows.write_versions(
+    unused = await dag_statements.unused_versions(conn, newest.values())
+    versions = await dag_statements.write_versions(
         conn,
         [_version(c, dags[i], replaces=newest.get(i) in unused) for i, c in sorted(new.items())],
         replaced=unused,
     )
     definitions = [_definition(c, versions.get(i) or dags[i].version_id) for i, c in sorted(kept.items())]
-    await rows.define_dags(conn, definitions, now=now)
+    await dag_statements.define_dags(conn, definitions, now=now)
     mentions = _references(kept, new.keys() | {i for i in kept if dags[i].is_stale})  # those of stale DAGs were dropped
     news = {i: found for i, found in mentions.items() if found or dags[i].version_id is not None}
     await assets.store_references(conn, news, now=now)
@@ -176,7 +178,7 @@ async def _define(
     }
 
 
-def _is_news(claim: Claim, old: rows.StoredDag) -> bool:
+def _is_news(claim: Claim, old: dag_statements.StoredDag) -> bool:
     """Whether the DAG means something else than its newest version, or its code is another."""
     return (old.content_hash, old.source_hash) != (claim.dag.content_hash, claim.source_hash)
 
@@ -185,9 +187,9 @@ def _references(kept: Mapping[str, Claim], dag_ids: Iterable[str]) -> dict[str, 
     return {dag_id: kept[dag_id].dag.references for dag_id in dag_ids if dag_id in kept}
 
 
-def _version(claim: Claim, old: rows.StoredDag, *, replaces: bool) -> rows.NewVersion:
+def _version(claim: Claim, old: dag_statements.StoredDag, *, replaces: bool) -> dag_statements.NewVersion:
     number = old.number or 0
-    return rows.NewVersion(
+    return dag_statements.NewVersion(
         dag_id=claim.dag.dag_id,
         number=number if replaces else number + 1,
         content_hash=claim.dag.content_hash,
@@ -200,10 +202,10 @@ def _version(claim: Claim, old: rows.StoredDag, *, replaces: bool) -> rows.NewVe
     )
 
 
-def _definition(claim: Claim, version_id: int | None) -> rows.DagDefinition:
+def _definition(claim: Claim, version_id: int | None) -> dag_statements.DagDefinition:
     assert version_id is not None  # equal content hashes mean that there is a version
     dag = claim.dag
-    return rows.DagDefinition(
+    return dag_statements.DagDefinition(
         dag_id=dag.dag_id,
         file=claim.file,
         version_id=version_id,

@@ -28,8 +28,7 @@ from aiosched.db.server.embedded_watch import kept_running
 from aiosched.db.server.engine import Database, address_of_sessions
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.server.migrate import migrate
-from aiosched.db.statements import inbox
-from aiosched.db.statements import runs as statements
+from aiosched.db.statements import inbox, runs
 from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
@@ -406,7 +405,7 @@ class Scheduler(Actions):
     async def run_state(self, dag_id: str, run_id: str) -> RunState:
         """The state of a run, from the database."""
         async with self.db.acquire() as conn:
-            run = await statements.find_run(conn, dag_id, run_id=run_id)
+            run = await runs.find_run(conn, dag_id, run_id=run_id)
         if run is None:
             raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}.")
         return run.state

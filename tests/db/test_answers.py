@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from aiosched.config import DatabaseSettings
-from aiosched.db.server import request_answers as answers
+from aiosched.db.server import request_answers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
@@ -71,7 +71,7 @@ def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     """What happens once a second happens all the time."""
     monkeypatch.setattr(inbox, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(answers, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(request_answers, "_LOOK_SECONDS", 0.01)
 
 
 async def ask(db: Database, count: int = 1) -> list[int]:
@@ -269,7 +269,7 @@ async def test_nobody_waits_and_the_connection_is_closed_after_a_rest(
     await ask_and_wait()
     assert len(looks.connections) == 1  # it rests
 
-    monkeypatch.setattr(answers, "_REST_SECONDS", 0.0)
+    monkeypatch.setattr(request_answers, "_REST_SECONDS", 0.0)
     async with db.acquire() as conn:
         await until_true(conn, f"SELECT count(*) = 0 FROM {EARS}")
     await ask_and_wait()

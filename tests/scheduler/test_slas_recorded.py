@@ -16,7 +16,7 @@ from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.messages import Attempt, Outcome
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import slas as statements
+from aiosched.db.statements import slas as sla_statements
 from aiosched.scheduler.service import Scheduler
 from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, register, running, settings_for_tests, task
 
@@ -103,7 +103,7 @@ async def test_a_success_that_is_stored_and_forgotten_while_the_rows_are_read_co
         await it.finish("a")
         await it.advance(HOUR)
         late, held = await it.attempt("a"), it.session.cache.dags["d"]
-        read, original = asyncio.Event(), statements.done_tasks
+        read, original = asyncio.Event(), sla_statements.done_tasks
 
         async def done_tasks(conn: DatabaseConnection, places: Collection[tuple[int, int]]) -> Any:
             found = await original(conn, places)
@@ -111,7 +111,7 @@ async def test_a_success_that_is_stored_and_forgotten_while_the_rows_are_read_co
             await it.until(lambda: not held.under_way(), "the end of the run")
             return found
 
-        monkeypatch.setattr(statements, "done_tasks", done_tasks)
+        monkeypatch.setattr(sla_statements, "done_tasks", done_tasks)
         async with it.session.journal.quiet():  # nothing is stored
             it.executor.succeed(late)
             await it.until(lambda: held.ending, "the success")

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import inbox
-from aiosched.db.statements import run_changes as changes
+from aiosched.db.statements import inbox, run_changes
 from aiosched.web.views import live
 from aiosched.web.views.live import Hub
 from tests.cli.records import add_dag, add_run, add_scheduler, add_task
@@ -62,7 +61,7 @@ async def opened(hub: Hub, *runs: int, last: str | None = None) -> Page:
 
 async def changed(db: Database, *runs: int) -> None:
     async with db.acquire() as conn:
-        await changes.publish_runs(conn, runs)
+        await run_changes.publish_runs(conn, runs)
 
 
 async def test_a_changed_run_is_told_with_its_new_columns(db: Database, hub: Hub) -> None:

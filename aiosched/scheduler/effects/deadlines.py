@@ -19,7 +19,7 @@ from aiosched.core.graph.instances import Run
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.states import RUN_FINISHED, RunState
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import deadlines as statements
+from aiosched.db.statements import deadlines as deadline_statements
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks
 
@@ -40,11 +40,11 @@ async def plan_deadlines(
     for spec in {spec.dag_id: spec for _, spec, _, _ in runs}.values():
         for index, deadline in enumerate(spec.deadlines):
             if deadline.reference == AVERAGE_RUNTIME:
-                averages[spec.dag_id, index] = await statements.average_runtime(
+                averages[spec.dag_id, index] = await deadline_statements.average_runtime(
                     conn, spec.dag_id, max_runs=deadline.max_runs, min_runs=least_runs(deadline)
                 )
     rows = [row for run in runs for row in deadlines_of(*run, now, averages)]
-    await statements.store_deadlines(conn, rows)
+    await deadline_statements.store_deadlines(conn, rows)
     watch_deadlines(session, rows)
 
 
@@ -89,7 +89,7 @@ def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
 
 async def load_deadlines(session: Session, conn: DatabaseConnection, partitions: set[int]) -> None:
     """Put the pending deadlines of `partitions` on the heap."""
-    watch_deadlines(session, await statements.load_pending(conn, partitions))
+    watch_deadlines(session, await deadline_statements.load_pending(conn, partitions))
 
 
 async def fire_deadlines(session: Session) -> float | None:
@@ -111,7 +111,7 @@ async def _fire(session: Session) -> None:
     ]
     if due:
         async with session.command_journal.transaction() as transaction:
-            missed = await statements.mark_missed(transaction.conn, due, now)
+            missed = await deadline_statements.mark_missed(transaction.conn, due, now)
             requests = [missed_callback(partition, dag_id, run, index) for run, index, partition, dag_id in missed]
             stored = await insert_callbacks(transaction.conn, requests) if requests else {}
         session.outbox.waiting.update(stored)

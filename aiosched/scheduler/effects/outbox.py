@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import outbox as statements
+from aiosched.db.statements import outbox
 from aiosched.db.statements.outbox import Delivery
 from aiosched.db.statements.runs import load_runs
 from aiosched.scheduler.effects.deadlines import fire_deadlines
@@ -57,7 +57,7 @@ class Outbox:
 
 async def load_outbox(session: Session, conn: DatabaseConnection, partitions: Collection[int]) -> None:
     """Know the undelivered requests of `partitions`, apart from those that run here."""
-    for callback, partition in (await statements.waiting_callbacks(conn, partitions)).items():
+    for callback, partition in (await outbox.waiting_callbacks(conn, partitions)).items():
         if callback not in session.attempts.callbacks:
             session.outbox.waiting[callback] = partition
     session.callbacks.wake()
@@ -109,10 +109,10 @@ async def _settle(conn: DatabaseConnection, reports: Collection[Report]) -> set[
         if report.outcome is not Outcome.SUCCESS:
             logger.warning("callback %d failed: %s", report.key.try_number, report.reason)
     if ran:
-        await statements.delete_callbacks(conn, [report.key.try_number for report in ran])
+        await outbox.delete_callbacks(conn, [report.key.try_number for report in ran])
     if not lost:
         return set()
-    verdicts = await statements.fail_deliveries(conn, lost, most=MOST_DELIVERIES)
+    verdicts = await outbox.fail_deliveries(conn, lost, most=MOST_DELIVERIES)
     for callback, reason in lost:
         if not verdicts.get(callback, True):
             _log_given_up(callback, reason)
@@ -123,12 +123,12 @@ async def _prepare(session: Session, conn: DatabaseConnection, chosen: Collectio
     """Count the deliveries and make their attempts, by id. A request whose run was deleted goes with it."""
     if not chosen:
         return {}
-    deliveries = await statements.begin_deliveries(conn, list(chosen), most=MOST_DELIVERIES)
+    deliveries = await outbox.begin_deliveries(conn, list(chosen), most=MOST_DELIVERIES)
     runs = {run.key: run for run in await load_runs(conn, {delivery.run for delivery in deliveries})}
     await readable_versions(session, conn, {run.version_id for run in runs.values()})
     orphans = [delivery.id for delivery in deliveries if delivery.run not in runs]
     if orphans:
-        await statements.delete_callbacks(conn, orphans)
+        await outbox.delete_callbacks(conn, orphans)
     ready = {}
     for delivery in deliveries:
         if delivery.given_up:

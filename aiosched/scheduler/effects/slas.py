@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiosched.core.creation.slas import missed_dates, next_look, slas_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import slas as statements
+from aiosched.db.statements import slas as sla_statements
 from aiosched.db.statements.slas import DatedRun, Miss
 from aiosched.scheduler.services.questions import Question
 from aiosched.scheduler.state.versions import readable_versions
@@ -100,7 +100,7 @@ async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> 
         # memory, and then the rows: what leaves memory meanwhile is among them
         held = {(dag_id, task_id): _done_in_memory(by_id[dag_id], task_id) for dag_id, task_id in slas}
         done, newest = await _latest_done(session, transaction.conn, list(slas))
-        recorded = await statements.newest_misses(transaction.conn, list(slas))
+        recorded = await sla_statements.newest_misses(transaction.conn, list(slas))
         misses = []
         for (dag_id, task_id), sla in slas.items():
             dag, task = by_id[dag_id], (dag_id, task_id)
@@ -110,7 +110,7 @@ async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> 
         if not misses:
             return
         tell = {dag_id: run.key for dag_id, run in newest.items() if by_id[dag_id].version.spec.tells_missed_slas}
-        new, callbacks = await statements.record_misses(transaction.conn, misses, now, tell=tell)
+        new, callbacks = await sla_statements.record_misses(transaction.conn, misses, now, tell=tell)
     session.outbox.waiting.update(callbacks)
     for dag_id in dict.fromkeys(dag_id for dag_id, _ in new):
         late = dict.fromkeys(task_id for other, task_id in new if other == dag_id)
@@ -130,7 +130,7 @@ async def _latest_done(
                 left.setdefault(dag_id, []).append(task_id)
         if not left:
             break
-        runs = await statements.newest_runs(conn, sorted(left), limit=limit)
+        runs = await sla_statements.newest_runs(conn, sorted(left), limit=limit)
         await readable_versions(session, conn, {run.version_id for run in runs})
         places: dict[tuple[int, int], tuple[TaskOfDag, datetime]] = {}
         for run in runs:  # newest first
@@ -142,7 +142,7 @@ async def _latest_done(
                     done[task] = max(run.logical_date, done.get(task, run.logical_date))
                 elif (index := version[1].index.get(task_id)) is not None:
                     places[run.key, index] = ((run.dag_id, task_id), run.logical_date)
-        for place in await statements.done_tasks(conn, list(places)):
+        for place in await sla_statements.done_tasks(conn, list(places)):
             task, date = places[place]
             done[task] = max(date, done.get(task, date))
     return done, newest
@@ -162,6 +162,6 @@ async def sla_misses(db: Database, question: Question) -> dict[str, Any]:
     """What a callback tells of, asked by the worker that runs it; its run is the one that it goes with (23.3)."""
     run = question.run
     async with db.acquire() as conn:
-        misses = await statements.misses_of_callback(conn, run, int(question.args["callback"]))
-        blocking = await statements.blocking_instances(conn, run, sorted({miss.logical_date for miss in misses}))
+        misses = await sla_statements.misses_of_callback(conn, run, int(question.args["callback"]))
+        blocking = await sla_statements.blocking_instances(conn, run, sorted({miss.logical_date for miss in misses}))
     return {"slas": [one._asdict() for one in misses], "blocking_tis": [one._asdict() for one in blocking]}

@@ -18,7 +18,7 @@ from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_connection_failure
-from aiosched.db.statements import journal as statements
+from aiosched.db.statements import journal
 from aiosched.db.statements.deadlines import pause_failing, prune, store_deadlines
 from aiosched.db.statements.inbox import CommandResult, answer_commands
 from aiosched.db.statements.journal import Backend, PoolRow
@@ -61,7 +61,7 @@ class Transaction:
     async def begin(self) -> None:
         """Open it, unless it is open. Raises FencedOut when this scheduler was taken over."""
         if not self.is_open:
-            await statements.begin(self.conn, self._incarnation)
+            await journal.begin(self.conn, self._incarnation)
             self.is_open = True
 
     async def look_at_pools(self, names: Collection[str]) -> None:
@@ -72,7 +72,7 @@ class Transaction:
                 await self.conn.execute("ROLLBACK")
                 self.is_open = False
             await self.begin()
-        found = await statements.read_pools(self.conn, names, lock=self.shared)
+        found = await journal.read_pools(self.conn, names, lock=self.shared)
         self.pools.update({name: found.get(name) for name in names})
 
     async def write(self, batch: Batch) -> None:
@@ -80,19 +80,19 @@ class Transaction:
         if batch.needs_transaction:
             await self.begin()
         if batch.expanded:
-            await statements.expand(self.conn, batch.expanded)
+            await journal.expand(self.conn, batch.expanded)
         if batch.created:
             await copy_instances(self.conn, batch.created)
         self.committing = not self.is_open
-        moved = await statements.write(self.conn, self._incarnation, batch.instances, batch.runs, batch.pool_deltas)
+        moved = await journal.write(self.conn, self._incarnation, batch.instances, batch.runs, batch.pool_deltas)
         self.committing = False
         self.pools.update(moved)
         if batch.tries:
-            await statements.insert_tries(self.conn, batch.tries)
+            await journal.insert_tries(self.conn, batch.tries)
         if batch.forget_xcoms:
-            await statements.delete_xcoms(self.conn, batch.forget_xcoms)
+            await journal.delete_xcoms(self.conn, batch.forget_xcoms)
         if batch.xcoms:
-            await statements.upsert_xcoms(self.conn, batch.xcoms)
+            await journal.upsert_xcoms(self.conn, batch.xcoms)
         if batch.asset_events:
             batch.consumers = await store_events(self.conn, batch.asset_events)
         if batch.undeferred:
@@ -108,7 +108,7 @@ class Transaction:
         if batch.failing:
             batch.paused = await pause_failing(self.conn, batch.failing, incarnation=self._incarnation)
         if batch.sources:
-            await statements.store_sources(self.conn, batch.sources)
+            await journal.store_sources(self.conn, batch.sources)
         if batch.demands:
             await store_demands(self.conn, self._incarnation, batch.demands)
         if batch.heard:
@@ -189,7 +189,7 @@ class Journal:
         What became of it is read from the rows afterwards. Source: docs/architecture.md, "The journal".
         """
         while self._unsettled:
-            if await statements.end_backend(await self._connection(), self._unsettled[-1]):
+            if await journal.end_backend(await self._connection(), self._unsettled[-1]):
                 await asyncio.sleep(_SETTLE_PAUSE)
             else:
                 self._unsettled.pop()
@@ -216,8 +216,8 @@ class Journal:
                 self._give_up_connection()
             conn = await self._db.connect(application_name="aiosched journal")
             try:
-                await conn.execute(statements.PLANNER)
-                self._backend = await statements.who_am_i(conn)
+                await conn.execute(journal.PLANNER)
+                self._backend = await journal.who_am_i(conn)
             except BaseException:
                 conn.terminate()
                 raise

@@ -25,7 +25,7 @@ from typing import Final
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.statements import ownership as statements
+from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView
 from aiosched.errors import FencedOut
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
@@ -168,7 +168,7 @@ class Lease:
                 await self._rest(pause)
             if self._leave and self._conn is not None and self._incarnation is not None:
                 async with asyncio.timeout(self._seconds / 3):
-                    await statements.leave(self._conn, self._incarnation)
+                    await ownership.leave(self._conn, self._incarnation)
         except Exception as error:
             logger.warning("lease: could not leave in order: %s", error)
         finally:
@@ -194,7 +194,7 @@ class Lease:
             self._conn = await self._db.connect(application_name="aiosched lease")
             self._conn.add_termination_listener(lambda *_: self._look_now.set())
             if self._incarnation is not None:
-                await statements.lock_again(self._conn, self._incarnation)
+                await ownership.lock_again(self._conn, self._incarnation)
                 self._renewed = 0.0
         now = time.monotonic()
         if self._incarnation is None:
@@ -204,11 +204,11 @@ class Lease:
             self._tell(self._set_started, self._incarnation)
         elif now - self._renewed >= self._seconds / 3 or (self._heartbeat is not None and self._heartbeat.has_news):
             figures = None if self._heartbeat is None else self._heartbeat.take_snapshot()
-            if not await statements.renew(self._conn, self._incarnation, self._seconds, figures=figures):
+            if not await ownership.renew(self._conn, self._incarnation, self._seconds, figures=figures):
                 raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
             self._trust(now)
             self._renewed = now
-        view = await statements.look(self._conn)
+        view = await ownership.look(self._conn)
         if self._incarnation not in {peer.incarnation for peer in view.peers}:
             raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
         self._tell(self._on_view, self._doubts.settle(view))
@@ -221,7 +221,7 @@ class Lease:
 
     async def _register(self, conn: DatabaseConnection) -> int:
         me = self._identity
-        return await statements.register(
+        return await ownership.register(
             conn,
             name=me.name,
             hostname=socket.gethostname(),

@@ -20,7 +20,7 @@ from aiosched.core.creation.next_run import next_scheduled_run
 from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.queries import idle as statements
+from aiosched.db.queries import idle
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import assets, ownership
@@ -91,7 +91,7 @@ async def _left_in_rows(session: Session, conn: DatabaseConnection, parser: Pars
         return left
     if parser is not None and (left := await parser.unread(conn)) is not None:
         return left
-    if (left := await statements.unfinished_work(conn)) is not None:
+    if (left := await idle.unfinished_work(conn)) is not None:
         return left
     others = _ALL - session.cache.partitions
     if not others:
@@ -113,7 +113,7 @@ async def _due_elsewhere(
     conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, news_within: float
 ) -> str | None:
     """A run that a peer has to make now, by the schedule of its DAG or by asset events."""
-    dags = await statements.perhaps_due(conn, partitions, now, news_within=news_within)
+    dags = await idle.perhaps_due(conn, partitions, now, news_within=news_within)
     queue = await assets.read_queue(conn, partitions)
     queued = [row for row in await run_statements.load_dags(conn, partitions) if row.dag_id in queue] if queue else []
     if not dags and not queued:

@@ -23,7 +23,7 @@ from typing import Final
 
 from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import reports as statements
+from aiosched.db.statements import reports as report_statements
 from aiosched.db.statements.inbox import notify
 from aiosched.scheduler.session import Session
 
@@ -42,7 +42,7 @@ async def tend_lent(session: Session) -> float | None:
             session.clock.monotonic(), session.settings.scheduler.safety_poll
         ):
             async with session.db.acquire() as conn:
-                wanted = await statements.wanted_attempts(conn, running, incarnation=session.incarnation)
+                wanted = await report_statements.wanted_attempts(conn, running, incarnation=session.incarnation)
             for key in running:
                 if key not in wanted and key in attempts.in_flight:
                     session.stop_attempt(key)
@@ -57,7 +57,7 @@ async def _send(session: Session) -> None:
     reports = [attempts.outgoing[i] for i in range(min(len(attempts.outgoing), _REPORTS_PER_TRANSACTION))]
     addressed = [(attempts.remote_attempts[report.key], report) for report in reports]
     async with session.command_journal.transaction() as transaction:
-        await statements.insert_reports(transaction.conn, addressed, incarnation=session.incarnation)
+        await report_statements.insert_reports(transaction.conn, addressed, incarnation=session.incarnation)
     attempts.sent(reports)
     async with session.db.acquire() as conn:
         await notify(conn, "reports", {partition for partition, _ in addressed})
@@ -65,7 +65,7 @@ async def _send(session: Session) -> None:
 
 async def hear_lent(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> None:
     """Read what other schedulers tell of attempts of `partitions`. Call it with `session.ownership_lock` held."""
-    reports = await statements.read_reports(conn, partitions, but=session.reading)
+    reports = await report_statements.read_reports(conn, partitions, but=session.reading)
     session.attempts.reports.extend(reports)
     if reports:
         session.evaluation.wake()
@@ -75,7 +75,7 @@ async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
     """Schedulers that ran attempts of ours are not seen any more. Call it with `session.ownership_lock` held."""
     cache = session.cache
     async with session.db.acquire() as conn:
-        gone = set(suspects) - await statements.living(conn)
+        gone = set(suspects) - await report_statements.living(conn)
         if gone:
             await hear_lent(session, conn, cache.partitions)  # all that they can ever have sent
     if not gone:

@@ -22,7 +22,7 @@ from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import runs as statements
+from aiosched.db.statements import runs as run_statements
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.reports import living
 from aiosched.db.statements.runs import DagRow
@@ -56,7 +56,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     async with session.db.acquire() as conn:
         elsewhere = await living(conn) - {session.incarnation}
         await hear_lent(session, conn, wanted)  # after that look: who is gone has sent all that it ever will
-        unfinished = await statements.load_unfinished_runs(conn, wanted)
+        unfinished = await run_statements.load_unfinished_runs(conn, wanted)
         for backfill in await load_backfills(conn, wanted):
             if backfill.dag_id in session.cache.dags:
                 session.cache.add_backfill(backfill)
@@ -68,7 +68,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
                 session.cache.to_start[run.dag_id] = None
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
-            instances = await statements.load_instances(conn, [run.key for run in chunk])
+            instances = await run_statements.load_instances(conn, [run.key for run in chunk])
             deferrals = await load_deferrals(conn, [run.key for run in chunk], session.journal.keyring)
             rehydrations = await rehydrate(conn, chunk, session.cache)
             known = session.attempts.known()
@@ -101,14 +101,14 @@ async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
 async def _load_dags(session: Session, partitions: set[int]) -> None:
     cache = session.cache
     async with session.db.acquire() as conn:
-        rows = await _readable_dags(session, conn, await statements.load_dags(conn, partitions))
+        rows = await _readable_dags(session, conn, await run_statements.load_dags(conn, partitions))
         changed = [row for row in rows if _differs(cache.dags.get(row.dag_id), row)]
         positions = await schedule_positions(conn, [cache.versions[row.version_id][0].spec for row in changed])
         for row in changed:
             dag = cache.put_dag(row, cache.versions[row.version_id][0])
             plan_next(session, dag, positions[row.dag_id])
         if changed:
-            await statements.set_next_runs(conn, [(r.dag_id, cache.dags[r.dag_id].next_run) for r in changed])
+            await run_statements.set_next_runs(conn, [(r.dag_id, cache.dags[r.dag_id].next_run) for r in changed])
     watch_slas(session, [cache.dags[row.dag_id] for row in changed])
     there = {row.dag_id for row in rows}
     for dag_id in [i for i, dag in cache.dags.items() if dag.row.partition in partitions and i not in there]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import HOLDING_SLOT
-from aiosched.db.statements import ownership as statements
+from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
@@ -70,16 +70,16 @@ async def apply_view(session: Session, view: FleetView) -> bool:
     busy = bool(plan.bury or plan.acquire) or (session.draining and not told)
     if session.draining and not told:
         async with session.db.acquire() as conn:
-            await statements.set_draining(conn, session.incarnation)
+            await ownership.set_draining(conn, session.incarnation)
     gone = {peer.incarnation for peer in view.peers if peer.process_gone}
     for dead in plan.bury:
         async with session.db.acquire() as conn:
-            if await statements.take_over(conn, dead, process_gone=dead in gone):
+            if await ownership.take_over(conn, dead, process_gone=dead in gone):
                 session.metrics.takeovers += 1
                 logger.info("took over from scheduler %d", dead)
     if plan.acquire and not session.draining:
         async with session.db.acquire() as conn:
-            gained = await statements.acquire(conn, session.incarnation, plan.acquire)
+            gained = await ownership.acquire(conn, session.incarnation, plan.acquire)
     session.given_back = {p: at for p, at in session.given_back.items() if view.at <= at and p not in gained}
     shown = {partition for partition, owner in view.leases.items() if owner == session.incarnation}
     mine = gained | (shown - session.given_back.keys())
@@ -126,7 +126,7 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
         session.outbox.forget(leaving)
         if not batch.is_empty:
             await transaction.write(batch)
-        await statements.release(transaction.conn, session.incarnation, leaving)
+        await ownership.release(transaction.conn, session.incarnation, leaving)
     # a view from before this moment still shows them as ours
     session.given_back.update(dict.fromkeys(leaving, time.monotonic()))
     session.committed(batch)

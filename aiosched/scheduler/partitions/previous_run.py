@@ -16,7 +16,7 @@ from aiosched.core.graph.previous_run import Past, PreviousRun, StoredRun, previ
 from aiosched.core.run.board import Board, Run
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import rehydration as statements
+from aiosched.db.statements import rehydration
 from aiosched.db.statements.rehydration import RunBefore
 from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
 
@@ -90,7 +90,7 @@ async def _runs_before(conn: DatabaseConnection, boards: Sequence[Board]) -> dic
         for catchup in (board.graph.spec.catchup,)
         if board.run.logical_date is not None
     ]
-    return await statements.runs_before(conn, wanted) if wanted else {}
+    return await rehydration.runs_before(conn, wanted) if wanted else {}
 
 
 async def _stored(holder: HoldsVersions, conn: DatabaseConnection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
@@ -98,7 +98,7 @@ async def _stored(holder: HoldsVersions, conn: DatabaseConnection, runs: Sequenc
         return {}
     readable = await readable_versions(holder, conn, {run.version_id for run in runs})
     runs = [run for run in runs if run.version_id in readable]
-    states = await statements.load_states(conn, [run.key for run in runs])
+    states = await rehydration.load_states(conn, [run.key for run in runs])
     return {
         run.key: StoredRun(
             (holder.cache.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key]
@@ -117,7 +117,7 @@ async def _seen_before(
     missing = [task_id for task_id in task_ids if previous.all_succeeded(task_id) is None]
     if not missing or date is None:
         return frozenset()
-    versions = await readable_versions(holder, conn, await statements.versions_before(conn, board.run.dag_id, date))
+    versions = await readable_versions(holder, conn, await rehydration.versions_before(conn, board.run.dag_id, date))
     places = {
         (version, index[task_id]): task_id
         for version in versions
@@ -127,5 +127,5 @@ async def _seen_before(
     }
     if not places:
         return frozenset()
-    found = await statements.seen_before(conn, board.run.dag_id, date, list(places))
+    found = await rehydration.seen_before(conn, board.run.dag_id, date, list(places))
     return frozenset(places[place] for place in found)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Board, Run
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import rehydration as statements
+from aiosched.db.statements import rehydration
 from aiosched.db.statements.rehydration import Place
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ async def rehydrate(conn: DatabaseConnection, runs: Sequence[Run], cache: StateC
         for task, spec in enumerate(graph.tasks)
         if spec.can_skip_downstream
     ]
-    lengths = await statements.load_map_lengths(conn, measured) if measured else {}
-    decisions = await statements.load_decisions(conn, branches, SKIPPED_DOWNSTREAM) if branches else {}
+    lengths = await rehydration.load_map_lengths(conn, measured) if measured else {}
+    decisions = await rehydration.load_decisions(conn, branches, SKIPPED_DOWNSTREAM) if branches else {}
     outdated = [run.key for run in runs if (dag := cache.dags.get(run.dag_id)) and dag.version.id != run.version_id]
-    sources = await statements.load_sources(conn, outdated) if outdated else {}
+    sources = await rehydration.load_sources(conn, outdated) if outdated else {}
     return {
         key: Rehydration(lengths.get(key, {}), decisions.get(key, {}), sources.get(key, {}))
         for key in {*lengths, *decisions, *sources}

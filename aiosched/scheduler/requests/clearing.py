@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from aiosched.core.run.board import Instance
 from aiosched.core.values.states import RunState
-from aiosched.db.statements import clearing as statements
+from aiosched.db.statements import clearing as clearing_statements
 from aiosched.db.statements.clearing import RunOfRequest
 from aiosched.db.statements.inbox import Command, CommandResult
 from aiosched.db.statements.runs import load_instances
@@ -118,9 +118,9 @@ async def _runs(session: Session, dag: OwnedDag, args: Mapping[str, Any]) -> lis
         if args.get("run_ids") is None:
             reach((), args)
             first, final = (_instant(args[key]) if args.get(key) else None for key in ("from", "to"))
-            return await statements.runs_between(conn, dag_id, first, final)
+            return await clearing_statements.runs_between(conn, dag_id, first, final)
         wanted = dict.fromkeys(str(run_id) for run_id in args["run_ids"])
-        found = {run.run_id: run for run in await statements.runs_by_id(conn, dag_id, list(wanted))}
+        found = {run.run_id: run for run in await clearing_statements.runs_by_id(conn, dag_id, list(wanted))}
         for run_id in wanted:
             if run_id not in found:
                 raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag_id}`.")
@@ -128,7 +128,9 @@ async def _runs(session: Session, dag: OwnedDag, args: Mapping[str, Any]) -> lis
         dates = reach(((run.run_id, run.logical_date) for run in named), args)
         if dates is None:
             return named
-        return [run for run in await statements.runs_between(conn, dag_id, *dates) if dates.have(run.logical_date)]
+        return [
+            run for run in await clearing_statements.runs_between(conn, dag_id, *dates) if dates.have(run.logical_date)
+        ]
 
 
 async def _look(

@@ -29,8 +29,7 @@ import asyncpg
 from aiosched.core.creation.run_creation import check_manual_run, check_run_type
 from aiosched.core.values.states import RUN_FINISHED, RunType
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.statements import inbox
-from aiosched.db.statements import runs as statements
+from aiosched.db.statements import inbox, runs
 from aiosched.db.statements.dags import import_error
 from aiosched.db.statements.inbox import Command, CommandResult
 from aiosched.db.statements.schedules import schedule_positions
@@ -167,7 +166,7 @@ async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool) -> None:
     if dag.row.is_paused == is_paused:
         return
     async with session.command_journal.transaction() as transaction:
-        await statements.set_paused(transaction.conn, dag.row.dag_id, is_paused)
+        await runs.set_paused(transaction.conn, dag.row.dag_id, is_paused)
         positions = await schedule_positions(transaction.conn, [dag.version.spec])
     session.cache.put_dag(set_paused(dag, is_paused), dag.version)
     plan_next(session, dag, positions[dag.row.dag_id])
@@ -187,14 +186,14 @@ async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> None
         if run.run_id == run_id:
             dag.queued.remove(run)
             async with session.command_journal.transaction() as transaction:
-                await statements.fail_queued_run(transaction.conn, run.key, now, "cancelled")
+                await runs.fail_queued_run(transaction.conn, run.key, now, "cancelled")
                 await transaction.answer(command.id, {"run_id": run_id})
             session.on_run_end(run)
             look_again(session, run)
             session.cache.plan(dag)  # there is room for another run
             return
     async with session.db.acquire() as conn:
-        found = await statements.find_run(conn, dag.row.dag_id, run_id=run_id)
+        found = await runs.find_run(conn, dag.row.dag_id, run_id=run_id)
     if found is None:
         raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
     if not (ended := found.state in RUN_FINISHED):
@@ -211,7 +210,7 @@ async def _delete_dag(session: Session, dag: OwnedDag, command: Command) -> None
             f"(`aiosched runs cancel {dag.row.dag_id} …`)."
         )
     async with session.command_journal.transaction() as transaction:
-        await statements.delete_dag(transaction.conn, dag.row.dag_id)
+        await runs.delete_dag(transaction.conn, dag.row.dag_id)
         await transaction.answer(command.id, {})
     session.cache.drop_dag(dag.row.dag_id)
 

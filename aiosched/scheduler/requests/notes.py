@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from aiosched.core.graph.graph import Graph
-from aiosched.db.people import notes as statements
+from aiosched.db.people import notes
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
 from aiosched.db.statements.inbox import Command
@@ -33,12 +33,12 @@ async def set_note(session: Session, dag: OwnedDag, command: Command) -> dict[st
             raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
         answer = {"run_id": run_id, "task_id": task_id, "map_index": None, "note": note}
         if task_id is None:
-            await statements.set_run_note(conn, found[0].key, note)
+            await notes.set_run_note(conn, found[0].key, note)
             return answer
         await ensure_versions(session, conn, {found[0].version_id})
         graph = session.cache.versions[found[0].version_id][1]
         place = await _place(conn, graph, found[0], str(task_id), args.get("map_index"))
-        await statements.set_task_note(conn, place, note)
+        await notes.set_task_note(conn, place, note)
         return answer | {"map_index": place[2]}
 
 
@@ -62,7 +62,7 @@ async def _place(
     if task_id not in graph.index:
         raise NotFound(f"Run {run.run_id!r} has no task {task_id!r}.{did_you_mean(task_id, graph.task_ids)}")
     task = graph.index[task_id]
-    indexes = await statements.map_indexes(conn, run.key, task)
+    indexes = await notes.map_indexes(conn, run.key, task)
     if map_index is None and len(indexes) > 1:
         raise Refused(f"Task {task_id!r} is mapped: choose one of its {len(indexes)} instances with --map-index.")
     wanted = indexes if map_index is None else [index for index in indexes if index == int(map_index)]

@@ -25,7 +25,7 @@ from aiosched.core.assets.conditions import (
 from aiosched.core.creation.run_creation import active_runs_limit, allows, asset_run, tasks_of_run
 from aiosched.core.graph.params import resolve_params
 from aiosched.core.values.states import RunType
-from aiosched.db.statements import assets as statements
+from aiosched.db.statements import assets
 from aiosched.db.statements.inbox import Command, CommandResult
 from aiosched.errors import DagError, did_you_mean
 from aiosched.scheduler.journal.asset_events import store_events
@@ -45,8 +45,8 @@ async def create_asset_runs(session: Session, now: datetime) -> None:
     if not partitions:
         return
     async with session.db.acquire() as conn:
-        queue = await statements.read_queue(conn, partitions)
-        aliases = await statements.alias_targets(conn, _aliases(session, queue))
+        queue = await assets.read_queue(conn, partitions)
+        aliases = await assets.alias_targets(conn, _aliases(session, queue))
     dags = {dag_id: cache.dags[dag_id] for dag_id in queue if dag_id in cache.dags}
     if left := [dag_id for dag_id, dag in dags.items() if dag.asset_condition is None]:
         await _forget(session, left)
@@ -60,12 +60,12 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
     """One run for each of these DAGs whose condition is met by the rows that are locked now."""
     by_id = {dag.row.dag_id: dag for dag in dags}
     creations: list[Creation] = []
-    seen: statements.Queue = {}
+    seen: assets.Queue = {}
     async with session.command_journal.transaction() as transaction:
         conn = transaction.conn
-        watermarks = await statements.lock_watermarks(conn, by_id)
-        queue = await statements.lock_queue(conn, by_id)
-        aliases = await statements.alias_targets(conn, _aliases(session, queue))
+        watermarks = await assets.lock_watermarks(conn, by_id)
+        queue = await assets.lock_queue(conn, by_id)
+        aliases = await assets.alias_targets(conn, _aliases(session, queue))
         for dag_id, rows in queue.items():
             dag = by_id[dag_id]
             if dag_id in watermarks and why_not_triggered(status_of(dag), rows, aliases) is None:
@@ -76,7 +76,7 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
         if not creations:
             return
         keys = await store(session, conn, creations, now)
-        await statements.consume(
+        await assets.consume(
             conn,
             [
                 _consumer(creation, key, watermarks[creation.dag.row.dag_id])
@@ -84,7 +84,7 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
                 if key is not None
             ],
         )
-        await statements.drop_queue(conn, seen)
+        await assets.drop_queue(conn, seen)
     session.broadcast.runs(key for key in keys if key is not None)
     hold(session, creations, keys, now)
 
@@ -118,10 +118,10 @@ def run_by_assets(dag: OwnedDag, at: datetime) -> Creation | None:
     return Creation(dag, planned, tasks_of_run(spec, planned), "asset", {}, starts=True)
 
 
-def _consumer(creation: Creation, key: int, watermark: statements.Watermark) -> statements.NewConsumer:
+def _consumer(creation: Creation, key: int, watermark: assets.Watermark) -> assets.NewConsumer:
     spec, until = creation.dag.version.spec, creation.planned.run_after
     after = consumed_after(watermark.last_run_after, scheduled_at=watermark.scheduled_at, catchup=spec.catchup)
-    return statements.NewConsumer(spec.dag_id, key, after, until)
+    return assets.NewConsumer(spec.dag_id, key, after, until)
 
 
 def _aliases(session: Session, queue: Iterable[str]) -> set[str]:
@@ -133,7 +133,7 @@ def _aliases(session: Session, queue: Iterable[str]) -> set[str]:
 async def _forget(session: Session, dag_ids: Collection[str]) -> None:
     """Queue rows of DAGs that are not scheduled on assets any more (15.3)."""
     async with session.command_journal.transaction() as transaction:
-        await statements.drop_queue(transaction.conn, await statements.lock_queue(transaction.conn, dag_ids))
+        await assets.drop_queue(transaction.conn, await assets.lock_queue(transaction.conn, dag_ids))
 
 
 async def look_at_assets(session: Session) -> None:
@@ -142,7 +142,7 @@ async def look_at_assets(session: Session) -> None:
     session.creation.wake()
     if session.sweep_due(session.settings.parsing.cleanup_interval):
         async with session.db.acquire() as conn:
-            changed = await statements.sweep(conn)
+            changed = await assets.sweep(conn)
         for name, is_active in sorted(changed.items()):
             logger.info("asset %s is %s", name, "active again" if is_active else "inactive: no DAG mentions it")
 
@@ -151,10 +151,10 @@ async def emit_event(session: Session, command: Command) -> CommandResult | None
     """Apply a request for an event that no task made; None when it is applied and answered."""
     name = str(command.args["name"])
     extra = msgspec.json.encode(command.args.get("extra") or {}).decode()
-    event = statements.NewEvent(name, "", extra, None, session.clock.now())
+    event = assets.NewEvent(name, "", extra, None, session.clock.now())
     async with session.command_journal.transaction() as transaction:
         conn = transaction.conn
-        known = await statements.asset_states(conn)
+        known = await assets.asset_states(conn)
         if not known.get(name):
             return _unknown(name, known)
         partitions = await store_events(conn, [event])

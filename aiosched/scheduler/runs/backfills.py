@@ -25,7 +25,7 @@ from aiosched.core.graph.params import resolve_params
 from aiosched.core.run.board import Board
 from aiosched.core.timetables.base import NextRun
 from aiosched.core.values.states import RunState, RunType
-from aiosched.db.statements import backfills as statements
+from aiosched.db.statements import backfills
 from aiosched.db.statements.backfills import Backfill
 from aiosched.db.statements.inbox import Command
 from aiosched.errors import NotFound, Refused
@@ -43,14 +43,14 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
     wish = wish_of(args)
     runs = dates_of(dag, wish, now)
     async with session.db.acquire() as conn:
-        existing = await statements.existing_runs(conn, dag.row.dag_id, [run.logical_date for run in runs])
+        existing = await backfills.existing_runs(conn, dag.row.dag_id, [run.logical_date for run in runs])
     dates = fates_of(dag, wish, runs, {date: run.state for date, run in existing.items()})
     if args.get("dry_run"):
         return {"id": None, "dates": shown(dates)}
     document = msgspec.json.encode(wish.conf).decode()
     async with session.command_journal.transaction() as transaction:
         conn = transaction.conn
-        number = await statements.insert_backfill(
+        number = await backfills.insert_backfill(
             conn,
             dag_id=dag.row.dag_id,
             partition=dag.row.partition,
@@ -65,7 +65,7 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
         keys = await store(session, conn, creations, now)
         again = [(existing[d.run.logical_date].id, d.order or 0) for d in dates if d.fate is Fate.RERUN]
         if again:
-            await statements.take_runs(conn, number, again, document if wish.conf else None)
+            await backfills.take_runs(conn, number, again, document if wish.conf else None)
         cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
         await transaction.answer(command.id, {"id": number, "dates": shown(dates)})
     session.cache.add_backfill(Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False))
@@ -140,7 +140,7 @@ async def resume_backfill(session: Session, dag: OwnedDag, command: Command) -> 
 async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paused: bool) -> dict[str, Any]:
     backfill = find_backfill(dag, int(command.args["id"]))
     async with session.command_journal.transaction() as transaction:
-        await statements.pause_backfill(transaction.conn, backfill.id, is_paused)
+        await backfills.pause_backfill(transaction.conn, backfill.id, is_paused)
     backfill.is_paused = is_paused
     session.cache.to_start[dag.row.dag_id] = None
     return {}
@@ -150,7 +150,7 @@ async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> 
     """Its queued runs fail, running ones go on (29.1)."""
     backfill = find_backfill(dag, int(command.args["id"]))
     async with session.command_journal.transaction() as transaction:
-        failed = set(await statements.cancel_backfill(transaction.conn, backfill.id, session.clock.now()))
+        failed = set(await backfills.cancel_backfill(transaction.conn, backfill.id, session.clock.now()))
         await transaction.answer(command.id, {"failed": len(failed)})
     for run in [run for run in dag.queued if run.key in failed]:
         dag.queued.remove(run)
@@ -166,7 +166,7 @@ async def complete_backfills(session: Session, now: datetime) -> None:
         return
     async with session.command_journal.transaction() as transaction:
         for backfill in over:
-            await statements.complete_backfill(transaction.conn, backfill.id, now)
+            await backfills.complete_backfill(transaction.conn, backfill.id, now)
     for backfill in over:
         del session.cache.dags[backfill.dag_id].backfills[backfill.id]
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from aiosched.core.run.board import Run
-from aiosched.db.statements import runs as statements
+from aiosched.db.statements import runs
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.scheduler.partitions.previous_run import look_back
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
@@ -59,7 +59,7 @@ async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> 
 async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
     """Read the rows of queued runs and let them run; the journal stores that they do."""
     async with session.db.acquire() as conn:
-        instances = await statements.load_instances(conn, [run.key for run in starting])
+        instances = await runs.load_instances(conn, [run.key for run in starting])
         rehydrations = await rehydrate(conn, starting, session.cache)
     for run in starting:
         begin(session.cache, run, instances[run.key], now, rehydrations.get(run.key, NOTHING))
@@ -84,7 +84,7 @@ async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bo
         for chunk in chunks(creations, most):
             await create(session, chunk, now)
         async with session.db.acquire() as conn:
-            await statements.set_next_runs(conn, [(dag.row.dag_id, dag.next_run) for dag in dags])
+            await runs.set_next_runs(conn, [(dag.row.dag_id, dag.next_run) for dag in dags])
         plan_again(session.cache, dags)
         any_created |= bool(creations)
     return any_created

@@ -19,7 +19,7 @@ from aiosched.core.graph.spec import MappingSpec
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.states import RUN_FINISHED, RunState, RunType
-from aiosched.db.statements import clearing as statements
+from aiosched.db.statements import clearing
 from aiosched.db.statements import runs as run_statements
 from aiosched.errors import StaleRows
 from aiosched.scheduler.effects.deadlines import watch_deadlines
@@ -121,7 +121,7 @@ async def _move(session: Session, transaction: Transaction, dag: OwnedDag, runs:
         by_version.setdefault(run.version_id, []).append(run)
     for version_id, same in by_version.items():
         move = moving(session.cache.versions[version_id][1], dag.graph)
-        await statements.move_runs(transaction.conn, [run.key for run in same], dag.version.id, move.moved, move.gone)
+        await clearing.move_runs(transaction.conn, [run.key for run in same], dag.version.id, move.moved, move.gone)
         added = [
             (run.key, new.task, new.map_index, new.max_tries) for run in same for new in added_instances(dag, run, move)
         ]

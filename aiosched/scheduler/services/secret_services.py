@@ -15,7 +15,7 @@ from typing import Any
 
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import SecretStore, VariableValue
-from aiosched.db.queries import task_services as services
+from aiosched.db.queries import task_services
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, Refused
 from aiosched.scheduler.services.questions import Question
@@ -29,7 +29,7 @@ def secret_services(keyring: Keyring) -> Mapping[str, Service]:
         store, args = SecretStore(db, keyring), question.args
         if "get" not in args:
             async with db.acquire() as conn:
-                who = await services.who_asks(conn, question.run)
+                who = await task_services.who_asks(conn, question.run)
             if "set" in args:
                 new = {args["set"]: VariableValue(args["value"], args.get("description"))}
                 await store.set_variables(new, requested_by=who, request=question.id)

@@ -29,11 +29,10 @@ from uuid import uuid4
 import msgspec
 
 from aiosched.core.values.messages import XComRef
-from aiosched.db.queries import task_services as services
+from aiosched.db.queries import task_services
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import inbox
-from aiosched.db.statements import runs as statements
+from aiosched.db.statements import inbox, runs
 from aiosched.errors import NotFound, Refused, TimedOut
 from aiosched.scheduler.effects.slas import sla_misses
 from aiosched.scheduler.services import asset_services
@@ -59,13 +58,13 @@ class DatabaseServices:
     def __init__(
         self,
         db: Database,
-        services: Mapping[str, Service] | None = None,
+        task_services: Mapping[str, Service] | None = None,
         *,
         lease: Callable[[], Trusted | None] = lambda: None,
     ) -> None:
         self._db = db
         self._asking = Asking(lease)
-        self._services = SERVICES if services is None else services
+        self._services = SERVICES if task_services is None else task_services
         self._indexes: dict[int, dict[str, int]] = {}  # by DAG version
         self._asked: dict[int, tuple[dict[XComRef, None], asyncio.Task[XComs]]] = {}  # by run, not looked for yet
 
@@ -90,11 +89,11 @@ class DatabaseServices:
             async with self._db.acquire() as conn:
                 del self._asked[run]
                 refs = list(wanted)
-                version = await statements.version_of_run(conn, run)
+                version = await runs.version_of_run(conn, run)
                 if version is None:
                     return {ref: [] for ref in refs}
                 if version not in self._indexes:
-                    versions, unreadable = await statements.load_versions(conn, [version])
+                    versions, unreadable = await runs.load_versions(conn, [version])
                     if unreadable:
                         raise Refused(str(unreadable[0]))
                     tasks = versions[version].spec.tasks
@@ -103,7 +102,7 @@ class DatabaseServices:
                     self._indexes[version] = {task.task_id: index for index, task in enumerate(tasks)}
                 indexes = self._indexes[version]
                 known = [(indexes.get(ref.task_id, -1), ref) for ref in refs]
-                return dict(zip(refs, await statements.get_xcoms(conn, run, known), strict=True))
+                return dict(zip(refs, await runs.get_xcoms(conn, run, known), strict=True))
         except BaseException:
             if run in self._asked and self._asked[run][0] is wanted:
                 del self._asked[run]
@@ -115,11 +114,11 @@ class DatabaseServices:
 
     async def _get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
         async with self._db.acquire() as conn:
-            found = await statements.previous_run_with_xcom(conn, run, ref)
+            found = await runs.previous_run_with_xcom(conn, run, ref)
             if found is None:
                 return []
             earlier, task_index = found
-            return (await statements.get_xcoms(conn, earlier, [(task_index, ref)]))[0]
+            return (await runs.get_xcoms(conn, earlier, [(task_index, ref)]))[0]
 
     async def call(self, run: int, name: str, args: str) -> str:
         """Answer one question by name; raises NotFound or Refused."""
@@ -133,7 +132,7 @@ class DatabaseServices:
 
 async def _previous_success(db: Database, question: Question) -> dict[str, Any] | None:
     async with db.acquire() as conn:
-        found = await services.previous_success(conn, question.run)
+        found = await task_services.previous_success(conn, question.run)
     return None if found is None else found._asdict()
 
 
@@ -142,7 +141,7 @@ async def _trigger_dag(db: Database, question: Question) -> dict[str, Any]:
     dag_id = str(args["dag_id"])
     async with db.acquire() as conn:
         asked_before = await inbox.find_command(conn, question.id) is not None  # then what follows was looked at
-        dag = await services.dag_facts(conn, dag_id)
+        dag = await task_services.dag_facts(conn, dag_id)
     if dag is None and not asked_before:
         raise NotFound(f"There is no DAG {dag_id!r} to trigger; see `aiosched dags list`.")
     is_paused = dag is not None and dag.is_paused
@@ -165,7 +164,7 @@ async def _ask_owner(
 ) -> dict[str, Any]:
     """Put a request into the inbox, once for a question, and wait for what its owner says."""
     async with db.acquire() as conn:
-        who = await services.who_asks(conn, question.run)
+        who = await task_services.who_asks(conn, question.run)
         command = await inbox.add_command(
             conn, verb=verb, dag_id=dag_id, args=args, requested_by=who, request=question.id
         )
@@ -181,8 +180,8 @@ async def _run_state(db: Database, question: Question) -> dict[str, Any]:
     args = question.args
     dag_id = str(args["dag_id"])
     async with db.acquire() as conn:
-        dag = await services.dag_facts(conn, dag_id)
-        found = await (services.newest_run(conn, dag_id) if args.get("newest") else _find(conn, dag_id, args))
+        dag = await task_services.dag_facts(conn, dag_id)
+        found = await (task_services.newest_run(conn, dag_id) if args.get("newest") else _find(conn, dag_id, args))
     return {"dag_exists": dag is not None, "run": _shown(found)}
 
 
@@ -190,11 +189,11 @@ async def _task_states(db: Database, question: Question) -> dict[str, Any]:
     args = question.args
     dag_id, task_ids, group_id = str(args["dag_id"]), list(args.get("task_ids") or ()), args.get("group_id")
     async with db.acquire() as conn:
-        dag = await services.dag_facts(conn, dag_id)
+        dag = await task_services.dag_facts(conn, dag_id)
         found = await _find(conn, dag_id, args)
         tasks = []
         if found is not None and (task_ids or group_id):
-            tasks = await services.task_states(conn, found.key, task_ids=task_ids, group_id=group_id)
+            tasks = await task_services.task_states(conn, found.key, task_ids=task_ids, group_id=group_id)
     unknown: list[str] = []
     if dag is not None:
         unknown = [task_id for task_id in task_ids if task_id not in dag.task_ids]
@@ -202,9 +201,9 @@ async def _task_states(db: Database, question: Question) -> dict[str, Any]:
     return {"dag_exists": dag is not None, "unknown": unknown, "run": _shown(found), "tasks": tasks}
 
 
-async def _find(conn: DatabaseConnection, dag_id: str, args: Mapping[str, Any]) -> services.AskedRun | None:
+async def _find(conn: DatabaseConnection, dag_id: str, args: Mapping[str, Any]) -> task_services.AskedRun | None:
     run_id, date = args.get("run_id"), args.get("logical_date")
-    found = await services.find_runs(
+    found = await task_services.find_runs(
         conn,
         dag_id,
         run_ids=[run_id] if run_id is not None else [],
@@ -213,7 +212,7 @@ async def _find(conn: DatabaseConnection, dag_id: str, args: Mapping[str, Any]) 
     return found[0] if found else None
 
 
-def _shown(run: services.AskedRun | None) -> dict[str, Any] | None:
+def _shown(run: task_services.AskedRun | None) -> dict[str, Any] | None:
     return None if run is None else {"run_id": run.run_id, "state": run.state, "logical_date": run.logical_date}
 
 

@@ -20,7 +20,7 @@ from aiosched.core.graph.instances import Run
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import RunInfo
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import runs as statements
+from aiosched.db.statements import runs as run_statements
 from aiosched.db.statements.runs import StoredVersion, UnreadableVersion
 from aiosched.errors import Refused
 
@@ -68,7 +68,7 @@ async def readable_versions(holder: HoldsVersions, conn: DatabaseConnection, ids
     """Read the DAG versions that are not held yet; those of `ids` that are held now."""
     wanted, cache = set(ids), holder.cache
     if missing := wanted - cache.versions.keys():
-        found, unreadable = await statements.load_versions(conn, missing)
+        found, unreadable = await run_statements.load_versions(conn, missing)
         for version in found.values():
             try:
                 cache.graph_of(version)

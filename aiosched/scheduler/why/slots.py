@@ -21,7 +21,7 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.core.why.explanation import MOST_HOLDERS, Holder, seconds_since
 from aiosched.db.people.pools import GET_POOL, Pool
-from aiosched.db.queries import why as statements
+from aiosched.db.queries import why
 from aiosched.db.queries.why import Contender
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
@@ -80,18 +80,18 @@ async def competition(
     of_dag: Sequence[Contender] = ()
     pool = room.pools.get(candidate.pool)
     if pool is not None and room.pool_refusal(candidate.pool, candidate.pool_slots, defers=candidate.defers):
-        of_pool = await statements.holding_instances(conn)
+        of_pool = await why.holding_instances(conn)
     if candidate.dag.refusal(candidate.key.run, candidate.task, defers=candidate.defers):
-        of_dag = await statements.holding_instances(conn, candidate.dag.dag_id)
+        of_dag = await why.holding_instances(conn, candidate.dag.dag_id)
     has_queue = pool is not None and pool.total >= 0
-    waiting = await statements.waiting_instances(conn) if has_queue else []
+    waiting = await why.waiting_instances(conn) if has_queue else []
     notes: list[str] = []
-    if (of_pool or of_dag or has_queue) and await statements.more_run_than_are_read(conn):
-        notes.append(_FEW_RUNS.format(statements.MOST_RUNS))
-    if max(len(of_pool), len(of_dag)) > statements.MOST_INSTANCES:
-        notes.append(_FEW_HOLDERS.format(statements.MOST_INSTANCES))
+    if (of_pool or of_dag or has_queue) and await why.more_run_than_are_read(conn):
+        notes.append(_FEW_RUNS.format(why.MOST_RUNS))
+    if max(len(of_pool), len(of_dag)) > why.MOST_INSTANCES:
+        notes.append(_FEW_HOLDERS.format(why.MOST_INSTANCES))
     if waiting is None:
-        notes.append(_LONG_QUEUE.format(statements.MOST_INSTANCES))
+        notes.append(_LONG_QUEUE.format(why.MOST_INSTANCES))
     wanted = {each.version_id for each in (*of_pool, *of_dag, *(waiting or ()))}
     too_many = len(wanted - reader.cache.versions.keys()) > _MOST_VERSIONS
     if too_many:
@@ -169,7 +169,7 @@ class TypicalDurations:
     async def learn(self, tasks: Collection[tuple[str, str]]) -> None:
         """Read those of tasks by (DAG id, task id)."""
         wanted = sorted(tasks)
-        latest = await statements.latest_runs(self._conn, {dag_id for dag_id, _ in wanted})
+        latest = await why.latest_runs(self._conn, {dag_id for dag_id, _ in wanted})
         readable = await readable_versions(self._reader, self._conn, {version for *_, version in latest})
         places: list[tuple[int, int, int]] = []
         for dag_id, run, version in (each for each in latest if each[2] in readable):
@@ -177,7 +177,7 @@ class TypicalDurations:
             for place, (owner, task_id) in enumerate(wanted):
                 if owner == dag_id and task_id in index:
                     places.append((place, run, index[task_id]))
-        found = await statements.median_seconds(self._conn, places)
+        found = await why.median_seconds(self._conn, places)
         self._seconds.update((wanted[place], seconds) for place, seconds in found.items())
 
     def of(self, dag_id: str, task_id: str) -> float | None:

@@ -27,7 +27,7 @@ from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Own
 from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import BlockedLoop, TaskFacts, explain_task
 from aiosched.db.queries import queries
-from aiosched.db.queries import why as statements
+from aiosched.db.queries import why as why_rows
 from aiosched.db.queries.queries import RunRow
 from aiosched.db.queries.status import SchedulerRow, list_schedulers
 from aiosched.db.server.connection import DatabaseConnection
@@ -136,8 +136,8 @@ class _Reader:
     async def open(
         cls, conn: DatabaseConnection, dag_id: str, schedulers: list[SchedulerRow], now: datetime
     ) -> _Reader:
-        row = await statements.get_dag_row(conn, dag_id)
-        incarnation = None if row is None else await statements.owner_of(conn, row.partition)
+        row = await why_rows.get_dag_row(conn, dag_id)
+        incarnation = None if row is None else await why_rows.owner_of(conn, row.partition)
         mine = next((each for each in schedulers if each.incarnation == incarnation), None)
         others = sum(each.alive for each in schedulers if each is not mine)
         owner = Owner(others=others)
@@ -154,17 +154,15 @@ class _Reader:
         if row is not None:
             await ensure_versions(reader, conn, {row.version_id})
             reader.dag = reader.cache.put_dag(row, reader.cache.versions[row.version_id][0])
-            reader.unfinished = await statements.unfinished_runs(conn, dag_id, row.partition)
-            if len(reader.unfinished) >= statements.MOST_RUNS:
-                reader.notes.append(
-                    f"of the unfinished runs of {dag_id} the first {statements.MOST_RUNS:,} are counted"
-                )
+            reader.unfinished = await why_rows.unfinished_runs(conn, dag_id, row.partition)
+            if len(reader.unfinished) >= why_rows.MOST_RUNS:
+                reader.notes.append(f"of the unfinished runs of {dag_id} the first {why_rows.MOST_RUNS:,} are counted")
         return reader
 
     # -- the DAG ----------------------------------------------------------------------------
 
     async def of_dag(self) -> DagFacts:
-        latest = await statements.latest_run(self.conn, self.dag_id)
+        latest = await why_rows.latest_run(self.conn, self.dag_id)
         last = None
         if latest is not None:
             ended = seconds_since(latest.end_date, self.now)
@@ -216,7 +214,7 @@ class _Reader:
         )
 
     async def _holders(self, active: list[Run]) -> tuple[Holder, ...]:
-        usual = await statements.usual_run_seconds(self.conn, self.dag_id) if active else None
+        usual = await why_rows.usual_run_seconds(self.conn, self.dag_id) if active else None
         return tuple(
             Holder(
                 dag_id=run.dag_id,
@@ -315,7 +313,7 @@ class _Reader:
         version, graph = self.cache.versions[run.version_id]
         instances = await runs.load_instances(self.conn, [run.key])
         board = make_board(run, version, graph, instances[run.key])
-        for place, (waited, holds_pool) in (await statements.stored_deferrals(self.conn, run.key)).items():
+        for place, (waited, holds_pool) in (await why_rows.stored_deferrals(self.conn, run.key)).items():
             if (instance := board.find(*place)) is not None:
                 instance.holds_pool = holds_pool
                 board.deferrals.recall(instance, waited)
@@ -351,7 +349,7 @@ class _Reader:
             dag_holders=usual.applied(competing_demands.of_dag),
             ahead=competing_demands.ahead,
             queued_by=None if instance.queued_by is None else self.names.get(instance.queued_by),
-            deferred_since=await statements.deferred_since(self.conn, board.run.key, instance.task, instance.map_index),
+            deferred_since=await why_rows.deferred_since(self.conn, board.run.key, instance.task, instance.map_index),
             blocked=self._blocked_loop(board.key(instance)) if instance.state in HOLDING_SLOT else None,
             usual=lambda name: usual.of(dag_id, name),
         )
@@ -367,7 +365,7 @@ class _Reader:
 
     async def _count_active(self, dag: OwnedDag) -> None:
         """Fill the DAG's room as a scheduler counts it."""
-        counts = await statements.active_instances(self.conn, self.dag_id, dag.row.partition)
+        counts = await why_rows.active_instances(self.conn, self.dag_id, dag.row.partition)
         readable = await readable_versions(self, self.conn, {each.version_id for each in counts})
         for each in (each for each in counts if each.version_id in readable):
             task_id = self.cache.versions[each.version_id][1].task_ids[each.task_index]

@@ -26,12 +26,11 @@ import msgspec
 
 from aiosched.core.values.states import TaskState
 from aiosched.db.queries import live_queries
-from aiosched.db.server import request_answers as answers
+from aiosched.db.server import request_answers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.statements import inbox, ownership
-from aiosched.db.statements import run_changes as changes
+from aiosched.db.statements import inbox, ownership, run_changes
 
 logger = logging.getLogger(__name__)
 
@@ -163,9 +162,9 @@ class Hub:
     async def _listen_once(self) -> None:
         conn = await self._db.connect(application_name="aiosched live news")
         try:
-            await conn.add_listener(changes.RUNS_CHANNEL, self._hear_runs)
+            await conn.add_listener(run_changes.RUNS_CHANNEL, self._hear_runs)
             await conn.add_listener(inbox.NEWS_CHANNEL, self._hear_news)
-            await conn.add_listener(answers.APPLIED_CHANNEL, self._hear_answers)
+            await conn.add_listener(request_answers.APPLIED_CHANNEL, self._hear_answers)
             conn.add_termination_listener(lambda *_: self._heard.set())
             loop = asyncio.get_running_loop()
             watch_at = look_at = loop.time()
@@ -173,7 +172,7 @@ class Hub:
                 if conn.is_closed():
                     raise ConnectionResetError("the connection that listens was closed")
                 if loop.time() >= watch_at:
-                    await changes.watch(conn)
+                    await run_changes.watch(conn)
                     watch_at = loop.time() + _WATCH_AGAIN
                     self.listening.set()
                 if loop.time() >= look_at:
@@ -191,7 +190,7 @@ class Hub:
                 await conn.close(timeout=1.0)
 
     def _hear_runs(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
-        keys = changes.read_runs(payload)
+        keys = run_changes.read_runs(payload)
         if keys is None:
             self._news.any_run = True
         else:
