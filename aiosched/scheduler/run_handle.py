@@ -17,7 +17,7 @@ class Runs(Protocol):
 
     async def run_state(self, dag_id: str, run_id: str) -> RunState: ...
 
-    def hears_end_of(self, key: int) -> AbstractContextManager[asyncio.Event]: ...
+    def notified_of_end(self, key: int) -> AbstractContextManager[asyncio.Event]: ...
 
 
 class RunHandle:
@@ -39,7 +39,7 @@ class RunHandle:
 
         A run of another scheduler's is looked at every few seconds, one of ours is told at once.
         """
-        with self._scheduler.hears_end_of(self.key) as ended:
+        with self._scheduler.notified_of_end(self.key) as ended:
             async with asyncio.timeout(timeout):
                 while True:
                     if (state := await self.state()) in RUN_FINISHED:

@@ -278,7 +278,7 @@ class Scheduler(Actions):
         async with kept_running(self._embedded), asyncio.TaskGroup() as group:
             parsing = group.create_task(self._run_parser(), name="parsing") if self._parse else None
             listing = group.create_task(self._list_runs_anew(), name="listing")
-            telling = group.create_task(self._tell_figures(), name="statsd")
+            telling = group.create_task(self._publish_figures(), name="statsd")
             try:
                 while not self._stopping:
                     try:
@@ -345,7 +345,7 @@ class Scheduler(Actions):
     def _figures(self) -> dict[str, Any]:
         return figures_of(self._session, self.metrics, None if self.parser is None else self.parser.stats)
 
-    async def _tell_figures(self) -> None:
+    async def _publish_figures(self) -> None:
         if self.settings.metrics.statsd_host is not None:
             await statsd.emit(self.settings.metrics, self._figures, lambda: self.db)
 
@@ -411,7 +411,7 @@ class Scheduler(Actions):
         return run.state
 
     @contextlib.contextmanager
-    def hears_end_of(self, key: int) -> Iterator[asyncio.Event]:
+    def notified_of_end(self, key: int) -> Iterator[asyncio.Event]:
         """An event that is set when the run with this key ends here."""
         event = asyncio.Event()
         waiting = self._ended.setdefault(key, [])

@@ -209,7 +209,7 @@ class Session:
                 self.attempts.triggers.discard(key)  # nobody wants to hear of it any more
                 self.stop_attempt(key)
         if batch.cancelled and self.cache.elsewhere:
-            self._spawn(self._tell_owners("attempts", ()), "tell who runs attempts of ours")
+            self._spawn(self._notify_owners("attempts", ()), "tell who runs attempts of ours")
         self.triggers.add(batch.triggers)
         if self.triggers and not self.draining:
             triggers = self.triggers.take(self.attempts, self.settings.scheduler.max_triggers, self.holds)
@@ -228,7 +228,7 @@ class Session:
             self.answering.difference_update(command_id for command_id, _ in batch.answers)
             self._spawn(self._announce([command_id for command_id, _ in batch.answers]), "announce answers")
         if batch.wake:
-            self._spawn(self._tell_owners("slots", batch.wake), "tell whom slots were left to")
+            self._spawn(self._notify_owners("slots", batch.wake), "tell whom slots were left to")
         if batch.consumers:
             self.assets_changed(batch.consumers)
         if logger.isEnabledFor(logging.INFO):
@@ -254,7 +254,7 @@ class Session:
         self.cache.asset_news.update(self.cache.partitions.intersection(partitions))
         self.creation.wake()
         if others := set(partitions) - self.cache.partitions:
-            self._spawn(self._tell_owners("assets", others), "tell the owners of asset events")
+            self._spawn(self._notify_owners("assets", others), "tell the owners of asset events")
 
     def ending(self) -> Iterator[Board]:
         """The runs that have ended in memory, and whose end is not committed yet."""
@@ -298,7 +298,7 @@ class Session:
         async with self.db.acquire() as conn:
             await announce_applied(conn, ids)
 
-    async def _tell_owners(self, kind: str, partitions: Collection[int]) -> None:
+    async def _notify_owners(self, kind: str, partitions: Collection[int]) -> None:
         async with self.db.acquire() as conn:
             await notify(conn, kind, partitions)
 

@@ -99,8 +99,8 @@ async def test_pools_that_are_locked_later_are_locked_by_name_all_the_same(dsn: 
             await it.execute("INSERT INTO pool (name, slots) VALUES ('small', 1)")
             injected.fail = note
             async with it.session.command_journal.batch(shared=True) as transaction:
-                await transaction.look_at_pools(["small"])
-                await transaction.look_at_pools(["default_pool"])
+                await transaction.check_pools(["small"])
+                await transaction.check_pools(["default_pool"])
                 known = list(transaction.pools)
             injected.fail = lambda *_: None
 

@@ -12,7 +12,7 @@ from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.db.statements.reports import insert_reports
-from aiosched.scheduler.partitions.handover import hear_lent
+from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.scheduler.harness import GUARD, Running, chain, dag, dag_in, running, succeeding, task
 
@@ -255,7 +255,7 @@ async def test_a_report_that_was_read_and_not_applied_when_its_partition_left_is
                 first.executor.succeed(await first.attempt("t0"))
                 await until(lambda: not first.scheduler._attempts.remote_attempts, "the report to be sent")
                 async with session.db.acquire() as conn:
-                    await hear_lent(session, conn, owned(second))
+                    await receive_remote_reports(session, conn, owned(second))
                 assert len(session.reading) == 1
                 await give_back(session, PARTITIONS)
                 assert (owned(second), session.reading) == (set(), set())

@@ -245,7 +245,7 @@ async def test_a_queued_run_can_be_marked_and_makes_room(dsn: str, clock: FakeCl
     async with running(dsn, clock, spec) as it:
         handle = await it.trigger("d", "later", run_after=NEW_YEAR + 5 * HOUR)
         await it.advance(3600)
-        with it.scheduler.hears_end_of(handle.key) as ended:
+        with it.scheduler.notified_of_end(handle.key) as ended:
             await it.ask("mark_run", "d", run_id="later", state="success")
             assert ended.is_set()
 

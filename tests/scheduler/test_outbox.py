@@ -16,7 +16,7 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Attempt, CallbackCall, Outcome, SkipDecision
 from aiosched.db.statements import deadlines as deadline_statements
 from aiosched.db.statements import outbox as outbox_statements
-from aiosched.scheduler.effects.outbox import tend_outbox
+from aiosched.scheduler.effects.outbox import poll_outbox
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, running, task
 
@@ -401,7 +401,7 @@ async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_o
 
 async def test_while_there_is_nothing_to_deliver_nobody_is_waited_for(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", **CALLBACKS)) as it, asyncio.timeout(GUARD), it.session.ownership_lock:
-        assert await tend_outbox(it.session) is None
+        assert await poll_outbox(it.session) is None
 
 
 # -- runs that fail one after the other: 9.3 --------------------------------------------------

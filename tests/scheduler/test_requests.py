@@ -298,7 +298,7 @@ async def test_cancelling_a_queued_run_skips_its_tasks(dsn: str, clock: FakeCloc
 async def test_whoever_waits_for_a_queued_run_is_told_of_its_cancellation(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
         handle = await it.trigger("d", "r", run_after=NEW_YEAR + HOUR)
-        with it.scheduler.hears_end_of(handle.key) as ended:
+        with it.scheduler.notified_of_end(handle.key) as ended:
             await it.ask("cancel_run", "d", run_id="r")
 
             assert ended.is_set()

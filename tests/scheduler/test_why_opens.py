@@ -17,7 +17,7 @@ from aiosched.core.values.messages import Deferral, Outcome
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, TaskState
 from aiosched.core.why.explanation import Explanation, Gate
 from aiosched.db.people.pools import get_pool, set_pool
-from aiosched.scheduler.membership.incarnation import look_at_pools_again
+from aiosched.scheduler.membership.incarnation import recheck_pools
 from tests.conftest import NIGHTLY
 from tests.scheduler.harness import Running, dag, running, task
 
@@ -129,7 +129,7 @@ async def open_gate(it: Running, gate: Gate, run_id: str, task_id: str) -> None:
         pool = await get_pool(it.db, "small")
         assert gate.name == f"pool {pool.name}"
         await set_pool(it.db, "small", int(gate.commands[0].split()[-1]), requested_by="test")
-        look_at_pools_again(it.session)  # the news of it may still be under way
+        recheck_pools(it.session)  # the news of it may still be under way
     elif gate.opens_at is not None:
         await it.advance((gate.opens_at - it.clock.now()).total_seconds() + 1)
     elif gate.name == "trigger":

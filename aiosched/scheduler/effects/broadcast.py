@@ -48,7 +48,7 @@ class Broadcast:
                 self.wakeup.wake()
 
 
-async def tell_changes(session: Session) -> float | None:
+async def publish_changes(session: Session) -> float | None:
     """One pass: tell what has changed, then pause a moment so that news come in flocks."""
     broadcast = session.broadcast
     if broadcast.changed:

@@ -63,7 +63,7 @@ async def load_outbox(session: Session, conn: DatabaseConnection, partitions: Co
     session.callbacks.wake()
 
 
-async def tend_outbox(session: Session) -> float | None:
+async def poll_outbox(session: Session) -> float | None:
     """One pass: deadlines, SLAs, reports of callbacks, deliveries; returns how long to rest."""
     rests = (await fire_deadlines(session), await record_missed_slas(session))
     if session.attempts.callback_reports or _chosen(session):

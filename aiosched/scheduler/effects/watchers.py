@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _AGAIN: Final = 30.0  # seconds before a watcher whose trigger has ended begins again
 
 
-async def tend_watchers(session: Session) -> float | None:
+async def poll_watchers(session: Session) -> float | None:
     """One pass: store what was heard, begin and end watchers as the DAGs want it; returns how long to rest."""
     book = session.attempts.watchers
     book.on_news = session.watching.wake

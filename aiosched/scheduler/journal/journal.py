@@ -64,7 +64,7 @@ class Transaction:
             await journal.begin(self.conn, self._incarnation)
             self.is_open = True
 
-    async def look_at_pools(self, names: Collection[str]) -> None:
+    async def check_pools(self, names: Collection[str]) -> None:
         """Know the pools `names`; where other schedulers use them too, lock them to the end of the transaction."""
         if self.shared:
             if self.pools and min(names) < max(self.pools):  # locks go by name: begin again, with all of them

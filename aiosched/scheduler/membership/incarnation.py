@@ -22,18 +22,18 @@ from aiosched.db.statements.inbox import NEWS_CHANNEL, read_news
 from aiosched.db.statements.ownership import FleetView, release, set_draining
 from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import FencedOut, StaleRows
-from aiosched.scheduler.effects.broadcast import tell_changes
-from aiosched.scheduler.effects.outbox import tend_outbox
+from aiosched.scheduler.effects.broadcast import publish_changes
+from aiosched.scheduler.effects.outbox import poll_outbox
 from aiosched.scheduler.effects.retention import retain
 from aiosched.scheduler.effects.triggers import sweep_triggers
-from aiosched.scheduler.effects.watchers import tend_watchers
+from aiosched.scheduler.effects.watchers import poll_watchers
 from aiosched.scheduler.membership.lease import Lease
 from aiosched.scheduler.partitions.drift import DriftSweep
-from aiosched.scheduler.partitions.handover import hear_lent, tend_lent
+from aiosched.scheduler.partitions.handover import poll_remote_attempts, receive_remote_reports
 from aiosched.scheduler.partitions.loading import reload_dags
 from aiosched.scheduler.partitions.ownership import apply_view
 from aiosched.scheduler.requests.commands import apply_commands
-from aiosched.scheduler.runs.asset_runs import look_at_assets
+from aiosched.scheduler.runs.asset_runs import check_assets
 from aiosched.scheduler.runs.run_creation import create_runs
 from aiosched.scheduler.session import Session
 from aiosched.scheduler.slots.enqueueing import enqueue
@@ -116,11 +116,11 @@ class Incarnation:
                 ("run creation", create_runs, session.creation),
                 ("evaluation", evaluate, session.evaluation),
                 ("enqueueing", enqueue, session.enqueueing),
-                ("callbacks and deadlines", tend_outbox, session.callbacks),
+                ("callbacks and deadlines", poll_outbox, session.callbacks),
                 ("retention", retain, session.retention),
-                ("attempts for others", tend_lent, session.lending),
-                ("asset watchers", tend_watchers, session.watching),
-                ("news for browsers", tell_changes, session.broadcast.wakeup),
+                ("attempts for others", poll_remote_attempts, session.lending),
+                ("asset watchers", poll_watchers, session.watching),
+                ("news for browsers", publish_changes, session.broadcast.wakeup),
             )
             for name, step, wakeup in loops:
                 group.create_task(_gated(session, step, wakeup), name=name)
@@ -191,7 +191,7 @@ async def _listen(session: Session) -> None:
             async with session.ownership_lock:
                 overdue = session.news_overdue(every)
                 if overdue:
-                    look_at_pools_again(session)
+                    recheck_pools(session)
                 if changed or overdue:
                     await reload_dags(session, changed or session.cache.partitions)
                 while await apply_commands(session):
@@ -199,9 +199,9 @@ async def _listen(session: Session) -> None:
                 if session.has_reports or overdue:
                     session.has_reports = False
                     async with session.db.acquire() as reading:
-                        await hear_lent(session, reading, session.cache.partitions)
+                        await receive_remote_reports(session, reading, session.cache.partitions)
             if overdue:
-                await look_at_assets(session)
+                await check_assets(session)
                 await sweep.step(session)
                 async with session.ownership_lock:
                     await sweep_triggers(session)
@@ -229,18 +229,18 @@ def _hear(session: Session, payload: str) -> None:
         session.has_reports |= not session.loaded.is_set() or not partitions.isdisjoint(session.cache.partitions)
     elif kind == "slots":  # for which incarnations
         if session.incarnation in partitions:
-            look_at_pools_again(session)
+            recheck_pools(session)
         return
     elif kind == "attempts":
         session.attempts.doubts_at = None
         session.lending.wake()
         return
     elif kind == "pools":
-        look_at_pools_again(session)
+        recheck_pools(session)
     session.notifications.wake()
 
 
-def look_at_pools_again(session: Session) -> None:
+def recheck_pools(session: Session) -> None:
     """Somebody changed a pool, or left slots to us: what waits may fit now."""
     session.journal.forget_pools()
     if len(session.cache.waiting):

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _REPORTS_PER_TRANSACTION: Final = 500
 
 
-async def tend_lent(session: Session) -> float | None:
+async def poll_remote_attempts(session: Session) -> float | None:
     """One pass of the lender: send reports, stop what nobody wants any more; returns how long to rest."""
     attempts = session.attempts
     async with session.ownership_lock:
@@ -63,7 +63,7 @@ async def _send(session: Session) -> None:
         await notify(conn, "reports", {partition for partition, _ in addressed})
 
 
-async def hear_lent(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> None:
+async def receive_remote_reports(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> None:
     """Read what other schedulers tell of attempts of `partitions`. Call it with `session.ownership_lock` held."""
     reports = await report_statements.read_reports(conn, partitions, but=session.reading)
     session.attempts.reports.extend(reports)
@@ -77,7 +77,7 @@ async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
     async with session.db.acquire() as conn:
         gone = set(suspects) - await report_statements.living(conn)
         if gone:
-            await hear_lent(session, conn, cache.partitions)  # all that they can ever have sent
+            await receive_remote_reports(session, conn, cache.partitions)  # all that they can ever have sent
     if not gone:
         return
     known, now, lost = session.attempts.known(), session.clock.now(), 0

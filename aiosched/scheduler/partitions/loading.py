@@ -32,7 +32,7 @@ from aiosched.errors import DagError, StaleRows
 from aiosched.scheduler.effects.deadlines import load_deadlines
 from aiosched.scheduler.effects.outbox import load_outbox
 from aiosched.scheduler.effects.slas import watch_slas
-from aiosched.scheduler.partitions.handover import hear_lent
+from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.previous_run import look_back
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, rehydrate
 from aiosched.scheduler.session import Session
@@ -55,7 +55,9 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     session.attempts.take_back(wanted)
     async with session.db.acquire() as conn:
         elsewhere = await living(conn) - {session.incarnation}
-        await hear_lent(session, conn, wanted)  # after that look: who is gone has sent all that it ever will
+        await receive_remote_reports(
+            session, conn, wanted
+        )  # after that look: who is gone has sent all that it ever will
         unfinished = await run_statements.load_unfinished_runs(conn, wanted)
         for backfill in await load_backfills(conn, wanted):
             if backfill.dag_id in session.cache.dags:

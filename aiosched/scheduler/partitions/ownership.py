@@ -25,7 +25,7 @@ from aiosched.leftovers import end_orphans
 from aiosched.scheduler.partitions.handover import lose_attempts_of
 from aiosched.scheduler.partitions.loading import load_partitions
 from aiosched.scheduler.session import Session
-from aiosched.scheduler.slots.enqueueing import look_at_pools
+from aiosched.scheduler.slots.enqueueing import check_pools
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
     """
     cache = session.cache
     async with session.journal.transaction() as transaction:
-        keeping, _ = await look_at_pools(session, transaction, claims=False)
+        keeping, _ = await check_pools(session, transaction, claims=False)
         leaving = _choose(session, count, busy_ones=busy_ones)
         dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]
         cache.dirty |= {board: None for dag in dags for board in dag.running.values() if board.effects.lazy}

@@ -136,7 +136,7 @@ async def _forget(session: Session, dag_ids: Collection[str]) -> None:
         await assets.drop_queue(transaction.conn, await assets.lock_queue(transaction.conn, dag_ids))
 
 
-async def look_at_assets(session: Session) -> None:
+async def check_assets(session: Session) -> None:
     """The safety net, now and then: news that got lost, and assets that no DAG mentions any more."""
     session.cache.asset_news |= session.cache.partitions
     session.creation.wake()

@@ -39,7 +39,7 @@ async def enqueue(session: Session) -> float | None:
 async def store(session: Session) -> None:
     """Store what was decided and claim nothing: for who needs it stored while the loops wait for loading."""
     async with session.journal.batch(shared=session.has_peers) as transaction:
-        keeping, _ = await look_at_pools(session, transaction, claims=False)
+        keeping, _ = await check_pools(session, transaction, claims=False)
         batch = session.storing = session.cache.collect(keeping)
         if not batch.is_empty:
             await transaction.write(batch)
@@ -49,7 +49,7 @@ async def store(session: Session) -> None:
 async def _decide(session: Session, transaction: Transaction) -> Batch:
     """Choose under lock and collect. No await stands between the choice and the collected batch."""
     cache = session.cache
-    keeping, freed = await look_at_pools(session, transaction, claims=True)
+    keeping, freed = await check_pools(session, transaction, claims=True)
     room = room_of(
         transaction.pools,
         freed,
@@ -66,7 +66,7 @@ async def _decide(session: Session, transaction: Transaction) -> Batch:
     )
 
 
-async def look_at_pools(session: Session, transaction: Transaction, *, claims: bool) -> tuple[set[str], dict[str, int]]:
+async def check_pools(session: Session, transaction: Transaction, *, claims: bool) -> tuple[set[str], dict[str, int]]:
     """Know the pools that the next batch touches; those that include deferred tasks, and the slots that it gives back.
 
     With `claims` those that tasks wait for, or have just waited for, too. No await stands between the
@@ -80,7 +80,7 @@ async def look_at_pools(session: Session, transaction: Transaction, *, claims: b
         unknown = (freed.keys() | wanted) - transaction.pools.keys()
         if not unknown:
             return keeping, freed
-        await transaction.look_at_pools(unknown)
+        await transaction.check_pools(unknown)
 
 
 def _rest(session: Session) -> float | None:

@@ -21,7 +21,7 @@ from aiosched.web.api.dags import Dag
 from aiosched.web.api.runs import Run, RunDetails, details_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Field as Wrong
 from aiosched.web.server.problems import Problem
 
@@ -148,7 +148,7 @@ class Noted(BaseModel):
 @router.patch("/dags/{dag_id}", response_model=Dag)
 @allow(Role.OPERATOR)
 async def change_dag(
-    request: Request, request_client: TheGateway, person: Person, dag_id: Name, change: DagChange
+    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, change: DagChange
 ) -> Response:
     """Pause a DAG: it makes and starts nothing more, what runs goes on. Or undo that."""
     await queries.get_dag(request_client.db, dag_id)
@@ -160,7 +160,7 @@ async def change_dag(
 
 @router.delete("/dags/{dag_id}", status_code=204, response_model=None)
 @allow(Role.ADMIN)
-async def delete_dag(request: Request, request_client: TheGateway, person: Person, dag_id: Name) -> Response:
+async def delete_dag(request: Request, request_client: TheRequestClient, person: Person, dag_id: Name) -> Response:
     """Remove a DAG's rows: its runs and their history. A file that still has it brings it back."""
     await queries.get_dag(request_client.db, dag_id)
     answer = await request_client.ask("delete_dag", dag_id, by=person)
@@ -172,7 +172,9 @@ async def delete_dag(request: Request, request_client: TheGateway, person: Perso
 
 @router.post("/dags/{dag_id}/runs", status_code=201, response_model=Run)
 @allow(Role.OPERATOR)
-async def trigger(request: Request, request_client: TheGateway, person: Person, dag_id: Name, wish: NewRun) -> Response:
+async def trigger(
+    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, wish: NewRun
+) -> Response:
     """Make a run. Refused while the DAG is paused (but for `unpause`), and when its params break their schema."""
     row = await queries.get_dag(request_client.db, dag_id)
     if row.is_paused and not wish.unpause:
@@ -207,7 +209,7 @@ def _check_params(params: dict[str, ParamSpec], conf: dict[str, Any]) -> None:
 @router.post("/dags/{dag_id}/runs/{run}/mark", response_model=RunDetails)
 @allow(Role.OPERATOR)
 async def mark_run(
-    request: Request, request_client: TheGateway, person: Person, dag_id: Name, run: RunRef, mark: RunMark
+    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef, mark: RunMark
 ) -> Response:
     """Set a run to success or failed with all that is unfinished in it, or queue it again."""
     row = await queries.find_run(request_client.db, dag_id, run)
@@ -220,7 +222,7 @@ async def mark_run(
 @router.post("/dags/{dag_id}/runs/{run}/cancel", response_model=RunDetails)
 @allow(Role.OPERATOR)
 async def cancel_run(
-    request: Request, request_client: TheGateway, person: Person, dag_id: Name, run: RunRef
+    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef
 ) -> Response:
     """End a run: its running tasks are stopped, the others do not start, the run is failed."""
     row = await queries.find_run(request_client.db, dag_id, run)
@@ -232,7 +234,7 @@ async def cancel_run(
 @router.put("/dags/{dag_id}/runs/{run}/note", response_model=Noted)
 @allow(Role.OPERATOR)
 async def note_run(
-    request: Request, request_client: TheGateway, person: Person, dag_id: Name, run: RunRef, note: NoteText
+    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef, note: NoteText
 ) -> Response:
     """Write a note about a run."""
     row = await queries.find_run(request_client.db, dag_id, run)
@@ -245,7 +247,9 @@ async def note_run(
 
 @router.post("/dags/{dag_id}/clear", response_model=ClearAnswer)
 @allow(Role.OPERATOR)
-async def clear(request: Request, request_client: TheGateway, person: Person, dag_id: Name, wish: Clearing) -> Response:
+async def clear(
+    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, wish: Clearing
+) -> Response:
     """Let task instances run again; with `dry_run` only tell which."""
     await queries.get_dag(request_client.db, dag_id)
     args = wish.model_dump(exclude={"reason"})
@@ -256,7 +260,13 @@ async def clear(request: Request, request_client: TheGateway, person: Person, da
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/mark", response_model=ClearAnswer)
 @allow(Role.OPERATOR)
 async def mark_task(
-    request: Request, request_client: TheGateway, person: Person, dag_id: Name, run: RunRef, task_id: Name, mark: Mark
+    request: Request,
+    request_client: TheRequestClient,
+    person: Person,
+    dag_id: Name,
+    run: RunRef,
+    task_id: Name,
+    mark: Mark,
 ) -> Response:
     """Set a task instance to success, failed or skipped; without `map_index` all instances of the task.
 
@@ -272,7 +282,7 @@ async def mark_task(
 @allow(Role.OPERATOR)
 async def note_task(
     request: Request,
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     person: Person,
     dag_id: Name,
     run: RunRef,

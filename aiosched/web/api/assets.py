@@ -15,7 +15,7 @@ from aiosched.web.api.base.models import Instant, JsonObject, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Assets"])
 
@@ -76,7 +76,7 @@ class Lineage(BaseModel):
 
 @router.get("/assets")
 @allow(Role.VIEWER)
-async def list_assets(request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Asset]:
+async def list_assets(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[Asset]:
     """Assets by name."""
     rows = await asset_queries.list_assets(request_client.db, after=decode_cursor(cursor, str), limit=limit + 1)
     return page_of(Asset, rows, limit, lambda row: row.name)
@@ -84,7 +84,7 @@ async def list_assets(request_client: TheGateway, limit: Limit = 100, cursor: Cu
 
 @router.get("/asset-lineage")
 @allow(Role.VIEWER)
-async def lineage(request_client: TheGateway) -> Lineage:
+async def lineage(request_client: TheRequestClient) -> Lineage:
     """The assets between DAGs, as a graph."""
     nodes: dict[str, LineageNode] = {}
     edges: dict[tuple[str, str], None] = {}
@@ -102,7 +102,7 @@ async def lineage(request_client: TheGateway) -> Lineage:
 
 @router.get("/assets/{name}")
 @allow(Role.VIEWER)
-async def get_asset(request_client: TheGateway, name: Name) -> Asset:
+async def get_asset(request_client: TheRequestClient, name: Name) -> Asset:
     """One asset."""
     return Asset.model_validate(await asset_queries.get_asset(request_client.db, name))
 
@@ -110,7 +110,7 @@ async def get_asset(request_client: TheGateway, name: Name) -> Asset:
 @router.get("/assets/{name}/events")
 @allow(Role.VIEWER)
 async def list_asset_events(
-    request_client: TheGateway, name: Name, limit: Limit = 50, cursor: Cursor = None
+    request_client: TheRequestClient, name: Name, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[AssetEvent]:
     """The events of an asset, newest first."""
     before = decode_cursor(cursor, tuple[datetime, int])
@@ -122,7 +122,9 @@ async def list_asset_events(
 
 @router.post("/assets/{name}/events", status_code=201, response_model=Emitted, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def emit(request: Request, request_client: TheGateway, person: Person, name: Name, event: NewEvent) -> Response:
+async def emit(
+    request: Request, request_client: TheRequestClient, person: Person, name: Name, event: NewEvent
+) -> Response:
     """Make an event: DAGs that wait for the asset run."""
     args = {"name": name, "extra": event.extra}
     answer = await request_client.ask("emit_asset", None, args, by=person, partition=partition_of(name))

@@ -14,7 +14,7 @@ from aiosched.web.api.base.models import Instant, JsonObject, Resource, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Backfills"])
 
@@ -70,7 +70,7 @@ class BackfillAnswer(BaseModel):
 @router.get("/backfills")
 @allow(Role.VIEWER)
 async def list_backfills(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     limit: Limit = 25,
     cursor: Cursor = None,
@@ -83,14 +83,16 @@ async def list_backfills(
 
 @router.get("/backfills/{number}")
 @allow(Role.VIEWER)
-async def get_backfill(request_client: TheGateway, number: Number) -> Backfill:
+async def get_backfill(request_client: TheRequestClient, number: Number) -> Backfill:
     """One backfill with its progress."""
     return Backfill.model_validate(await backfill_queries.get_backfill(request_client.db, number))
 
 
 @router.post("/backfills", status_code=201, response_model=BackfillAnswer, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def create_backfill(request: Request, request_client: TheGateway, person: Person, wish: NewBackfill) -> Response:
+async def create_backfill(
+    request: Request, request_client: TheRequestClient, person: Person, wish: NewBackfill
+) -> Response:
     """Make the runs of past dates; with `dry_run` only tell which."""
     await queries.get_dag(request_client.db, wish.dag_id)
     args: dict[str, Any] = wish.model_dump(mode="json", exclude={"dag_id", "from_date", "to_date"})
@@ -100,7 +102,9 @@ async def create_backfill(request: Request, request_client: TheGateway, person: 
     return answered(request, answer, BackfillAnswer.model_validate, status=status)
 
 
-async def _change(request: Request, request_client: TheGateway, person: Person, number: int, verb: str) -> Response:
+async def _change(
+    request: Request, request_client: TheRequestClient, person: Person, number: int, verb: str
+) -> Response:
     row = await backfill_queries.get_backfill(request_client.db, number)
     answer = await request_client.ask(verb, row.dag_id, {"id": number}, by=person)
     after = await backfill_queries.get_backfill(request_client.db, number)
@@ -109,20 +113,20 @@ async def _change(request: Request, request_client: TheGateway, person: Person, 
 
 @router.post("/backfills/{number}/pause", response_model=Backfill, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def pause(request: Request, request_client: TheGateway, person: Person, number: Number) -> Response:
+async def pause(request: Request, request_client: TheRequestClient, person: Person, number: Number) -> Response:
     """Start no further runs of it."""
     return await _change(request, request_client, person, number, "backfill_pause")
 
 
 @router.post("/backfills/{number}/resume", response_model=Backfill, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def resume(request: Request, request_client: TheGateway, person: Person, number: Number) -> Response:
+async def resume(request: Request, request_client: TheRequestClient, person: Person, number: Number) -> Response:
     """Undo `pause`."""
     return await _change(request, request_client, person, number, "backfill_resume")
 
 
 @router.post("/backfills/{number}/cancel", response_model=Backfill, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def cancel(request: Request, request_client: TheGateway, person: Person, number: Number) -> Response:
+async def cancel(request: Request, request_client: TheRequestClient, person: Person, number: Number) -> Response:
     """End it: runs that are queued fail, those that run go on."""
     return await _change(request, request_client, person, number, "backfill_cancel")

@@ -18,7 +18,7 @@ from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError
 from aiosched.web.api.base.models import Instant, Name
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["DAGs"])
 
@@ -45,7 +45,7 @@ class ComingList(BaseModel):
 @router.get("/dags/{dag_id}/next")
 @allow(Role.VIEWER)
 async def next_runs(
-    request_client: TheGateway, dag_id: Name, n: Annotated[int, Query(ge=1, le=1000)] = 5
+    request_client: TheRequestClient, dag_id: Name, n: Annotated[int, Query(ge=1, le=1000)] = 5
 ) -> ComingList:
     """The next scheduled runs, as `aiosched dags next` tells them."""
     spec = (await get_version(request_client.db, dag_id)).spec
@@ -85,7 +85,7 @@ class Calendar(BaseModel):
 @router.get("/dags/{dag_id}/calendar")
 @allow(Role.VIEWER)
 async def calendar(
-    request_client: TheGateway, dag_id: Name, year: Annotated[int | None, Query(ge=1970, le=9998)] = None
+    request_client: TheRequestClient, dag_id: Name, year: Annotated[int | None, Query(ge=1970, le=9998)] = None
 ) -> Calendar:
     """The runs of a year by day, and those to come in the next three months."""
     now = request_client.clock.now()

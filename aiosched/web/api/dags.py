@@ -13,7 +13,7 @@ from aiosched.db.queries.queries import DagOrder
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
 router = APIRouter(tags=["DAGs"])
@@ -48,7 +48,7 @@ class Dag(Resource):
 @router.get("/dags")
 @allow(Role.VIEWER)
 async def list_dags(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
     search: Annotated[_Word | None, Query(description="part of the id or the description, in any case")] = None,
     stale: Annotated[bool, Query(description="with DAGs whose file is gone")] = False,
@@ -80,7 +80,7 @@ async def list_dags(
 
 @router.get("/dags/{dag_id}", dependencies=[RARELY])
 @allow(Role.VIEWER)
-async def get_dag(request_client: TheGateway, dag_id: Name) -> Dag:
+async def get_dag(request_client: TheRequestClient, dag_id: Name) -> Dag:
     """One DAG."""
     return Dag.model_validate(await queries.get_dag(request_client.db, dag_id))
 
@@ -94,7 +94,7 @@ class Tag(Resource):
 
 @router.get("/tags")
 @allow(Role.VIEWER)
-async def list_tags(request_client: TheGateway, limit: Limit = 1000, cursor: Cursor = None) -> Page[Tag]:
+async def list_tags(request_client: TheRequestClient, limit: Limit = 1000, cursor: Cursor = None) -> Page[Tag]:
     """The tags of all DAGs, by name."""
     rows = await queries.list_tags(request_client.db, after=decode_cursor(cursor, str), limit=limit + 1)
     return page_of(Tag, rows, limit, lambda row: row.tag)

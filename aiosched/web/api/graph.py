@@ -17,7 +17,7 @@ from aiosched.db.queries.run_queries import Segment
 from aiosched.db.queries.version_queries import get_version
 from aiosched.web.api.base.models import Name
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 from aiosched.web.views.layout import Layout, lay_out
 from aiosched.web.views.state_counts import Counts, groups_around, read_counts, with_groups
@@ -66,7 +66,7 @@ class DagGraph(BaseModel):
 @router.get("/dags/{dag_id}/graph", dependencies=[RARELY])
 @allow(Role.VIEWER)
 async def graph(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     dag_id: Name,
     version: Annotated[int | None, Query(ge=1, lt=2**31)] = None,
     run: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]+$", description="overlay of this run")] = None,

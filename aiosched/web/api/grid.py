@@ -18,7 +18,7 @@ from aiosched.web.api.base.models import Name
 from aiosched.web.api.base.paging import Cursor, decode_cursor, encode_cursor
 from aiosched.web.api.runs import Run
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.state_counts import Counts, groups_around, read_counts, with_groups
 
 router = APIRouter(tags=["DAGs"])
@@ -52,7 +52,7 @@ class Grid(BaseModel):
 @router.get("/dags/{dag_id}/grid")
 @allow(Role.VIEWER)
 async def grid(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     dag_id: Name,
     state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
     run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,

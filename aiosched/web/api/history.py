@@ -17,7 +17,7 @@ from aiosched.web.api.base.models import Instant
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 from aiosched.web.api.tasks import ThePlace
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.rendering import Renderer
 
 router = APIRouter(tags=["Task instances"])
@@ -33,7 +33,7 @@ class Rendered(BaseModel):
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered")
 @allow(Role.OPERATOR)
-async def rendered(request: Request, request_client: TheGateway, place: ThePlace) -> Rendered:
+async def rendered(request: Request, request_client: TheRequestClient, place: ThePlace) -> Rendered:
     """The template fields of a task instance, rendered by a process that reads the DAG's file for it.
 
     409 where the file is not on this machine, or the fields cannot be rendered.
@@ -59,7 +59,7 @@ class TaskEvent(BaseModel):
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/events")
 @allow(Role.VIEWER)
 async def list_task_events(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     place: ThePlace,
     limit: Limit = 1000,
     cursor: Cursor = None,

@@ -16,7 +16,7 @@ from aiosched.db.queries.home_queries import Concern
 from aiosched.db.queries.status import SchedulerRow, list_import_errors
 from aiosched.web.api.base.models import Instant, PartStatus, Resource
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views import health
 from aiosched.web.views.health import Status
 
@@ -91,7 +91,7 @@ class Timeline(BaseModel):
 
 @router.get("/summary")
 @allow(Role.VIEWER)
-async def summary(request_client: TheGateway) -> Summary:
+async def summary(request_client: TheRequestClient) -> Summary:
     """How everything stands."""
     db, now = request_client.db, request_client.clock.now()
     found = await health.examine(db)
@@ -125,7 +125,7 @@ def _schedulers(found: health.Health) -> Iterator[Attention]:
 
 
 async def _attention(
-    request_client: TheGateway, late: Sequence[Concern], schedulers: Sequence[SchedulerRow]
+    request_client: TheRequestClient, late: Sequence[Concern], schedulers: Sequence[SchedulerRow]
 ) -> list[Attention]:
     db = request_client.db
     found = [
@@ -157,7 +157,7 @@ def _about(one: Concern, kind: Kind, words: str) -> Attention:
 @router.get("/timeline")
 @allow(Role.VIEWER)
 async def timeline(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     since: Annotated[AwareDatetime | None, Query(description="default: six hours ago")] = None,
     until: Annotated[AwareDatetime | None, Query(description="default: in six hours")] = None,
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,

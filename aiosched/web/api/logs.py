@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from aiosched.core.values.states import FINISHED, TaskState
 from aiosched.web.api.tasks import Place, ThePlace, logs_of
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 from aiosched.web.views.log_index import find_errors as find_errors_in
 from aiosched.web.views.log_index import find_text, index_log
@@ -68,7 +68,7 @@ TryNumber = Annotated[int, InPath(ge=1, lt=2**15)]
 )
 @allow(Role.VIEWER)
 async def read_log(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     place: ThePlace,
     try_number: TryNumber,
     offset: Annotated[int | None, Query(ge=0, lt=2**50, description="from this byte on")] = None,
@@ -102,7 +102,7 @@ async def read_log(
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/errors")
 @allow(Role.VIEWER)
-async def find_errors(request_client: TheGateway, place: ThePlace, try_number: TryNumber) -> ErrorLines:
+async def find_errors(request_client: TheRequestClient, place: ThePlace, try_number: TryNumber) -> ErrorLines:
     """Where errors begin in the log of a try: tracebacks, exceptions, and lines of level ERROR and above."""
     path = logs_of(request_client, place) / f"attempt={try_number}.log"
     found = await asyncio.to_thread(find_errors_in, path, limit=_MOST_ERRORS)
@@ -112,7 +112,7 @@ async def find_errors(request_client: TheGateway, place: ThePlace, try_number: T
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/search")
 @allow(Role.VIEWER)
 async def search_log(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     place: ThePlace,
     try_number: TryNumber,
     words: Annotated[str, Query(min_length=1, max_length=200, description="what the line holds, whatever its case")],
@@ -127,7 +127,7 @@ async def search_log(
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/blocks")
 @allow(Role.VIEWER)
 async def find_blocks(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     place: ThePlace,
     try_number: TryNumber,
     offset: Annotated[int, Query(ge=0, lt=2**50, description="from this block on")] = 0,

@@ -14,7 +14,7 @@ from aiosched.db.queries.queries import RunRow
 from aiosched.web.api.base.models import Instant, Name, Resource, RunRef
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Runs"])
 
@@ -108,7 +108,7 @@ class Gantt(BaseModel):
 @router.get("/runs")
 @allow(Role.VIEWER)
 async def list_runs(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
     run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,
@@ -131,13 +131,13 @@ async def list_runs(
 
 @router.get("/dags/{dag_id}/runs/{run}")
 @allow(Role.VIEWER)
-async def get_run(request_client: TheGateway, dag_id: Name, run: RunRef) -> RunDetails:
+async def get_run(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> RunDetails:
     """One run."""
     row = await queries.find_run(request_client.db, dag_id, run)
     return await details_of(request_client, row)
 
 
-async def details_of(request_client: TheGateway, row: RunRow) -> RunDetails:
+async def details_of(request_client: TheRequestClient, row: RunRow) -> RunDetails:
     """A run with the counts of its task instances."""
     tasks = await queries.count_tasks(request_client.db, row)
     return RunDetails.model_validate({**Run.model_validate(row).model_dump(), "tasks": tasks})
@@ -146,7 +146,7 @@ async def details_of(request_client: TheGateway, row: RunRow) -> RunDetails:
 @router.get("/dags/{dag_id}/runs/{run}/tasks")
 @allow(Role.VIEWER)
 async def list_tasks(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     dag_id: Name,
     run: RunRef,
     task_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
@@ -165,7 +165,7 @@ async def list_tasks(
 
 @router.get("/dags/{dag_id}/runs/{run}/gantt")
 @allow(Role.VIEWER)
-async def gantt(request_client: TheGateway, dag_id: Name, run: RunRef) -> Gantt:
+async def gantt(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> Gantt:
     """Every try of every task instance, for a picture of the run in time."""
     row = await queries.find_run(request_client.db, dag_id, run)
     segments = await run_queries.read_segments(request_client.db, row.key, limit=MOST_SEGMENTS + 1)

@@ -12,7 +12,7 @@ from aiosched.core.values.states import RunState
 from aiosched.db.queries import run_queries
 from aiosched.web.api.base.models import Instant, Text
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["DAGs"])
 
@@ -45,7 +45,7 @@ class StatisticsList(BaseModel):
 @router.get("/dag-statistics", response_model=StatisticsList)
 @allow(Role.VIEWER)
 async def statistics(
-    request_client: TheGateway, dag_id: Annotated[list[Text], Query(min_length=1, max_length=200)]
+    request_client: TheRequestClient, dag_id: Annotated[list[Text], Query(min_length=1, max_length=200)]
 ) -> Response:
     """The last runs of DAGs, as bars and figures."""
     document = await run_queries.last_runs(request_client.db, list(dict.fromkeys(dag_id)))

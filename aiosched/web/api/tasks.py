@@ -19,7 +19,7 @@ from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, pag
 from aiosched.web.api.runs import TaskInstance
 from aiosched.web.api.versions import Task, tasks_of
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Task instances"])
 
@@ -74,7 +74,7 @@ class Place(NamedTuple):
 
 
 async def find_place(
-    request_client: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
+    request_client: TheRequestClient, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
 ) -> Place:
     """The task instance that an address names. Raises NotFound."""
     db = request_client.db
@@ -103,7 +103,7 @@ def _instance(place: Place) -> tuple[int, int, int]:
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}")
 @allow(Role.VIEWER)
-async def get_task(request_client: TheGateway, place: ThePlace) -> TaskDetails:
+async def get_task(request_client: TheRequestClient, place: ThePlace) -> TaskDetails:
     """One task instance."""
     spec = await queries.get_version_spec(request_client.db, place.run.version_key)
     definition = tasks_of(spec)[place.task.task_index]
@@ -124,7 +124,7 @@ async def get_task(request_client: TheGateway, place: ThePlace) -> TaskDetails:
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/tries")
 @allow(Role.VIEWER)
 async def list_attempts(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     place: ThePlace,
     limit: Limit = 1000,
     cursor: Cursor = None,
@@ -138,7 +138,7 @@ async def list_attempts(
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/xcom")
 @allow(Role.VIEWER)
 async def list_xcoms(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     place: ThePlace,
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -153,7 +153,7 @@ async def list_xcoms(
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/xcom/{key}")
 @allow(Role.VIEWER)
-async def get_xcom(request_client: TheGateway, place: ThePlace, key: Name) -> XCom:
+async def get_xcom(request_client: TheRequestClient, place: ThePlace, key: Name) -> XCom:
     """One value, whole."""
     rows = await xcom_queries.list_xcoms(request_client.db, _instance(place), longest=2**30, key=key, limit=1)
     if not rows:
@@ -161,7 +161,7 @@ async def get_xcom(request_client: TheGateway, place: ThePlace, key: Name) -> XC
     return XCom.model_validate(rows[0])
 
 
-def logs_of(request_client: TheGateway, place: Place) -> Path:
+def logs_of(request_client: TheRequestClient, place: Place) -> Path:
     """The folder with the logs of its tries."""
     run, task = place
     return log_folder(

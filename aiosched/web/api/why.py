@@ -9,7 +9,7 @@ from aiosched.core.why.explanation import Verdict
 from aiosched.scheduler.why.why import why
 from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Why"])
 
@@ -58,14 +58,14 @@ class Why(Resource):
 
 @router.get("/dags/{dag_id}/why")
 @allow(Role.VIEWER)
-async def why_dag(request_client: TheGateway, dag_id: Name) -> Why:
+async def why_dag(request_client: TheRequestClient, dag_id: Name) -> Why:
     """Why a DAG gets no run now."""
     return Why.model_validate(await why(request_client.db, dag_id, now=request_client.clock.now()))
 
 
 @router.get("/dags/{dag_id}/runs/{run}/why")
 @allow(Role.VIEWER)
-async def why_run(request_client: TheGateway, dag_id: Name, run: RunRef) -> Why:
+async def why_run(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> Why:
     """Why a run has not started, or what it waits for; how it failed, if it did."""
     return Why.model_validate(await why(request_client.db, dag_id, run, now=request_client.clock.now()))
 
@@ -73,7 +73,7 @@ async def why_run(request_client: TheGateway, dag_id: Name, run: RunRef) -> Why:
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/why")
 @allow(Role.VIEWER)
 async def why_task(
-    request_client: TheGateway, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
+    request_client: TheRequestClient, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
 ) -> Why:
     """Why a task instance does not run; how it ended, if it did. Of a mapped task, -1 is the one that tells most."""
     return Why.model_validate(

@@ -72,4 +72,4 @@ def _request_client(request: Request) -> RequestClient:
     return cast("RequestClient", request.app.state.request_client)
 
 
-TheGateway = Annotated[RequestClient, Depends(_request_client)]
+TheRequestClient = Annotated[RequestClient, Depends(_request_client)]

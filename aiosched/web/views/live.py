@@ -162,9 +162,9 @@ class Hub:
     async def _listen_once(self) -> None:
         conn = await self._db.connect(application_name="aiosched live news")
         try:
-            await conn.add_listener(run_changes.RUNS_CHANNEL, self._hear_runs)
-            await conn.add_listener(inbox.NEWS_CHANNEL, self._hear_news)
-            await conn.add_listener(request_answers.APPLIED_CHANNEL, self._hear_answers)
+            await conn.add_listener(run_changes.RUNS_CHANNEL, self._receive_runs)
+            await conn.add_listener(inbox.NEWS_CHANNEL, self._receive_news)
+            await conn.add_listener(request_answers.APPLIED_CHANNEL, self._receive_answers)
             conn.add_termination_listener(lambda *_: self._heard.set())
             loop = asyncio.get_running_loop()
             watch_at = look_at = loop.time()
@@ -176,10 +176,10 @@ class Hub:
                     watch_at = loop.time() + _WATCH_AGAIN
                     self.listening.set()
                 if loop.time() >= look_at:
-                    await self._tell_fleet(conn)
+                    await self._publish_fleet(conn)
                     look_at = loop.time() + _LOOK_AGAIN
                 self._heard.clear()
-                await self._tell_news()
+                await self._publish_news()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_AGAIN):
                         await self._heard.wait()
@@ -189,7 +189,7 @@ class Hub:
             with contextlib.suppress(OSError):
                 await conn.close(timeout=1.0)
 
-    def _hear_runs(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
+    def _receive_runs(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         keys = run_changes.read_runs(payload)
         if keys is None:
             self._news.any_run = True
@@ -197,18 +197,18 @@ class Hub:
             self._news.runs.update(keys)
         self._heard.set()
 
-    def _hear_news(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
+    def _receive_news(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         if (kind := _KINDS.get(inbox.read_news(payload)[0])) is not None:
             self._news.kinds.add(kind)
             self._heard.set()
 
-    def _hear_answers(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
+    def _receive_answers(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         self._news.requests.update(map(int, payload.split(",")))
         self._heard.set()
 
     # -- telling ----------------------------------------------------------------------------
 
-    async def _tell_news(self) -> None:
+    async def _publish_news(self) -> None:
         news, self._news = self._news, News()
         for kind in sorted(news.kinds):
             self._tell({"kind": kind})
@@ -225,16 +225,16 @@ class Hub:
         for gone in self._states.keys() - watched:
             del self._states[gone]
         for run_key in watched & news.runs:
-            await self._tell_tasks(run_key)
+            await self._publish_tasks(run_key)
 
-    async def _tell_fleet(self, conn: DatabaseConnection) -> None:
+    async def _publish_fleet(self, conn: DatabaseConnection) -> None:
         """Tell when the fleet is not as it was at the last look."""
         view = await ownership.look(conn)
         before, self._fleet = self._fleet, (view.peers, view.leases)
         if before is not None and before != self._fleet:
             self._tell({"kind": "scheduler"})
 
-    async def _tell_tasks(self, run: int) -> None:
+    async def _publish_tasks(self, run: int) -> None:
         """Tell those who watch a run which of its instances have changed since they were told last.
 
         `counts` are all instances of each task that has changes, by state, as they are now: a page that shows nothing

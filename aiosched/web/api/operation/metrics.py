@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from aiosched.db.queries.status import list_schedulers
 from aiosched.web.api.base.models import Resource
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.scheduler_rates import FleetRates
 
 router = APIRouter(tags=["System"])
@@ -52,7 +52,7 @@ class MetricsSummary(BaseModel):
 
 @router.get("/metrics/summary")
 @allow(Role.VIEWER)
-async def metrics_summary(request: Request, request_client: TheGateway) -> MetricsSummary:
+async def metrics_summary(request: Request, request_client: TheRequestClient) -> MetricsSummary:
     """How fast and how late each scheduler is."""
     rows = await list_schedulers(request_client.db)
     rates = cast("FleetRates", request.app.state.rates).look(rows, request_client.clock.now())

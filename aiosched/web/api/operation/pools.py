@@ -15,7 +15,7 @@ from aiosched.db.queries.pool_queries import PoolUser
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Pools"])
 
@@ -46,7 +46,7 @@ class PoolWish(BaseModel):
 
 @router.get("/pools")
 @allow(Role.VIEWER)
-async def list_pools(request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Pool]:
+async def list_pools(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[Pool]:
     """Pools by name."""
     after = decode_cursor(cursor, str)
     rows = await pools.list_pools(request_client.db, after=after or "", limit=limit + 1)
@@ -55,7 +55,7 @@ async def list_pools(request_client: TheGateway, limit: Limit = 100, cursor: Cur
 
 @router.get("/pools/{name}")
 @allow(Role.VIEWER)
-async def get_pool(request_client: TheGateway, name: PoolName) -> Pool:
+async def get_pool(request_client: TheRequestClient, name: PoolName) -> Pool:
     """One pool."""
     return Pool.model_validate(await pools.get_pool(request_client.db, name))
 
@@ -87,7 +87,9 @@ class Queue(BaseModel):
 
 @router.get("/pools/{name}/queue")
 @allow(Role.VIEWER)
-async def pool_queue(request_client: TheGateway, name: PoolName, limit: Limit = 100, cursor: Cursor = None) -> Queue:
+async def pool_queue(
+    request_client: TheRequestClient, name: PoolName, limit: Limit = 100, cursor: Cursor = None
+) -> Queue:
     """Who holds the slots of a pool, and who waits for them."""
     after = decode_cursor(cursor, tuple[int, datetime, int, int, int])
     pool = await pools.get_pool(request_client.db, name)
@@ -113,7 +115,7 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 
 @router.put("/pools/{name}")
 @allow(Role.ADMIN)
-async def set_pool(request_client: TheGateway, person: Person, name: PoolName, wish: PoolWish) -> Pool:
+async def set_pool(request_client: TheRequestClient, person: Person, name: PoolName, wish: PoolWish) -> Pool:
     """Make a pool or change it; doing it twice is doing it once."""
     change = await pools.set_pool(
         request_client.db,
@@ -129,7 +131,7 @@ async def set_pool(request_client: TheGateway, person: Person, name: PoolName, w
 
 @router.delete("/pools/{name}", status_code=204)
 @allow(Role.ADMIN)
-async def delete_pool(request_client: TheGateway, person: Person, name: PoolName) -> Response:
+async def delete_pool(request_client: TheRequestClient, person: Person, name: PoolName) -> Response:
     """Remove a pool that nobody uses."""
     await pools.delete_pool(request_client.db, name, requested_by=person.requested_by)
     return Response(status_code=204)

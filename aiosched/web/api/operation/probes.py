@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from aiosched.web.api.base.models import Instant, PartStatus, Resource
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server import exposition
 from aiosched.web.views import health
 from aiosched.web.views.health import Status
@@ -49,7 +49,7 @@ async def livez() -> dict[str, str]:
 )
 @allow(Role.PUBLIC)
 async def readyz(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     scheduler: Annotated[bool, Query(description="whether a living scheduler is needed, too")] = True,
 ) -> Response:
     """The database is reachable, its schema is current, and a scheduler holds its lease; else 503."""
@@ -65,7 +65,7 @@ async def readyz(
     responses={503: {"model": HealthReport, "description": "Something is broken"}},
 )
 @allow(Role.PUBLIC)
-async def whole_health(request_client: TheGateway) -> Response:
+async def whole_health(request_client: TheRequestClient) -> Response:
     """Every component and scheduler; 503 when one of them is unhealthy."""
     found = await health.examine(request_client.db)
     return _answer(found, 503 if found.status is Status.UNHEALTHY else 200)
@@ -77,7 +77,7 @@ async def whole_health(request_client: TheGateway) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 @allow(Role.PUBLIC)
-async def metrics(request_client: TheGateway) -> Response:
+async def metrics(request_client: TheRequestClient) -> Response:
     """The metrics of the whole fleet, in Prometheus' text format."""
     return Response(await exposition.exposition(request_client.db), media_type=exposition.CONTENT_TYPE)
 

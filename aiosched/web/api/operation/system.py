@@ -12,7 +12,7 @@ from aiosched.db.queries import command_queries, status
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
 router = APIRouter(tags=["System"])
@@ -101,7 +101,7 @@ class SettingsList(BaseModel):
 @router.get("/import-errors")
 @allow(Role.VIEWER)
 async def list_import_errors(
-    request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[ImportProblem]:
     """Files whose last parse failed, by name."""
     after = decode_cursor(cursor, str)
@@ -112,7 +112,7 @@ async def list_import_errors(
 @router.get("/files")
 @allow(Role.VIEWER)
 async def list_files(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     failed: Annotated[bool | None, Query(description="only those whose last parse failed, or did not")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -125,7 +125,7 @@ async def list_files(
 
 @router.get("/schedulers")
 @allow(Role.VIEWER)
-async def list_schedulers(request_client: TheGateway) -> Schedulers:
+async def list_schedulers(request_client: TheRequestClient) -> Schedulers:
     """Who is alive, with which partitions."""
     return Schedulers(items=[Scheduler.model_validate(row) for row in await status.list_schedulers(request_client.db)])
 
@@ -133,7 +133,7 @@ async def list_schedulers(request_client: TheGateway) -> Schedulers:
 @router.get("/commands")
 @allow(Role.VIEWER)
 async def list_commands(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     verb: Annotated[str | None, Query(max_length=100, pattern=r"^[^\x00]*$")] = None,
     state: Literal["waiting", "applied", "refused"] | None = None,
@@ -150,14 +150,14 @@ async def list_commands(
 
 @router.get("/commands/{number}")
 @allow(Role.VIEWER)
-async def get_command(request_client: TheGateway, number: Annotated[int, Path(ge=1, lt=2**63)]) -> Command:
+async def get_command(request_client: TheRequestClient, number: Annotated[int, Path(ge=1, lt=2**63)]) -> Command:
     """One request: where a 202 leads to."""
     return Command.model_validate(await command_queries.get_command(request_client.db, number))
 
 
 @router.get("/settings", dependencies=[RARELY])
 @allow(Role.ADMIN)
-async def list_settings(request_client: TheGateway) -> SettingsList:
+async def list_settings(request_client: TheRequestClient) -> SettingsList:
     """The settings of this process."""
     found = [
         Setting(

@@ -14,7 +14,7 @@ from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.web.api.base.models import Instant, JsonObject, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Secrets"])
 
@@ -67,13 +67,13 @@ class Stored(BaseModel):
     change: Literal["created", "changed", "unchanged", "skipped"]
 
 
-def _store(request_client: TheGateway) -> SecretStore:
+def _store(request_client: TheRequestClient) -> SecretStore:
     return SecretStore(request_client.db, Keyring.of(request_client.settings))
 
 
 @router.get("/variables")
 @allow(Role.VIEWER)
-async def list_variables(request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Variable]:
+async def list_variables(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[Variable]:
     """Variables by key, without values."""
     after = decode_cursor(cursor, str)
     rows = await _store(request_client).list_variables(after=after or "", limit=limit + 1)
@@ -82,7 +82,7 @@ async def list_variables(request_client: TheGateway, limit: Limit = 100, cursor:
 
 @router.put("/variables/{key}")
 @allow(Role.ADMIN)
-async def set_variable(request_client: TheGateway, person: Person, key: Key, wish: VariableWish) -> Stored:
+async def set_variable(request_client: TheRequestClient, person: Person, key: Key, wish: VariableWish) -> Stored:
     """Store a variable."""
     values = {key: VariableValue(wish.value, wish.description)}
     changes = await _store(request_client).set_variables(values, requested_by=person.requested_by)
@@ -91,7 +91,7 @@ async def set_variable(request_client: TheGateway, person: Person, key: Key, wis
 
 @router.delete("/variables/{key}", status_code=204)
 @allow(Role.ADMIN)
-async def delete_variable(request_client: TheGateway, person: Person, key: Key) -> Response:
+async def delete_variable(request_client: TheRequestClient, person: Person, key: Key) -> Response:
     """Remove a variable."""
     await _store(request_client).delete_variable(key, requested_by=person.requested_by)
     return Response(status_code=204)
@@ -99,7 +99,9 @@ async def delete_variable(request_client: TheGateway, person: Person, key: Key) 
 
 @router.get("/connections")
 @allow(Role.VIEWER)
-async def list_connections(request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[Connection]:
+async def list_connections(
+    request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
+) -> Page[Connection]:
     """Connections by id, without their secrets."""
     after = decode_cursor(cursor, str)
     rows = await _store(request_client).list_connections(after=after or "", limit=limit + 1)
@@ -108,7 +110,9 @@ async def list_connections(request_client: TheGateway, limit: Limit = 100, curso
 
 @router.put("/connections/{conn_id}")
 @allow(Role.ADMIN)
-async def set_connection(request_client: TheGateway, person: Person, conn_id: Key, wish: ConnectionWish) -> Stored:
+async def set_connection(
+    request_client: TheRequestClient, person: Person, conn_id: Key, wish: ConnectionWish
+) -> Stored:
     """Store a connection; what it held before is gone."""
     given: dict[str, Any] = wish.model_dump(by_alias=True, exclude_none=True)
     given["extra"] = given["extra"] or None
@@ -119,7 +123,7 @@ async def set_connection(request_client: TheGateway, person: Person, conn_id: Ke
 
 @router.delete("/connections/{conn_id}", status_code=204)
 @allow(Role.ADMIN)
-async def delete_connection(request_client: TheGateway, person: Person, conn_id: Key) -> Response:
+async def delete_connection(request_client: TheRequestClient, person: Person, conn_id: Key) -> Response:
     """Remove a connection."""
     await _store(request_client).delete_connection(conn_id, requested_by=person.requested_by)
     return Response(status_code=204)

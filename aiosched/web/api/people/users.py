@@ -15,7 +15,7 @@ from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, new_token
-from aiosched.web.requests.request_client import TheGateway
+from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Users"])
 
@@ -78,7 +78,7 @@ class MadeToken(BaseModel):
 
 @router.get("/users")
 @allow(Role.ADMIN)
-async def list_users(request_client: TheGateway, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
+async def list_users(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
     """People by name."""
     after = decode_cursor(cursor, str)
     rows = await accounts.list_users(request_client.db, after=after or "", limit=limit + 1)
@@ -87,7 +87,7 @@ async def list_users(request_client: TheGateway, limit: Limit = 100, cursor: Cur
 
 @router.post("/users", status_code=201)
 @allow(Role.ADMIN)
-async def create_user(request_client: TheGateway, wish: NewUser) -> User:
+async def create_user(request_client: TheRequestClient, wish: NewUser) -> User:
     """Add a person."""
     check_password(wish.password)
     made = await accounts.create_user(request_client.db, wish.name, wish.role, await hash_password(wish.password))
@@ -96,7 +96,7 @@ async def create_user(request_client: TheGateway, wish: NewUser) -> User:
 
 @router.patch("/users/{name}")
 @allow(Role.ADMIN)
-async def change_user(request_client: TheGateway, name: Name, change: UserChange) -> User:
+async def change_user(request_client: TheRequestClient, name: Name, change: UserChange) -> User:
     """Change role or password, disable or enable."""
     digest = None
     if change.password is not None:
@@ -110,7 +110,7 @@ async def change_user(request_client: TheGateway, name: Name, change: UserChange
 
 @router.delete("/users/{name}", status_code=204)
 @allow(Role.ADMIN)
-async def delete_user(request_client: TheGateway, name: Name) -> Response:
+async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
     """Remove a person and their tokens."""
     await accounts.delete_user(request_client.db, name)
     return Response(status_code=204)
@@ -119,7 +119,7 @@ async def delete_user(request_client: TheGateway, name: Name) -> Response:
 @router.get("/tokens")
 @allow(Role.VIEWER)
 async def list_tokens(
-    request_client: TheGateway,
+    request_client: TheRequestClient,
     person: Person,
     everybody: Annotated[bool, Query(description="tokens of all people; for administrators")] = False,
     limit: Limit = 100,
@@ -134,7 +134,7 @@ async def list_tokens(
 
 @router.post("/tokens", status_code=201)
 @allow(Role.VIEWER)
-async def create_token(request_client: TheGateway, person: Person, wish: NewToken) -> MadeToken:
+async def create_token(request_client: TheRequestClient, person: Person, wish: NewToken) -> MadeToken:
     """Make a token for oneself, with a role that one has."""
     if Role.of(wish.role) > person.role:
         raise Refused(f"{person.name} is {person.role.name.lower()}: a token cannot be more.")
@@ -149,7 +149,7 @@ async def create_token(request_client: TheGateway, person: Person, wish: NewToke
 @router.delete("/tokens/{token}", status_code=204)
 @allow(Role.VIEWER)
 async def delete_token(
-    request_client: TheGateway, person: Person, token: Annotated[int, Path(ge=1, lt=2**63)]
+    request_client: TheRequestClient, person: Person, token: Annotated[int, Path(ge=1, lt=2**63)]
 ) -> Response:
     """Revoke a token: one's own, or as an administrator anybody's."""
     await accounts.delete_token(request_client.db, token, None if person.role >= Role.ADMIN else person.name)
