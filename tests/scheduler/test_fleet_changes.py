@@ -47,10 +47,10 @@ async def test_a_rolling_restart_loses_no_attempt_and_leaves_nobody_without_an_o
             running(dsn, clock, executor=ScriptedExecutor(clock, script=succeeding), settle=False) as four,
         ):
             for leaving in old:
-                held = list(leaving.executor.running.values())
-                assert held
                 stopping = asyncio.create_task(leaving.scheduler.stop(grace=GUARD))
                 await three.until(lambda it=leaving: owned(it) == 0, "its partitions to move")  # type: ignore[misc]
+                held = list(leaving.executor.running.values())  # it begins nothing any more
+                assert held
                 for attempt in held:
                     leaving.executor.succeed(attempt)
                 await stopping
