@@ -1,6 +1,6 @@
 """DAG files to serialized DAGs in the database.
 
-    discovery.py   which files there are           agenda.py      which is parsed next
+    discovery.py   which files there are           parse_queue.py which is parsed next
     pool.py        processes that parse            service.py     the coroutine that does it all
     supervisor.py  one file, one killable child    claims.py      whose a DAG is
     killable.py    fork, watch, kill, reap         store.py       one transaction for many files

@@ -1,9 +1,9 @@
 """The parser of one scheduler: watches the DAGs folder, parses what changed, stores what it found.
 
 Lives here: the coroutines and what passes between them. Does not live here: the order of
-parsing (agenda.py), processes (pool.py), the transaction (store.py). The story:
+parsing (parse_queue.py), processes (pool.py), the transaction (store.py). The story:
 
-    watch ──► list ──► agenda ──► parse (a few at a time) ──► store, commit ──► on_change, NOTIFY
+    watch ──► list ──► queue ──► parse (a few at a time) ──► store, commit ──► on_change, NOTIFY
 
 Nothing that a file does, and no trouble with the database, ends these coroutines.
 Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.

@@ -1,14 +1,12 @@
 """What DAGs are tested with: a whole scheduler on a virtual clock, and a pytest plugin.
 
-world.py        World: the real scheduling code in memory   simulation.py  what would run when
-people.py       what people do in it                        checks.py      what holds after each commit
-view.py         what can be seen of it                      dag_bag.py     all DAGs of a folder
-endings.py      how attempts end: what scripts return       plugin.py      the fixtures
-outcomes.py     what such an ending reports                 member.py      one scheduler: its passes and commits
-executor.py     the scripted executor                       desk.py        a scheduler's memory
-acting.py       operators that act as they are              virtual_loop.py, services.py  on what, and whom they ask
-rows.py         the stored rows, with the database's guards; assets.py, backfills.py, deadlines.py, schedules.py  parts
-decisions.py    what was decided, and which script an attempt follows
+    world.py         World: the real scheduling code in memory    people.py      what people do in it
+    view.py          what can be seen of it                       checks.py      what holds after each commit
+    member.py        one scheduler: its passes and commits        world_memory.py  what it holds in memory
+    decisions.py     what was decided, and which script an attempt follows
+    services.py      whom operators that act ask                  simulation.py  what would run when
+    dag_bag.py       all DAGs of a folder                         plugin.py      the fixtures
+    attempts/        how attempts run and end                     rows/          the stored rows, with their guards
 
 Names are imported when they are first used, so that the plugin costs nothing where it is not used.
 """

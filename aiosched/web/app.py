@@ -1,7 +1,7 @@
 """The ASGI application: API, health, metrics and UI under one roof, mountable under any prefix.
 
 Lives here: putting the parts together and their start and stop. Does not live here: what
-they do (api/, stream.py, ui.py), who may use them (access.py), the server (server.py).
+they do (api/, views/), who may use them (auth/), the server (server/).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Lives here: every decision about a run's task instances, as plain code without I/O; the cost
 of a decision is proportional to what changed. Does not live here: the rows (instances.py), who
-is finished and what the rules say of it (tally.py, trigger_rules.py), who gets a slot
+is finished and what the rules say of it (upstream_counts.py, trigger_rules.py), who gets a slot
 (slots.py), storing what was decided (scheduler/journal/journal.py).
 
 A board is a cache of rows. What its decisions ask others to do is collected in

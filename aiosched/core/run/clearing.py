@@ -1,6 +1,6 @@
 """Which task instances a user means by "clear this" or "mark that".
 
-Pure. Does not live here: what clearing and marking do to them (marks.py).
+Pure. Does not live here: what clearing and marking do to them (manual_changes.py).
 Source: the semantics reference, section 28.1.
 """
 

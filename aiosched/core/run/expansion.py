@@ -1,7 +1,7 @@
 """How mapped tasks get their instances: expansion, and later changes of their number.
 
 Lives here: the part of a `Board` that makes, removes and restores instances. Does not live
-here: how many there are (mapping.py), when their dependencies are met (tally.py).
+here: how many there are (mapping.py), when their dependencies are met (upstream_counts.py).
 Source: the semantics reference, sections 26.4 and 26.5.
 """
 

@@ -3,7 +3,7 @@
 Lives here: the steps of an attempt, from its context to its report. The same code runs
 `async def` tasks on a loop and plain functions without one: for a plain function nothing
 in `Execution.run` ever suspends, so `drive` can run it to its end in any thread.
-Does not live here: where attempts run (inline.py, worker.py, async_worker.py), triggers and
+Does not live here: where attempts run (inline, worker), triggers and
 callbacks (attempts.py), what is an XCom (results.py), where output goes (logs.py).
 
 Source: the semantics reference, sections 7.1, 21.2, 22.2, 23.1, 25 and 27.

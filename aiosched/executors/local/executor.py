@@ -1,7 +1,7 @@
 """The local executor: attempts run in warm worker processes of this machine.
 
     scheduler ── guard ── forkserver ── workers      guard.py, forkserver.py, forkserver_client.py
-        └───────────── a socket each ──────┘         worker_link.py, protocol.py, tickets.py
+        └───────────── a socket each ──────┘         worker_link.py; worker/
 
 Plain functions run one to a process at a time, `async def` tasks many to a process. Lives
 here: what becomes of an attempt, and what the end of a process means for its attempts.

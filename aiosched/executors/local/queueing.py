@@ -3,7 +3,7 @@
 An attempt waits here until a worker is free. While attempts are short, it may instead be sent to
 a worker that still runs another one, and waits in that worker's *line*: the worker that has
 loaded its DAG file, so that a file is imported by few workers, and no worker waits for the scheduler
-between two attempts. What stays in a line for too long is taken back (tickets.py), and goes to
+between two attempts. What stays in a line for too long is taken back (claim_pipe.py), and goes to
 whoever is free. Source: decision 20.
 """
 

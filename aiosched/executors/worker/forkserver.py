@@ -4,7 +4,7 @@ It has imported what runners need and nothing else: no database connection, no s
 the scheduler's but the one it is spoken to on, no threads. So a worker starts in
 milliseconds and inherits nothing. It reports each worker's end the moment nothing is left of it: what
 a worker started comes to the forkserver as orphans, and is killed. It takes all workers along when the scheduler
-is gone (its socket closes), when it has been silent for longer than its lease (trust.py)
+is gone (its socket closes), when it has been silent for longer than its lease (lease_deadline.py)
 or when it is told to stop. Should it be killed itself, its guard does all that (guard.py).
 """
 

@@ -42,7 +42,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class RunAttempts(Message, frozen=True):
-    """Execute these attempts; plain ones one after the other, each with the ticket of its number (tickets.py)."""
+    """Execute these attempts; plain ones one after the other, each with the ticket of its number (claim_pipe.py)."""
 
     attempts: list[Attempt]
     first: int = 0  # the number of the first; the others follow
@@ -145,7 +145,7 @@ class Setup(Message, frozen=True):
 class Fork(Message, frozen=True):
     """Start a worker; its socket comes along with the message, and a second descriptor.
 
-    Plain ones draw tickets from that (tickets.py), of others it is the page of their loop's signs (loop_sign.py).
+    Plain ones draw tickets from that (claim_pipe.py), of others it is the page of their loop's signs (loop_sign.py).
     """
 
     worker: int

@@ -3,7 +3,7 @@
 Everything that was decided since the last commit goes into one transaction, then the next
 one starts. No timer: a quiet system commits at once, a busy one in batches of hundreds.
 The order is always commit, then act. Lives here: the connection, the fence, and how an
-unknown commit outcome is settled. Does not live here: what to store (holdings.py), who
+unknown commit outcome is settled. Does not live here: what to store (state/cache.py), who
 gets a slot (enqueueing.py), the statements (db/statements/journal.py).
 """
 

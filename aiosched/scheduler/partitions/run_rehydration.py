@@ -1,7 +1,7 @@
 """Giving a board that is read back what its rows do not say: lengths of values, decisions of branches, other code.
 
 A branch's decision and a value that others are mapped over are XComs. Does not live here:
-the run before (past.py).
+the run before (previous_run.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What one transaction of the journal stores, and what may be done once it is committed.
 
-Does not live here: gathering it (holdings.py), storing it (journal.py), acting on it (session.py).
+Does not live here: gathering it (cache.py), storing it (journal.py), acting on it (session.py).
 """
 
 from __future__ import annotations

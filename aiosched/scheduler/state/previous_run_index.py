@@ -1,6 +1,7 @@
 """Which boards look at which run before theirs, so that news of that run reaches them.
 
-Does not live here: finding the run before (past.py), what a board makes of it (core/graph/previous_run.py).
+Does not live here: finding the run before (partitions/previous_run.py), what a board makes of it
+(core/graph/previous_run.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Reads one DAG (and one run of it) into the same structures that a scheduler holds, by the same functions, and asks
 core/why. All statements are one snapshot. Does not live here: the gates and their words (core), SQL
-(db/queries/why.py), who competes for slots (why_slots.py). Source: docs/why.md.
+(db/queries/why.py), who competes for slots (slots.py). Source: docs/why.md.
 """
 
 from __future__ import annotations
