@@ -1,8 +1,9 @@
 """Which queued runs of a DAG its running ones wait for. They start first, and if need be beyond a limit.
 
 A running run that waits for the run before it (graph/previous_run.py) keeps its place under `max_active_runs`.
-Where that run before is queued behind the same limit, since somebody has cleared it, neither would ever go on. So it goes before all
-other queued runs; and when all runs under the limit stand still, it starts although the limit is reached.
+Where that run before is queued behind the same limit, since somebody has cleared it, neither would ever go on. So it
+goes before all other queued runs; and when all runs under the limit stand still, it starts although the limit is
+reached.
 
 Pure. Who waits, the scheduler finds out (scheduler/runs/awaited.py); what follows from it, `runs_to_start` decides
 (run_creation.py). Source: the semantics reference, sections 6 and 14.
