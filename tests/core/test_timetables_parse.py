@@ -17,6 +17,7 @@ from aiosched.core.graph.spec import DagSpec, decode_spec, encode_spec
 from aiosched.core.timetables import (
     PRESETS,
     AnyTimetable,
+    CompiledTimetable,
     ContinuousTimetable,
     CronDataIntervalTimetable,
     CronTriggerTimetable,
@@ -27,7 +28,6 @@ from aiosched.core.timetables import (
     MultipleCronTriggerTimetable,
     NullTimetable,
     OnceTimetable,
-    Timetable,
     parse_schedule,
     schedule_timezone,
     timezone_name,
@@ -182,7 +182,7 @@ def test_every_timetable_survives_storage(timetable: AnyTimetable) -> None:
 
 
 @pytest.mark.parametrize("timetable", EVERY_KIND, ids=lambda timetable: type(timetable).__name__)
-def test_every_timetable_keeps_the_contract(timetable: Timetable) -> None:
+def test_every_timetable_keeps_the_contract(timetable: CompiledTimetable) -> None:
     timetable.validate()
 
     assert timetable.summary

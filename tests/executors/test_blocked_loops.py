@@ -12,7 +12,8 @@ from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.attempt.log_files import log_path
-from aiosched.executors.local.executor import LocalExecutor, blocked_loops
+from aiosched.executors.local import blocked_loops
+from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.worker.loop_sign import Blocker, LoopSign
 
 TASKS = """

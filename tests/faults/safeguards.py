@@ -16,7 +16,7 @@ import msgspec
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.db.statements import inbox
-from aiosched.scheduler.effects import outbox
+from aiosched.db.statements import outbox as outbox_statements
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.requests import commands
@@ -160,11 +160,11 @@ def kept_callbacks() -> contextlib.AbstractContextManager[Any]:
 
     async def begin_and_forget(conn: Any, ids: Sequence[int], *, most: int) -> Any:
         found = await original(conn, ids, most=most)
-        await outbox.statements.delete_callbacks(conn, ids)
+        await outbox_statements.delete_callbacks(conn, ids)
         return found
 
-    original = outbox.statements.begin_deliveries
-    return mock.patch.object(outbox.statements, "begin_deliveries", begin_and_forget)
+    original = outbox_statements.begin_deliveries
+    return mock.patch.object(outbox_statements, "begin_deliveries", begin_and_forget)
 
 
 def settled_commits() -> contextlib.AbstractContextManager[Any]:

@@ -45,7 +45,7 @@ class ScriptedExecutor:
         self.running: dict[AttemptKey, Attempt] = {}
         self.triggers: dict[AttemptKey, Attempt] = {}  # that wait now, and the callbacks that run: without slots
         self.callbacks: dict[AttemptKey, Attempt] = {}
-        self.callbacks: list[Attempt] = []  # all of both that were handed out
+        self.without_slot: list[Attempt] = []  # all of both that were handed out
         self.cancelled: list[AttemptKey] = []
         self.forgotten: list[AttemptKey] = []  # triggers that wait elsewhere
         self.stopped = False
@@ -68,7 +68,7 @@ class ScriptedExecutor:
         for attempt in attempts:
             assert self._place(attempt.key) in (None, self.triggers), f"{attempt.key} was handed out while it runs"
             if attempt.trigger is not None or attempt.callback is not None:
-                self.callbacks.append(attempt)
+                self.without_slot.append(attempt)
                 (self.callbacks if attempt.trigger is None else self.triggers)[attempt.key] = attempt
                 continue
             self.submitted.append(attempt)

@@ -94,7 +94,7 @@ async def test_a_run_that_is_late_strictly_has_its_callback_run_once_and_goes_on
     async with running(dsn, clock, with_deadline()) as it:
         await it.trigger("d", "r")
         await it.advance(60)
-        assert it.executor.callbacks == []
+        assert it.executor.without_slot == []
 
         await it.advance(0.001)
         attempt = await it.callback()
@@ -106,7 +106,7 @@ async def test_a_run_that_is_late_strictly_has_its_callback_run_once_and_goes_on
         await it.finish("a")
         await it.advance(3600)
         assert await it.runs("d") == {"r": "success"}
-        assert len(it.executor.callbacks) == 1
+        assert len(it.executor.without_slot) == 1
         assert await it.fetch("SELECT * FROM callback_outbox") == []
 
 
@@ -117,7 +117,7 @@ async def test_each_of_several_deadlines_is_missed_for_itself(dsn: str, clock: F
         for _ in range(3):
             await it.advance(60.5)
 
-        assert [a.callback.index for a in it.executor.callbacks if a.callback] == [1, 2, 0]
+        assert [a.callback.index for a in it.executor.without_slot if a.callback] == [1, 2, 0]
 
 
 async def test_a_success_in_time_prunes_deadlines_and_a_failure_keeps_them(dsn: str, clock: FakeClock) -> None:
@@ -132,7 +132,7 @@ async def test_a_success_in_time_prunes_deadlines_and_a_failure_keeps_them(dsn: 
 
         await it.advance(1)
 
-        assert [a.run.run_id for a in it.executor.callbacks] == ["bad"]
+        assert [a.run.run_id for a in it.executor.without_slot] == ["bad"]
         assert await deadlines(it) == [("bad", 0, seconds(60), True)]
 
 
@@ -144,7 +144,7 @@ async def test_a_success_at_the_deadline_and_the_clock_behind_it_miss_nothing(ds
         await it.until(lambda: not it.session.cache.boards, "the run to end")
         await it.advance(1)
 
-        assert it.executor.callbacks == []
+        assert it.executor.without_slot == []
         assert await deadlines(it) == []
 
 
@@ -154,7 +154,7 @@ async def test_a_queued_run_of_a_paused_dag_misses_its_deadline_too(dsn: str, cl
         await it.trigger("d", "r")
         await it.advance(61)
 
-        assert [a.run.run_id for a in it.executor.callbacks] == ["r"]
+        assert [a.run.run_id for a in it.executor.without_slot] == ["r"]
 
 
 # -- restarts ---------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ async def test_a_deadline_that_was_missed_before_a_restart_is_not_missed_again(d
 
     async with running(dsn, clock) as again:
         await again.advance(61)
-        assert again.executor.callbacks == []
+        assert again.executor.without_slot == []
 
 
 async def test_a_deadline_of_a_run_that_could_not_be_created_does_no_harm(dsn: str, clock: FakeClock) -> None:
@@ -187,7 +187,7 @@ async def test_a_deadline_of_a_run_that_could_not_be_created_does_no_harm(dsn: s
         it.session.outbox.deadlines.add(seconds(1), (999, 0, it.session.cache.dags["d"].row.partition))
         await it.advance(2)
 
-        assert it.executor.callbacks == []
+        assert it.executor.without_slot == []
 
 
 async def test_clearing_a_run_moves_the_deadlines_that_count_from_its_queueing(dsn: str, clock: FakeClock) -> None:
@@ -204,6 +204,6 @@ async def test_clearing_a_run_moves_the_deadlines_that_count_from_its_queueing(d
 
         assert await deadlines(it) == [("r", 0, seconds(90), False), ("r", 1, seconds(50), False)]
         await it.advance(59)
-        assert [a.callback.index for a in it.executor.callbacks if a.callback] == [1]
+        assert [a.callback.index for a in it.executor.without_slot if a.callback] == [1]
         await it.advance(2)
-        assert [a.callback.index for a in it.executor.callbacks if a.callback] == [1, 0]
+        assert [a.callback.index for a in it.executor.without_slot if a.callback] == [1, 0]

@@ -61,7 +61,7 @@ async def test_a_success_asks_once_and_shows_the_successful_task_that_ended_last
         assert await outbox(it) == [("dag_success", 1, False, None)]
         await end_callback(it)
         assert await outbox(it) == []
-        assert len(it.executor.callbacks) == 1
+        assert len(it.executor.without_slot) == 1
         await it.assert_consistent()
 
 
@@ -111,7 +111,7 @@ async def test_a_dag_without_callbacks_asks_for_none(dsn: str, clock: FakeClock)
         await it.trigger("succeeding", "r")
         await it.finish("a")
 
-        assert it.executor.callbacks == []
+        assert it.executor.without_slot == []
         assert await outbox(it) == []
 
 
@@ -125,7 +125,7 @@ async def test_a_run_that_a_user_ends_asks_for_no_callback(dsn: str, clock: Fake
             await it.ask("mark_run", "d", run_id=state, state=state)
 
         assert set((await it.runs("d")).values()) == {"failed", "success"}
-        assert it.executor.callbacks == []
+        assert it.executor.without_slot == []
         assert await outbox(it) == []
 
 
@@ -152,7 +152,7 @@ async def test_a_task_that_is_lost_three_times_asks_for_its_failure_callback_onc
     async with running(dsn, clock, spec) as it:
         await it.trigger("d", "r")
         for _ in range(3):
-            assert it.executor.callbacks == []
+            assert it.executor.without_slot == []
             it.executor.lose(await it.attempt("a"), "killed by SIGKILL")
             await it.settled()
 
@@ -186,7 +186,7 @@ async def test_a_failure_that_its_worker_told_asks_for_nothing(dsn: str, clock: 
         it.executor.fail(await it.attempt("a"))
         await it.settled()
 
-        assert it.executor.callbacks == []
+        assert it.executor.without_slot == []
         assert await it.runs("d") == {"r": "failed"}
 
 
@@ -212,7 +212,7 @@ async def test_a_callback_that_raises_has_run(dsn: str, clock: FakeClock) -> Non
 
         await end_callback(it, Outcome.FAILED, reason="notify raised KeyError: 'x'")
 
-        assert len(it.executor.callbacks) == 1
+        assert len(it.executor.without_slot) == 1
         assert await outbox(it) == []
 
 
@@ -225,12 +225,12 @@ async def test_a_lost_callback_is_delivered_three_times_in_all_and_its_row_stays
         ids = {(await end_callback(it, Outcome.LOST, reason=f"killed {n}")).id for n in range(3)}
 
         assert len(ids) == 1
-        assert len(it.executor.callbacks) == 3
+        assert len(it.executor.without_slot) == 3
         assert await outbox(it) == [("dag_success", 3, True, "killed 2")]
         assert it.scheduler.metrics.lost_attempts == 0
 
     async with running(dsn, clock) as again:
-        assert again.executor.callbacks == []
+        assert again.executor.without_slot == []
 
 
 async def test_a_callback_that_ran_when_its_scheduler_stopped_is_delivered_again(dsn: str, clock: FakeClock) -> None:
@@ -254,7 +254,7 @@ async def test_a_callback_that_takes_its_scheduler_down_is_given_up(dsn: str, cl
         it.executor.callbacks.clear()  # nothing is said of it, as after a crash
 
     async with running(dsn, clock) as again:
-        assert again.executor.callbacks == []
+        assert again.executor.without_slot == []
         assert await outbox(again) == [("dag_success", 3, True, "its scheduler ended while it ran")]
 
 
@@ -290,7 +290,7 @@ async def test_a_report_that_could_not_be_stored_is_stored_later_without_running
         await it.settled()
 
         assert await outbox(it) == []
-        assert len(it.executor.callbacks) == 1
+        assert len(it.executor.without_slot) == 1
 
 
 async def test_at_most_a_few_callbacks_run_at_once_oldest_first_and_none_holds_a_slot(
@@ -302,12 +302,12 @@ async def test_at_most_a_few_callbacks_run_at_once_oldest_first_and_none_holds_a
         for number in range(6):
             await it.finish("a", run_id=f"r{number}")
 
-        assert [a.run.run_id for a in it.executor.callbacks] == ["r0", "r1", "r2", "r3"]
+        assert [a.run.run_id for a in it.executor.without_slot] == ["r0", "r1", "r2", "r3"]
         await end_callback(it)
-        assert [a.run.run_id for a in it.executor.callbacks] == ["r0", "r1", "r2", "r3", "r4"]
+        assert [a.run.run_id for a in it.executor.without_slot] == ["r0", "r1", "r2", "r3", "r4"]
         while it.executor.callbacks:
             await end_callback(it)
-        assert len(it.executor.callbacks) == 6
+        assert len(it.executor.without_slot) == 6
         assert await outbox(it) == []
 
 
@@ -320,7 +320,7 @@ async def test_a_request_whose_run_was_deleted_goes_with_it(dsn: str, clock: Fak
         await it.execute("DELETE FROM dag_run")
 
     async with running(dsn, clock) as again:
-        assert again.executor.callbacks == []
+        assert again.executor.without_slot == []
         assert await outbox(again) == []
 
 
@@ -334,7 +334,7 @@ async def test_every_finishing_of_a_run_asks_once(dsn: str, clock: FakeClock) ->
         await it.finish("a")
         await end_callback(it)
 
-        assert [a.callback.kind for a in it.executor.callbacks if a.callback] == ["dag_failure", "dag_success"]
+        assert [a.callback.kind for a in it.executor.without_slot if a.callback] == ["dag_failure", "dag_success"]
 
 
 # -- partitions that leave meanwhile ----------------------------------------------------------

@@ -127,7 +127,7 @@ async def test_a_trigger_waits_in_the_executor_of_its_task(dsn: str, clock: Fake
         gpu.fire(*gpu.triggers.values())
         await it.until(lambda: gpu.running, "the task to go on")
 
-        assert not it.executor.callbacks
+        assert not it.executor.without_slot
         assert not it.executor.submitted
 
 

@@ -40,7 +40,7 @@ async def misses(it: Running) -> list[tuple[str, str, float]]:
 
 
 def told(it: Running) -> list[Attempt]:
-    return [one for one in it.executor.callbacks if one.callback is not None and one.callback.kind == "sla_miss"]
+    return [one for one in it.executor.without_slot if one.callback is not None and one.callback.kind == "sla_miss"]
 
 
 async def first_hour_done(it: Running) -> None:

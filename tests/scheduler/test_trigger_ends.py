@@ -104,7 +104,7 @@ async def test_a_lost_connection_neither_loses_nor_doubles_an_end(dsn: str, cloc
 
         assert await it.runs("d") == {"r": "success"}
         assert await it.fetch("SELECT key, value FROM xcom") == [("k", "1")]
-        assert len(it.executor.callbacks) == 1
+        assert len(it.executor.without_slot) == 1
         await it.assert_consistent()
 
 

@@ -370,7 +370,7 @@ async def test_a_lost_connection_between_event_and_commit_neither_loses_nor_doub
 
         assert resumed.resume is not None
         assert resumed.resume.event == '"once"'
-        assert len(it.executor.callbacks) == 1
+        assert len(it.executor.without_slot) == 1
         await it.finish("a")
         assert len(it.executor.submitted) == 2
         await it.assert_consistent()
