@@ -85,7 +85,7 @@ async def test_what_blocks_the_loop_is_named_once(
     (told,) = caplog.messages
     assert "the event loop is blocked" in told
     assert "user_code_that_blocks (" in told
-    assert "test_vitals.py" in told
+    assert "test_heartbeat.py" in told
 
 
 async def test_the_row_of_a_scheduler_shows_its_figures(db: Database, dsn: str) -> None:
