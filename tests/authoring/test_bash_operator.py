@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
-import time
+import subprocess
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import uvloop
 from authoring_builders import context_of, run_task
 
 from aiosched import DAG, BashOperator
+from aiosched.authoring.operators import subprocesses
 from aiosched.errors import CommandFailed, SkipTask
 from aiosched.leftovers import look_at
 
@@ -55,19 +55,16 @@ async def test_the_last_line_of_output_is_the_value(
     assert await output(command, **options) == value
 
 
-async def test_a_command_whose_exit_code_somebody_else_took_has_failed(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
+async def test_a_command_whose_exit_code_somebody_else_took_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_late(process: subprocess.Popen[bytes]) -> int:
+        os.waitpid(process.pid, 0)
+        return exit_code(process)
 
-    def take() -> None:
-        while not pid.exists() or not pid.read_text():
-            time.sleep(0.01)
-        os.waitpid(int(pid.read_text()), 0)
+    exit_code = subprocesses._exit_code
+    monkeypatch.setattr(subprocesses, "_exit_code", too_late)
 
-    thread = threading.Thread(target=take)
-    thread.start()
     with pytest.raises(ChildProcessError, match=r"exit code of process \d+ is not known"):
-        await output(f"echo $$ > {pid}; sleep 0.2; exit 3")
-    thread.join()
+        await output("exit 3")
 
 
 async def test_a_command_runs_in_its_own_temporary_folder_or_where_it_is_told(tmp_path: Path) -> None:
