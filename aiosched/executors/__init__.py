@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from aiosched.executors.attempt.runner import Surroundings
     from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
     from aiosched.executors.inline.executor import InlineExecutor
-    from aiosched.executors.inline.running import run_attempt
+    from aiosched.executors.inline.running import ELSEWHERE, run_attempt
     from aiosched.executors.local.executor import LocalExecutor
     from aiosched.executors.local.options import LocalOptions
 
 __all__ = [
+    "ELSEWHERE",
     "Attempt",
     "AttemptKey",
     "Executor",
@@ -55,6 +56,7 @@ _HOMES = {
     "TestRun": "dag_test.dag_test",
     "run_dag_test": "dag_test.dag_test",
     "Surroundings": "attempt.runner",
+    "ELSEWHERE": "inline.running",
     "run_attempt": "inline.running",
 }
 
