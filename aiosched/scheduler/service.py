@@ -35,6 +35,8 @@ from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.parsing import Parser
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.actions import Actions
+from aiosched.scheduler.effects.attempt_control import stop_attempt
+from aiosched.scheduler.effects.tracing import open_tracing
 from aiosched.scheduler.events import Listener
 from aiosched.scheduler.executor_choice import Choice, choose_executor
 from aiosched.scheduler.journal.journal import Journal
@@ -46,7 +48,9 @@ from aiosched.scheduler.observability.idle import Remark, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.services.secret_services import secret_services
 from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
-from aiosched.scheduler.session import Attempts, Session
+from aiosched.scheduler.session.environment import Environment, Observers
+from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.metrics import Metrics
 from aiosched.scheduler.state.stuck_attempts import StuckAttempts
 from aiosched.timeouts import clean_up_timeout
@@ -155,7 +159,7 @@ class Scheduler(Actions):
         """
         self._draining = True
         if self._session is not None:
-            self._session.draining = True
+            self._session.membership.draining = True
         if self._incarnation is not None:
             self._incarnation.look()
         with contextlib.suppress(TimeoutError):
@@ -315,14 +319,15 @@ class Scheduler(Actions):
         keyring = Keyring.of(self.settings)
         journal, command_journal = (Journal(self.db, number, self.metrics, keyring) for _ in range(2))
 
+        observers = Observers(self._listener, self._run_end, self._partitions_moved, self._ready.set)
+        env = Environment(
+            db=self.db, settings=self.settings, clock=self.clock, executor=self.executor, attempts=self._attempts,
+            journal=journal, command_journal=command_journal, incarnation=number, metrics=self.metrics,
+            holds_lease=lease.trusted, observers=observers,
+        )  # fmt: skip
+
         def make_session() -> Session:
-            return Session(
-                db=self.db, settings=self.settings, clock=self.clock, executor=self.executor, attempts=self._attempts,
-                journal=journal, command_journal=command_journal, incarnation=number, metrics=self.metrics,
-                trusted=lease.trusted,
-                listener=self._listener, on_run_end=self._run_end, on_partitions=self._partitions_moved,
-                on_ready=self._ready.set, draining=self._draining,
-            )  # fmt: skip
+            return Session.begin(env, tracing=open_tracing(), draining=self._draining)
 
         self._incarnation = Incarnation(lease, make_session, self._on_session)
         if self._stopping:
@@ -355,10 +360,10 @@ class Scheduler(Actions):
 
     def _on_session(self, session: Session) -> None:
         self._session = session
-        self._attempts.on_news = session.evaluation.wake
-        self._attempts.on_callback = session.callbacks.wake
-        self._attempts.on_lent = session.lending.wake
-        self._attempts.revoke = session.stop_attempt
+        self._attempts.on_news = session.wakeups.evaluation.wake
+        self._attempts.on_callback = session.wakeups.callbacks.wake
+        self._attempts.on_lent = session.wakeups.remote_attempts.wake
+        self._attempts.revoke = lambda key: stop_attempt(session, key)
 
     async def _abandon_attempts(self) -> None:
         """Others may run our attempts again: end them before this process begins a new incarnation."""
@@ -397,8 +402,8 @@ class Scheduler(Actions):
 
     def _dags_changed(self, dag_ids: Collection[str]) -> None:
         if self._session is not None:
-            self._session.changed_dags.update(map(partition_of, dag_ids))
-            self._session.notifications.wake()
+            self._session.notifications.changed_dags.update(map(partition_of, dag_ids))
+            self._session.wakeups.notifications.wake()
 
     # -- asking -----------------------------------------------------------------------------
 
@@ -439,7 +444,7 @@ class Scheduler(Actions):
     def look_at_clock(self) -> None:
         """Act on what is due now. Needed only by who moves an injected clock: loops sleep by the real one."""
         if self._session is not None:
-            self._session.wake_all()
+            self._session.wakeups.wake_all()
 
     def running_attempts(self) -> list[tuple[str, str, str, float]]:
         """(DAG id, run id, task id, seconds) of what this scheduler's executor works on, longest first."""
@@ -474,7 +479,7 @@ class Scheduler(Actions):
         if session is None:
             return False
         cache = session.cache
-        return bool(cache.dirty or cache.ended or cache.to_evaluate or session.storing)
+        return bool(cache.dirty or cache.pending.finished or cache.to_evaluate or session.cache.storing)
 
     async def _progress(self) -> None:
         """Rest until something was committed, at most half a second."""
@@ -484,7 +489,7 @@ class Scheduler(Actions):
         if session is None:
             await asyncio.sleep(0.05)
             return
-        session.progress.clear()
+        session.locks.progress.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.5):
-                await session.progress.wait()
+                await session.locks.progress.wait()

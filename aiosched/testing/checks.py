@@ -24,8 +24,8 @@ from aiosched.core.values.states import (
     TaskState,
 )
 from aiosched.db.statements.journal import InstanceChange
-from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.cache import OwnedDag
+from aiosched.scheduler.state.changes import Changes
 from aiosched.testing.world_memory import MemoryContext
 
 _COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")
@@ -38,11 +38,11 @@ class InvariantBroken(AssertionError):
 
 
 def check_commit(
-    context: MemoryContext, batch: Batch, shrunk: set[str], *, parallelism: int, desks: Sequence[MemoryContext]
+    context: MemoryContext, batch: Changes, shrunk: set[str], *, parallelism: int, contexts: Sequence[MemoryContext]
 ) -> None:
     """Raise InvariantBroken unless memory and rows agree and every limit holds.
 
-    `desks` are those of all schedulers. `shrunk` are pools that were made smaller than their use: they may be
+    `contexts` are those of all schedulers. `shrunk` are pools that were made smaller than their use: they may be
     overfull until they drain.
     Other limits may be lowered, too, so they have to hold wherever something was let in.
     """
@@ -60,7 +60,7 @@ def check_commit(
         left = [i for i in board if i.state not in FINISHED]
         _demand(not left or board.run.reason == "all_tasks_deadlocked", f"a finished run is finished: {left}")
     _check_copies(context)
-    _check_pools(context, desks, shrunk)
+    _check_pools(context, contexts, shrunk)
     _check_counts(context)
     _check_claims(context, batch, parallelism)
 
@@ -77,8 +77,8 @@ def check_starts(context: MemoryContext, still: Mapping[int, Board] = NOTHING) -
     Beyond a limit a run may begin when all others under it are `still`, and one of the DAG waits for it. That is
     judged once, by what was before it began: later its followers go on while it runs.
     """
-    new = [board for board in context.cache.begun if board not in context.judged]
-    context.judged = dict.fromkeys(context.cache.begun)
+    new = [board for board in context.cache.pending.started if board not in context.judged]
+    context.judged = dict.fromkeys(context.cache.pending.started)
     later: set[int] = set()  # have begun after the one that is looked at
     for board in reversed(new):
         dag, backfill = context.cache.dags[board.run.dag_id], board.run.backfill_id
@@ -107,7 +107,7 @@ def _waits_for(context: MemoryContext, run: Run, other: Run) -> bool:
 
 def _check_copies(context: MemoryContext) -> None:
     rows, boards = context.rows, context.cache.boards
-    ended = {board.run.key for board in context.cache.ended}
+    ended = {board.run.key for board in context.cache.pending.finished}
     ours = context.cache.dags
     running = {run.key for run in rows.unfinished_runs() if run.state is RunState.RUNNING and run.dag_id in ours}
     _demand(running - ended <= boards.keys(), f"every running run is held, not only {sorted(boards)}")
@@ -128,9 +128,9 @@ def _compare(instance: Instance, row: InstanceChange | None) -> None:
         raise InvariantBroken(f"memory has {instance}, the row is {row}")  # told only then: this is asked very often
 
 
-def _check_pools(context: MemoryContext, desks: Sequence[MemoryContext], shrunk: set[str]) -> None:
+def _check_pools(context: MemoryContext, contexts: Sequence[MemoryContext], shrunk: set[str]) -> None:
     used: Counter[str] = Counter()
-    held = chain.from_iterable((*one.cache.ended, *one.cache.boards.values()) for one in desks)
+    held = chain.from_iterable((*one.cache.pending.finished, *one.cache.boards.values()) for one in contexts)
     for board in held:
         key = board.run.key
         for place, row in context.rows.instances[key].items():
@@ -169,7 +169,7 @@ def _check_task_counts(dag: OwnedDag) -> None:
         _demand(task.active == active[task_id], f"task {task_id!r} counts {task.active} instances of {active[task_id]}")
 
 
-def _check_claims(context: MemoryContext, batch: Batch, parallelism: int) -> None:
+def _check_claims(context: MemoryContext, batch: Changes, parallelism: int) -> None:
     """Where something was queued there was room for it. Source: section 35, invariant 2."""
     active = len(context.attempts.in_flight)
     _demand(not batch.claimed or active <= parallelism, f"{active} attempts run, parallelism is {parallelism}")

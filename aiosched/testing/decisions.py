@@ -13,8 +13,8 @@ from aiosched.core.values.messages import Attempt, Deferral, Outcome
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.journal import InstanceChange
 from aiosched.errors import NotFound, did_you_mean
-from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.changes import Changes
 from aiosched.testing.attempts.acting import Authored, decides, decides_as_trigger, is_sensor, looks
 from aiosched.testing.attempts.endings import NO_TIME, Ending, Play, Scripted, fails, succeeds, trigger_ending
 from aiosched.testing.attempts.outcomes import ScriptedTask
@@ -45,7 +45,7 @@ class DecisionLog:
         if self._keep:
             self.entries += [(at, "run created", run.dag_id, run.run_id, None, -1, 0) for run in runs]
 
-    def committed(self, batch: Batch, rows: Rows, cache: StateCache, at: datetime) -> None:
+    def committed(self, batch: Changes, rows: Rows, cache: StateCache, at: datetime) -> None:
         if not self._keep:
             return
         runs, versions, add = rows.runs, cache.versions, self.entries.append

@@ -17,13 +17,13 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.journal import PoolRow
-from aiosched.scheduler.effects.triggers import triggers_to_run
-from aiosched.scheduler.session import Attempts
-from aiosched.scheduler.slots.claiming import claim, claim_beside_rivals, room_of
+from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
 from aiosched.scheduler.slots.evaluation import decide
-from aiosched.scheduler.slots.pool_fairness import PoolFairness
-from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.attempts import Attempts
+from aiosched.scheduler.state.changes import Changes, Committed
 from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.state.pool_fairness import PoolFairness
+from aiosched.scheduler.state.trigger_queue import triggers_to_run
 from aiosched.testing.attempts.endings import dies
 from aiosched.testing.attempts.executor import ScriptedExecutor
 from aiosched.testing.checks import check_commit, check_starts, standing
@@ -31,7 +31,7 @@ from aiosched.testing.decisions import DecisionLog
 from aiosched.testing.rows.rows import Rows
 from aiosched.testing.world_memory import MemoryContext, WorldClock
 
-Listener = Callable[[Batch, datetime], None]
+Listener = Callable[[Changes, datetime], None]
 
 _POOL_RETRY: Final = timedelta(seconds=0.5)  # until a pool whose slots were left to others is looked at again
 
@@ -83,8 +83,8 @@ class Member:
         executor.listen(self.attempts.receive)
         self.attempts.revoke = executor.revoke
         incarnation = next(fleet.incarnations)
-        self.context = MemoryContext(fleet.clock, fleet.rows, self.attempts, incarnation, self.attempts.metrics)
-        self._courtesy = PoolFairness(incarnation)
+        self.context = MemoryContext.on(fleet.rows, fleet.clock, self.attempts, incarnation)
+        self._fairness = PoolFairness(incarnation)
         self._look_again: datetime | None = None
 
     # -- time -------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class Member:
             self.executor.end_due(now)
         elif cache.to_start or cache.asset_news or cache.to_look_back or is_due(cache.due_runs.earliest, now):
             self.create_runs()
-        elif cache.dirty or cache.ended or cache.room_changed or is_due(self._look_again, now):
+        elif cache.dirty or cache.pending.finished or cache.room_changed or is_due(self._look_again, now):
             self.store()
         else:
             return False
@@ -117,7 +117,8 @@ class Member:
 
     def hasten_starts(self) -> None:
         """A start is stored with the next commit that concerns its run, or now that somebody may look."""
-        starts, self.context.starting_late = self.context.starting_late, {}
+        starts = list(self.context.starting_late)
+        self.context.starting_late.clear()
         for board in starts:
             if board.effects.lazy:
                 self.context.cache.dirty[board] = None
@@ -133,7 +134,7 @@ class Member:
         self.fleet.decisions.created(created, self.fleet.clock.at)
         return created
 
-    def store(self, limit: int | None = None) -> Batch | None:
+    def store(self, limit: int | None = None) -> Changes | None:
         """One pass of the critical section, its commit and what follows it; None when the commit was lost."""
         fleet, cache = self.fleet, self.context.cache
         cache.room_changed, self._look_again = False, None
@@ -144,22 +145,21 @@ class Member:
                 self._commit(batch)
             self.renew(batch)
             return None
-        if not batch.is_empty:
-            self._commit(batch)
-        self._act(batch)
+        committed = Committed(batch) if batch.is_empty else self._commit(batch)
+        self._act(committed)
         if fleet.checked:
-            desks = [member.context for member in fleet.members]
-            check_commit(self.context, batch, fleet.shrunk, parallelism=fleet.parallelism, desks=desks)
+            contexts = [member.context for member in fleet.members]
+            check_commit(self.context, batch, fleet.shrunk, parallelism=fleet.parallelism, contexts=contexts)
         return batch
 
-    def _claim(self, limit: int | None) -> Batch:
+    def _claim(self, limit: int | None) -> Changes:
         fleet, cache, now = self.fleet, self.context.cache, self.fleet.clock.at
         left = fleet.parallelism - len(self.attempts.in_flight)
         pools, shared = fleet.rows.pools, len(fleet.members) > 1
         keeping = {name for name, pool in pools.items() if pool is not None and pool.include_deferred}
         freed, wanted = cache.slots_given_back(keeping), {*cache.waiting.pools()}
         if shared:
-            wanted |= freed.keys() | self._courtesy.told.keys()
+            wanted |= freed.keys() | self._fairness.told.keys()
         looked_at = {name: pools.get(name) for name in wanted}
         room = room_of(
             looked_at,
@@ -172,21 +172,24 @@ class Member:
         if not shared:
             return claim(cache, room, now, incarnation=own, include_deferred=keeping)
         rows = {name: _read_at(row, now) for name, row in looked_at.items() if row is not None}
-        return claim_beside_rivals(cache, room, now, self._courtesy, rows, incarnation=own, include_deferred=keeping)
+        return claim_with_competitors(cache, room, now, self._fairness, rows, incarnation=own, include_deferred=keeping)
 
-    def _commit(self, batch: Batch) -> None:
+    def _commit(self, batch: Changes) -> Committed:
         fleet = self.fleet
-        fleet.rows.commit(batch, incarnation=self.context.incarnation)
+        committed = fleet.rows.commit(batch, incarnation=self.context.incarnation)
         fleet.decisions.committed(batch, fleet.rows, self.context.cache, fleet.clock.at)
         if fleet.shrunk:
             pools = fleet.rows.pools
             fleet.shrunk = {n for n in fleet.shrunk if (p := pools.get(n)) is not None and p.used > p.slots}
         if fleet.listener is not None:
             fleet.listener(batch, fleet.clock.at)
+        return committed
 
-    def _act(self, batch: Batch) -> None:
+    def _act(self, committed: Committed) -> None:
         """After the commit: hand out what was claimed, stop what is not wanted any more, let others look."""
-        triggers, cache, members = self.attempts.triggers, self.context.cache, self.fleet.members
+        batch, members = committed.changes, self.fleet.members
+        triggers, cache = self.attempts.triggers, self.context.cache
+        cache.storing = None
         for key in batch.cancelled:
             if key in self.attempts.in_flight or key in triggers:
                 triggers.discard(key)
@@ -203,12 +206,12 @@ class Member:
             self.attempts.stuck_attempts.forget({board.run.key for board in batch.finished})
         for board in batch.finished:
             cache.let_go(board)
-        for dag_id in batch.paused:
+        for dag_id in committed.paused:
             cache.pause(dag_id)
         if len(members) > 1 and (batch.demands or any(delta < 0 for delta in batch.pool_deltas.values())):
             for member in members:
                 member.context.cache.room_changed |= member is not self
-        if batch.wake:
+        if batch.slots_left_to:
             self._look_again = self.fleet.clock.at + _POOL_RETRY
 
     def _hand_out(self, claimed: Iterable[tuple[Board, Any]]) -> None:
@@ -228,15 +231,14 @@ class Member:
 
     # -- its memory -------------------------------------------------------------------------
 
-    def renew(self, lost: Batch | None) -> None:
+    def renew(self, lost: Changes | None) -> None:
         """Forget all memory and read the rows again; what runs goes on, reports that `lost` had applied come again."""
         old = self.context
         old.put_back(lost)
         self.fleet.rows.withdraw_demands(old.incarnation)
-        self._courtesy = PoolFairness(old.incarnation)
-        self.context = MemoryContext(
-            old.clock, old.rows, old.attempts, old.incarnation, old.metrics, partitions=old.partitions
-        )
+        self._fairness = PoolFairness(old.incarnation)
+        self.context = MemoryContext.on(old.rows, old.clock, old.attempts, old.incarnation)
+        self.context.partitions = old.partitions
         self.context.load()
         unsent, self.context.unsent = self.context.unsent, []
         self._hand_out(unsent)
@@ -245,7 +247,7 @@ class Member:
         """Another process begins in place of one that died with all that it ran."""
         for known in (self.attempts.in_flight, self.attempts.triggers, self.attempts.reports):
             known.clear()
-        self.context.cache.applied.clear()
+        self.context.cache.pending.reports.clear()
         self.context.incarnation = incarnation
         self.renew(None)
 

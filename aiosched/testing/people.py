@@ -87,7 +87,7 @@ class People(WorldView):
                 self.rows.assets.schedule(spec.dag_id, self.now)
             if last is not None:
                 self.rows.schedules.assume(spec.dag_id, last)
-            context = self._desk_of(spec.dag_id)
+            context = self._context_of(spec.dag_id)
             plan_next(context, context.cache.put_dag(row, version), self.rows.schedule_position(spec))
 
     def _version_of(self, spec: DagSpec, row: DagRow | None) -> StoredVersion:
@@ -105,7 +105,7 @@ class People(WorldView):
         row = rows.dags[dag_id] = dataclasses.replace(dag.row, is_stale=True)
         rows.assets.unschedule(dag_id)
         self._scripts.learn(dag.version.id)
-        context = self._desk_of(dag_id)
+        context = self._context_of(dag_id)
         plan_next(context, context.cache.put_dag(row, dag.version), rows.schedule_position(dag.version.spec))
 
     def script(self, dag_id: str, task_id: str, play: Play | Ending | None = None, **words: Any) -> None:
@@ -177,7 +177,7 @@ class People(WorldView):
 
     def cancel(self, dag_id: str, run_id: str) -> None:
         """End an unfinished run as failed, as `aiosched runs cancel` does."""
-        dag, context, key = self._dag(dag_id), self._desk_of(dag_id), self._key(dag_id, run_id)
+        dag, context, key = self._dag(dag_id), self._context_of(dag_id), self._key(dag_id, run_id)
         if any(run.key == key for run in dag.queued):
             self._fail_queued(dag, [key])
             self.rows.skip_rest(key, self.now)
@@ -186,7 +186,7 @@ class People(WorldView):
             return
         board = self._board(dag_id, run_id)
         board.cancel(self.now)
-        context.absorb(board)
+        context.apply_effects(board)
         context.cache.to_evaluate[board] = None
 
     def clear(
@@ -298,7 +298,7 @@ class People(WorldView):
             return {"id": None, "dates": shown(dates)}
         number = rows.backfills.insert(dag_id, wish.max_active_runs)
         backfill = next(row for row in rows.backfills.unfinished() if row.id == number)
-        self._desk_of(dag_id).cache.add_backfill(backfill)
+        self._context_of(dag_id).cache.add_backfill(backfill)
         self._create(dag_id, [creation_of(dag, date, number, wish.conf) for date in dates if date.fate is Fate.CREATE])
         again = [(there[d.run.logical_date].key, d.order or 0) for d in dates if d.fate is Fate.RERUN]
         rows.take_runs(number, again, wish.conf)
@@ -310,7 +310,7 @@ class People(WorldView):
         dag = self._dag_of_backfill(number)
         self.rows.backfills.rows[number].is_paused = paused
         find_backfill(dag, number).is_paused = paused
-        self._desk_of(dag.row.dag_id).cache.to_start[dag.row.dag_id] = None
+        self._context_of(dag.row.dag_id).cache.to_start[dag.row.dag_id] = None
 
     def cancel_backfill(self, number: int) -> int:
         """Its queued runs fail, running ones go on; returns how many have failed."""
@@ -327,12 +327,12 @@ class People(WorldView):
     def _set_paused(self, dag: OwnedDag, is_paused: bool) -> None:
         if dag.row.is_paused != is_paused:
             row = self.rows.dags[dag.row.dag_id] = set_paused(dag, is_paused)
-            context = self._desk_of(dag.row.dag_id)
+            context = self._context_of(dag.row.dag_id)
             context.cache.put_dag(row, dag.version)
             plan_next(context, dag, self.rows.schedule_position(dag.version.spec))
 
     def _create(self, dag_id: str, creations: Sequence[Creation]) -> list[Run | None]:
-        context = self._desk_of(dag_id)
+        context = self._context_of(dag_id)
         created = context.create(creations)
         if self._fleet.checked:
             check_starts(context)
@@ -366,7 +366,7 @@ class People(WorldView):
         self, dag: OwnedDag, runs: Sequence[Run], args: Mapping[str, Any], change: ChangeOf
     ) -> list[dict[str, Any]]:
         versions = {run.version_id for run in runs} | {dag.version.id}
-        known = self._desk_of(dag.row.dag_id).cache.versions
+        known = self._context_of(dag.row.dag_id).cache.versions
         selection = select({v: known[v][1] for v in versions}, dag.version.id, args)
         touched, moves = Touched(), bool(args.get("newest_version"))
         if args.get("prevent_running"):
@@ -386,7 +386,7 @@ class People(WorldView):
 
     def _carry_out(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> None:
         owner = self._fleet.owner_of(dag.row.dag_id)
-        if any(board.run.key in keys for board in owner.context.cache.ended):
+        if any(board.run.key in keys for board in owner.context.cache.pending.finished):
             owner.store()  # an end that is not stored yet
             dag = self._dag(dag.row.dag_id)
         batch = owner.context.change(dag, keys, change, newest_version=newest_version)

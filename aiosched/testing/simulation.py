@@ -26,7 +26,7 @@ from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.messages import Attempt
 from aiosched.errors import DagError
 from aiosched.scheduler.gc_tuning import rare_collections
-from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.changes import Changes
 from aiosched.testing.attempts.endings import Ending
 from aiosched.testing.world import World
 
@@ -174,7 +174,7 @@ class _Watch:
         self._used: dict[str, tuple[datetime, int]] = {}  # pool -> since when it uses how many slots
         self._start = start
 
-    def see(self, batch: Batch, at: datetime) -> None:
+    def see(self, batch: Changes, at: datetime) -> None:
         for change in batch.instances:
             place = (change.run_id, change.task_index, change.map_index)
             if change.state == "scheduled" and change.reason:

@@ -58,14 +58,14 @@ class WorldView:
     def states(self, dag_id: str, run_id: str) -> dict[str | tuple[str, int], str | None]:
         """The stored state of each task instance by task id, of mapped ones by (task id, map index)."""
         run = self.run(dag_id, run_id)
-        ids = self._desk_of(dag_id).cache.graph_of(self.rows.versions[run.version_id]).task_ids
+        ids = self._context_of(dag_id).cache.graph_of(self.rows.versions[run.version_id]).task_ids
         rows = self.rows.instances[run.key].values()
         return {(ids[r.task_index] if r.map_index < 0 else (ids[r.task_index], r.map_index)): r.state for r in rows}
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
         """The stored row of a task instance: state, try_number, start_date, end_date, reason, …"""
         run = self.run(dag_id, run_id)
-        index = self._desk_of(dag_id).cache.graph_of(self.rows.versions[run.version_id]).index
+        index = self._context_of(dag_id).cache.graph_of(self.rows.versions[run.version_id]).index
         return self._row(run.key, index_of(index, task_id), map_index)
 
     def xcom(
@@ -116,13 +116,13 @@ class WorldView:
     def scheduler_of(self, dag_id: str) -> int:
         """The number of the scheduler that has the DAG, 1 for the first."""
         self._dag(dag_id)
-        return self._desk_of(dag_id).incarnation
+        return self._context_of(dag_id).incarnation
 
-    def _desk_of(self, dag_id: str) -> MemoryContext:
+    def _context_of(self, dag_id: str) -> MemoryContext:
         return self._fleet.owner_of(dag_id).context
 
     def _dag(self, dag_id: str) -> OwnedDag:
-        dags = self._desk_of(dag_id).cache.dags
+        dags = self._context_of(dag_id).cache.dags
         if dag_id not in dags:
             raise NotFound(f"The world has no DAG {dag_id!r}.{did_you_mean(dag_id, self.rows.dags)}")
         return dags[dag_id]
@@ -137,7 +137,7 @@ class WorldView:
 
     def _board(self, dag_id: str, run_id: str) -> Board:
         key = self._key(dag_id, run_id)
-        board = self._desk_of(dag_id).cache.boards.get(key)
+        board = self._context_of(dag_id).cache.boards.get(key)
         if board is None:
             raise Refused(f"Run {run_id!r} of {dag_id!r} is {self.rows.runs[key].state}: it does not run.")
         return board

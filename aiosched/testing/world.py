@@ -211,10 +211,10 @@ class World(People):
 
     async def evaluate(self, dag_id: str, run_id: str) -> None:
         """Decide about one run alone; nothing is stored before the next `enqueue`."""
-        board, context = self._board(dag_id, run_id), self._desk_of(dag_id)
+        board, context = self._board(dag_id, run_id), self._context_of(dag_id)
         context.cache.to_evaluate.pop(board, None)
         board.evaluate(self.now)
-        context.absorb(board)
+        context.apply_effects(board)
 
     async def enqueue(self, limit: int | None = None) -> list[tuple[str, str, str]]:
         """One pass of the critical section and its commit; returns what was queued, in order.

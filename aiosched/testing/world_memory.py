@@ -10,10 +10,10 @@ from datetime import datetime
 from aiosched.clock import Clock, FakeClock
 from aiosched.core.creation.deadlines import least_runs
 from aiosched.core.graph.new_instances import new_places
-from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.run.board import Board, Run
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.triggers import deferral_of
-from aiosched.scheduler.effects.deadlines import deadlines_of, missed_callback
+from aiosched.scheduler.effects.deadlines import missed_callback
 from aiosched.scheduler.partitions.loading import plan_next, resume
 from aiosched.scheduler.requests.selection import Change
 from aiosched.scheduler.runs.awaited import questions
@@ -21,41 +21,31 @@ from aiosched.scheduler.runs.backfills import over_now
 from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
 from aiosched.scheduler.runs.new_runs import Creation, hold, new_run
 from aiosched.scheduler.runs.stored_runs import added_instances, moving, settle
-from aiosched.scheduler.session import Attempts
-from aiosched.scheduler.state.batch import Batch
-from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
+from aiosched.scheduler.state.attempts import Attempts
+from aiosched.scheduler.state.cache import OwnedDag, make_board
+from aiosched.scheduler.state.changes import Changes
+from aiosched.scheduler.state.deadline_rows import deadlines_of
 from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.wakeup import Wakeup
 from aiosched.testing.rows.rows import Rows
 
 
 @dataclass(slots=True)
-class MemoryContext:
-    """Implements `scheduler.context.DecisionContext` on `rows`. One lasts until the world forgets its memory."""
+class MemoryContext(DecisionContext):
+    """What deciding needs, and rows in memory. One lasts until the world forgets its memory."""
 
-    clock: Clock
-    rows: Rows
-    attempts: Attempts
-    incarnation: int
-    metrics: Metrics
-    cache: StateCache = field(default_factory=StateCache)
-    creation: Wakeup = field(default_factory=Wakeup)
-    evaluation: Wakeup = field(default_factory=Wakeup)
-    enqueueing: Wakeup = field(default_factory=Wakeup)
-    unsent: list[tuple[Board, Instance]] = field(default_factory=list)
-    starting_late: dict[Board, None] = field(default_factory=dict)  # have starts that no commit took along yet
+    rows: Rows = field(kw_only=True)
+    starting_late: dict[Board, None] = field(kw_only=True)  # have starts that no commit took along yet
     judged: dict[Board, None] = field(default_factory=dict)  # have begun, and checks.py has looked at that
     partitions: frozenset[int] = frozenset()  # whose DAGs are this scheduler's
 
-    def absorb(self, board: Board) -> None:
-        """Take over a board's effects."""
-        self.cache.absorb(board)
-        if board.effects.lazy:
-            self.starting_late[board] = None
-
-    def on_run_end(self, run: Run, /) -> None:
-        """Nobody waits for the end of a run here."""
+    @classmethod
+    def on(cls, rows: Rows, clock: Clock, attempts: Attempts, incarnation: int) -> MemoryContext:
+        """A memory that has read nothing yet. Nobody waits for the end of a run here."""
+        late: dict[Board, None] = {}
+        return cls(
+            clock, attempts, incarnation, attempts.metrics, lambda board: late.setdefault(board), lambda _: None,
+            rows=rows, starting_late=late,
+        )  # fmt: skip
 
     def load(self) -> None:
         """Read everything from the rows, as a scheduler does at its start (scheduler/partitions/loading.py)."""
@@ -139,19 +129,19 @@ class MemoryContext:
         return missed
 
     def _complete_backfills(self) -> None:
-        for backfill in over_now(self.cache, self.cache.ended):
+        for backfill in over_now(self.cache, self.cache.pending.finished):
             self.rows.backfills.completed[backfill.id] = self.clock.now()
             del self.cache.dags[backfill.dag_id].backfills[backfill.id]
 
     # -- runs that are not held: what people do to them -------------------------------------
 
-    def change(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> Batch:
+    def change(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> Changes:
         """Change runs of a DAG, those that run in memory, all others at once (scheduler/requests/clearing.py)."""
-        now, batch, boards = self.clock.now(), Batch(), []
+        now, batch, boards = self.clock.now(), Changes(), []
         for key in keys:
             if (held := dag.running.get(key)) is not None:
                 change(held, now)
-                self.absorb(held)
+                self.apply_effects(held)
                 self.cache.to_evaluate[held] = None
                 continue
             run = next((run for run in dag.queued if run.key == key), None) or self._read(key)
@@ -175,7 +165,7 @@ class MemoryContext:
         """Let new boards know the run before theirs (scheduler/partitions/previous_run.py)."""
         cache = self.cache
         dag_ids, cache.to_look_back = cache.to_look_back, {}
-        held = {board.run.key: board for board in (*cache.ended, *cache.boards.values())} if dag_ids else {}
+        held = {board.run.key: board for board in (*cache.pending.finished, *cache.boards.values())} if dag_ids else {}
         for dag_id in dag_ids:
             for board in cache.dags[dag_id].running.values():
                 if board.graph.lookback is not None and board.past is None:
@@ -183,16 +173,10 @@ class MemoryContext:
                     cache.previous_run_index.add(board, past, before)
                     cache.to_evaluate[board] = None
 
-    def put_back(self, lost: Batch | None) -> None:
+    def put_back(self, lost: Changes | None) -> None:
         """Reports whose effects were not committed are applied again by the next memory."""
-        reports = [*(lost.reports if lost else ()), *self.cache.applied]
+        reports = [*(lost.reports if lost else ()), *self.cache.pending.reports]
         self.attempts.reports.extendleft(reversed(reports))
-
-
-def _is_a_desk(
-    context: MemoryContext,
-) -> DecisionContext:  # the type checker's word that it has all that the scheduler asks for
-    return context
 
 
 class WorldClock(FakeClock):

@@ -17,12 +17,14 @@ from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.db.statements import inbox
 from aiosched.db.statements import outbox as outbox_statements
+from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.requests import commands
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots import enqueueing
 from aiosched.scheduler.state.attempts import Attempts
+from aiosched.scheduler.state.changes import Committed
 from tests.simulation import fleet, statements
 from tests.simulation.store import Strength, Transaction
 
@@ -71,11 +73,10 @@ def commit_first() -> contextlib.AbstractContextManager[Any]:
     """A claim is handed out after the commit that stores it."""
 
     async def hand_out_first(session: Session) -> float | None:
-        async with session.journal.batch(shared=session.has_peers) as transaction:
-            batch = session.storing = await enqueueing._decide(session, transaction)
-            session.committed(batch)
-            if not batch.is_empty:
-                await transaction.write(batch)
+        async with session.env.journal.batch(shared=session.membership.has_peers) as transaction:
+            batch = await enqueueing._decide(session, transaction)
+            after_commit(session, Committed(batch))
+            await transaction.write(batch)
         return 0.0 if session.cache.dirty else 0.5
 
     return mock.patch.object(incarnation, "enqueue", hand_out_first)
@@ -99,8 +100,8 @@ def exactly_once() -> contextlib.AbstractContextManager[Any]:
         if answering is not None and runs[0] is not None:
             result = {"run_id": runs[0].run_id, "id": runs[0].key}
             answer = inbox.CommandResult("applied", result)
-            async with session.command_journal.transaction() as transaction:
-                await inbox.answer_commands(transaction.conn, [(answering, answer)], incarnation=session.incarnation)
+            async with session.env.command_journal.transaction() as transaction:
+                await transaction.store_answer(answering, answer)
         return runs
 
     original = commands.create

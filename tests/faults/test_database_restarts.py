@@ -98,7 +98,7 @@ async def test_a_database_that_stays_away_longer_than_the_lease_costs_the_attemp
         await it.until(lambda: attempt.key in it.executor.cancelled, "the end of what runs")
         assert it.executor.submitted == [attempt]
         await start(own_server)
-        await it.until(lambda: it.incarnation != old and it.session.loaded.is_set(), "a new incarnation")
+        await it.until(lambda: it.incarnation != old and it.session.locks.loaded.is_set(), "a new incarnation")
         await it.finish("t0", "t1")
 
         async with await Database.open(dsn, application_name="test") as db:

@@ -46,7 +46,7 @@ async def test_an_attempt_that_has_begun_is_known_to_run_after_a_doubt_though_it
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND application_name = 'aiosched news'"
         )
-        await it.until(lambda: it.session is not doubted and it.session.loaded.is_set(), "another session")
+        await it.until(lambda: it.session is not doubted and it.session.locks.loaded.is_set(), "another session")
         (board,) = it.session.cache.boards.values()
         assert [instance.state for instance in board] == [TaskState.RUNNING]
 
@@ -98,7 +98,7 @@ async def test_pools_that_are_locked_later_are_locked_by_name_all_the_same(dsn: 
         async with running(dsn, clock, dag("d")) as it:
             await it.execute("INSERT INTO pool (name, slots) VALUES ('small', 1)")
             injected.fail = note
-            async with it.session.command_journal.batch(shared=True) as transaction:
+            async with it.session.env.command_journal.batch(shared=True) as transaction:
                 await transaction.check_pools(["small"])
                 await transaction.check_pools(["default_pool"])
                 known = list(transaction.pools)
@@ -116,7 +116,7 @@ async def test_a_sweep_for_differences_finds_nothing_when_the_last_run_ends_whil
     async with running(dsn, clock, dag("d")) as it:
         await it.trigger("d", "r")
         session = it.session
-        async with session.journal.batch(shared=False):
+        async with session.env.journal.batch(shared=False):
             sweeping = asyncio.create_task(DriftSweep().step(session))
             await asyncio.sleep(0)
             board = session.cache.boards.copy()
@@ -148,7 +148,7 @@ async def test_after_a_doubt_a_look_from_before_it_says_nothing_about_who_owns_w
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND application_name = 'aiosched news'"
         )
-        await it.until(lambda: it.session is not doubted and it.session.loaded.is_set(), "another session")
+        await it.until(lambda: it.session is not doubted and it.session.locks.loaded.is_set(), "another session")
 
         assert 7 not in it.session.cache.partitions
         await conn.execute("SELECT pg_advisory_unlock_all()")

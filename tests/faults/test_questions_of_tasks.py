@@ -136,7 +136,7 @@ async def test_an_owner_who_takes_his_time_is_no_failure(
 ) -> None:
     monkeypatch.setattr(task_services, "_PATIENCE", 0.01)
     async with running(dsn, clock, dag("other")) as it:
-        async with it.session.ownership_lock:
+        async with it.session.locks.ownership:
             asking = asyncio.ensure_future(call(services_of(it.db, Held()), "trigger_dag", dag_id="other"))
             await _asked_again(it)
             assert not asking.done()

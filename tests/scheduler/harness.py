@@ -32,7 +32,7 @@ from aiosched.scheduler.events import SchedulerEvent
 from aiosched.scheduler.partitions.ownership import give_back
 from aiosched.scheduler.run_handle import RunHandle
 from aiosched.scheduler.service import Scheduler
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from tests.scheduler.invariants import assert_consistent, assert_memory_is_a_copy
 from tests.scheduler.scripted_executor import ScriptedExecutor, succeeding
 
@@ -124,7 +124,7 @@ class Running:
 
     @property
     def incarnation(self) -> int:
-        return self.session.incarnation
+        return self.session.env.incarnation
 
     # -- doing
 
@@ -160,18 +160,18 @@ class Running:
         session = self.scheduler._session
         if session is None:
             return "no session"
-        cache, attempts = session.cache, session.attempts
+        cache, attempts = session.cache, session.env.attempts
         busy = {
-            "partitions are being read": not session.loaded.is_set(),
-            "news of DAGs": session.changed_dags,
-            "ownership lock": session.ownership_lock.locked(),
-            "the journal commits": session.journal._lock.locked() or session.storing is not None,
-            "the writer commits": session.command_journal._lock.locked(),
+            "partitions are being read": not session.locks.loaded.is_set(),
+            "news of DAGs": session.notifications.changed_dags,
+            "ownership lock": session.locks.ownership.locked(),
+            "the journal commits": session.env.journal._lock.locked() or session.cache.storing is not None,
+            "the writer commits": session.env.command_journal._lock.locked(),
             "reports": attempts.reports or attempts.callback_reports,
             "callbacks": session.outbox.waiting and len(attempts.callbacks) < 4,
-            "runs to store": cache.dirty or cache.ended,
+            "runs to store": cache.dirty or cache.pending.finished,
             "runs to evaluate": cache.to_evaluate,
-            "news for a loop": any(wakeup.has_news for wakeup in session.wakeups),
+            "news for a loop": any(wakeup.has_news for wakeup in session.wakeups.all),
         }
         return ", ".join(what for what, is_so in busy.items() if is_so)
 
@@ -212,7 +212,7 @@ class Running:
 
     async def leave_and_come_back(self) -> None:
         """Give all partitions away; nobody else is there, so this scheduler takes them again and reads them anew."""
-        async with self.session.ownership_lock:
+        async with self.session.locks.ownership:
             await give_back(self.session, PARTITIONS)
         await self.until(lambda: len(self.session.cache.partitions) == PARTITIONS, "the partitions to come back")
         await self.settled()

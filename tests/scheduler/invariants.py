@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiosched.core.slots.allocation import DagRoom
 from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState, TaskState
 from aiosched.db.server.engine import Database
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 
 _WRONG_POOLS = """
     SELECT p.name, p.used, coalesce(u.used, 0)

@@ -125,7 +125,7 @@ async def test_a_result_that_arrives_after_the_revocation_counts(dsn: str, clock
         await it.settled()
 
         assert await it.runs("d") == {"r": "success"}
-        assert not it.session.attempts.stuck_attempts.revoked
+        assert not it.session.env.attempts.stuck_attempts.revoked
 
 
 async def test_an_executor_that_does_not_answer_the_revocation_is_not_waited_for(dsn: str, clock: FakeClock) -> None:
@@ -219,7 +219,7 @@ async def test_a_dag_that_comes_back_costs_the_task_nothing(dsn: str, clock: Fak
         assert (await it.attempt("a")).key.try_number == 2
         await it.finish("a")
         assert await it.runs("d") == {"r": "success"}
-        assert not it.session.attempts.stuck_attempts._missing
+        assert not it.session.env.attempts.stuck_attempts._missing
 
 
 async def test_after_that_the_retries_of_the_task_count_and_each_try_looks_anew(dsn: str, clock: FakeClock) -> None:
@@ -251,4 +251,4 @@ async def test_a_finished_run_leaves_nothing_behind(dsn: str, clock: FakeClock) 
 
         await it.ask("cancel_run", "d", run_id="r")
 
-        assert not it.session.attempts.stuck_attempts._missing
+        assert not it.session.env.attempts.stuck_attempts._missing

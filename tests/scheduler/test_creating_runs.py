@@ -293,7 +293,7 @@ async def test_looking_at_a_run_to_come_again_and_again_costs_no_memory(dsn: str
 
         for _ in range(5):
             it.session.cache.to_start["d"] = None
-            it.session.creation.wake()
+            it.session.wakeups.creation.wake()
             await it.settled()
         await it.ask("pause", "d")
         await it.ask("unpause", "d")

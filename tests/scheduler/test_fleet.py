@@ -114,8 +114,8 @@ def test_nobody_takes_what_is_not_free_or_more_than_a_fair_share(fleet: list[Pee
         assert len(set(plan.acquire)) == len(plan.acquire)
         assert plan.surplus <= owned
         assert not (plan.acquire and plan.surplus)
-        assert each.incarnation not in plan.bury
-        assert set(plan.bury) == {p.incarnation for p in fleet if p.dead and p is not each}
+        assert each.incarnation not in plan.remove_dead
+        assert set(plan.remove_dead) == {p.incarnation for p in fleet if p.dead and p is not each}
 
 
 @given(st.lists(peers, min_size=1, max_size=8, unique_by=lambda p: p.incarnation), st.data())
@@ -127,7 +127,7 @@ def test_following_the_plan_shares_differ_by_at_most_one(fleet: list[Peer], data
     for _ in range(4):
         for me in living:
             plan = make_plan(FleetView(tuple(fleet), leases), me.incarnation)
-            for dead in plan.bury:
+            for dead in plan.remove_dead:
                 leases = {p: None if owner == dead else owner for p, owner in leases.items()}
             leases |= dict.fromkeys(plan.acquire, me.incarnation)
             mine = [p for p, owner in leases.items() if owner == me.incarnation]
@@ -287,7 +287,7 @@ async def test_a_new_dag_is_seen_by_its_owner_whoever_registered_it(dsn: str, cl
 
 async def test_a_look_from_before_a_partition_was_given_back_does_not_bring_it_back(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock) as it:
-        async with it.session.ownership_lock:
+        async with it.session.locks.ownership:
             async with it.db.acquire() as conn:
                 before = await look(conn)
             await give_back(it.session, 1)

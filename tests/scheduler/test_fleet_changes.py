@@ -89,7 +89,7 @@ async def test_a_busy_partition_is_not_given_away_while_a_peer_of_an_older_versi
         await it.settled()
         async with running(dsn, clock, settle=False) as older:
             await it.execute("UPDATE scheduler SET protocol = 1 WHERE incarnation = $1", older.incarnation)
-            async with it.session.ownership_lock:
+            async with it.session.locks.ownership:
                 await give_back(it.session, 32, busy_ones=False)
                 busy = {dag.row.partition for dag in it.session.cache.dags.values() if dag.running}
                 assert len(busy) == 50
@@ -123,7 +123,7 @@ async def test_a_lease_connection_that_breaks_does_not_cost_a_living_scheduler_i
             await _both_locks_are_held_again(first, ended)
 
         assert (first.incarnation, second.incarnation) == before
-        assert first.session.metrics.takeovers == second.session.metrics.takeovers == 0
+        assert first.session.env.metrics.takeovers == second.session.env.metrics.takeovers == 0
         assert owned(first) == owned(second) == 32
 
 

@@ -12,7 +12,7 @@ from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.db.statements.reports import insert_reports
-from aiosched.scheduler.partitions.handover import receive_remote_reports
+from aiosched.scheduler.partitions.handover import _unapplied, receive_remote_reports
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.scheduler.harness import GUARD, Running, chain, dag, dag_in, running, succeeding, task
 
@@ -131,7 +131,7 @@ async def _until_state(it: Running, dag_id: str, state: str) -> None:
 
 async def _give_everything(giver: Running, taker: Running) -> None:
     """The giver drains, as one that is to be replaced."""
-    giver.scheduler._draining = giver.session.draining = True
+    giver.scheduler._draining = giver.session.membership.draining = True
     giver.scheduler._incarnation.look()  # type: ignore[union-attr]
     await until(lambda: len(owned(taker)) == PARTITIONS, "all partitions to move")
     await taker.settled()
@@ -143,7 +143,7 @@ async def test_a_scheduler_that_drains_gives_its_dags_away_at_once_and_tells_how
     async with running(dsn, clock, chain("d", 3), chain("e", 1)) as second:
         async with running(dsn, clock, settle=False) as first:
             await _give_everything(second, first)
-            second.scheduler._draining = second.session.draining = False  # it comes back
+            second.scheduler._draining = second.session.membership.draining = False  # it comes back
             await second.execute("UPDATE scheduler SET draining = false")
             await shared_out(first, second)
             await _give_everything(first, second)
@@ -189,7 +189,7 @@ async def test_when_the_lender_dies_its_attempts_are_lost_apart_from_those_that_
         dead = first.incarnation
         async with running(dsn, clock, settle=False) as second:
             await _give_everything(first, second)
-            async with second.session.ownership_lock:  # it hears nothing until the other one is gone
+            async with second.session.locks.ownership:  # it hears nothing until the other one is gone
                 first.executor.succeed(await first.attempt("t0", dag_id="told"))
                 await until(lambda: len(first.scheduler._attempts.remote_attempts) == 1, "the report to be sent")
                 await second.execute("DELETE FROM partition_lease WHERE incarnation = $1", dead)
@@ -226,7 +226,7 @@ async def test_a_partition_that_comes_back_finds_its_attempt_and_its_report(dsn:
         await it.trigger("d", "r")
         await it.trigger("e", "r")
         ended = await it.attempt("t0", dag_id="e")
-        async with it.session.ownership_lock:  # nobody else is there: it takes them again
+        async with it.session.locks.ownership:  # nobody else is there: it takes them again
             await give_back(it.session, PARTITIONS)
             assert owned(it) == set()
             assert len(it.scheduler._attempts.remote_attempts) == 2
@@ -250,15 +250,15 @@ async def test_a_report_that_was_read_and_not_applied_when_its_partition_left_is
         async with running(dsn, clock, settle=False) as second:
             await _give_everything(first, second)
             session = second.session
-            async with session.ownership_lock:
-                session.loaded.clear()  # nothing is evaluated
+            async with session.locks.ownership:
+                session.locks.loaded.clear()  # nothing is evaluated
                 first.executor.succeed(await first.attempt("t0"))
                 await until(lambda: not first.scheduler._attempts.remote_attempts, "the report to be sent")
-                async with session.db.acquire() as conn:
+                async with session.env.db.acquire() as conn:
                     await receive_remote_reports(session, conn, owned(second))
-                assert len(session.reading) == 1
+                assert len(_unapplied(session)) == 1
                 await give_back(session, PARTITIONS)
-                assert (owned(second), session.reading) == (set(), set())
+                assert (owned(second), _unapplied(session)) == (set(), set())
 
             await until(lambda: len(owned(second)) == PARTITIONS, "the partitions to come back")
             await second.settled()
@@ -325,7 +325,7 @@ async def test_a_report_that_is_told_twice_does_not_end_a_later_call_of_the_same
 
             first.scheduler._attempts.remote_attempts[attempt.key] = partition_of("d")
             first.scheduler._attempts.outgoing.append(again)
-            first.session.lending.wake()
+            first.session.wakeups.remote_attempts.wake()
 
             await second.until(lambda: second.scheduler.metrics.stale_reports > stale, "the doubled report")
             await second.settled()

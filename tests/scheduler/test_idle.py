@@ -92,7 +92,7 @@ async def test_a_run_that_a_peer_works_on_is_waited_for(dsn: str, clock: FakeClo
 async def test_what_a_peer_has_not_come_to_is_waited_for(dsn: str, clock: FakeClock) -> None:
     async with pair(dsn, clock) as (mine, other, make):
         spec = make(schedule=HOUR, start_date=NEW_YEAR - 2 * HOUR, catchup=False)
-        async with other.session.ownership_lock:  # it makes no runs meanwhile, and applies no requests
+        async with other.session.locks.ownership:  # it makes no runs meanwhile, and applies no requests
             await register(mine.db, spec)
             await busy(mine, f"a run of {spec.dag_id} is due")
             async with mine.db.acquire() as conn:
@@ -113,7 +113,7 @@ async def test_asset_events_that_a_peer_has_to_look_at_are_waited_for(dsn: str, 
         await _emit(mine, "a")
         await idle(mine)  # one event is not enough for a run
 
-        async with other.session.ownership_lock:
+        async with other.session.locks.ownership:
             await _emit(mine, "b")
             await busy(mine, f"asset events are to make a run of {spec.dag_id}")
 
@@ -157,7 +157,7 @@ async def test_a_partition_that_nobody_owns_is_named(dsn: str, clock: FakeClock)
 
         async with running(dsn, clock, settle=False) as it:
             await it.until(lambda: it.session.cache.partitions, "its share")
-            async with it.session.ownership_lock:  # it takes nothing over meanwhile
+            async with it.session.locks.ownership:  # it takes nothing over meanwhile
                 peer.terminate()
                 await _found(it, "32 partitions have no living owner yet")
             await idle(it)

@@ -70,7 +70,7 @@ async def test_listeners_hear_of_an_end_that_others_can_see(dsn: str, clock: Fak
         def listen(event: Any) -> None:
             seen.extend(row[0] for row in read_elsewhere(dsn, "SELECT state FROM dag_run"))
 
-        it.session.listener = listen
+        it.session.env.observers.listener = listen
         await it.trigger("d", "r")
         await it.finish("a")
 

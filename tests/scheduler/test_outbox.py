@@ -261,11 +261,11 @@ async def test_a_callback_that_takes_its_scheduler_down_is_given_up(dsn: str, cl
 async def test_a_crash_between_the_request_and_its_delivery_loses_nothing(dsn: str, clock: FakeClock) -> None:
     """Section 34, decision 14."""
     async with running(dsn, clock, dag("d", **CALLBACKS)) as it:
-        it.session.draining = True  # nothing is handed out any more
-        it.session.draining = False
+        it.session.membership.draining = True  # nothing is handed out any more
+        it.session.membership.draining = False
         await it.trigger("d", "r")
         attempt = await it.attempt("a")
-        it.session.draining = True
+        it.session.membership.draining = True
         it.executor.succeed(attempt)
         await it.until(lambda: it.session.outbox.waiting, "the request")
         assert await outbox(it) == [("dag_success", 0, False, None)]
@@ -286,7 +286,7 @@ async def test_a_report_that_could_not_be_stored_is_stored_later_without_running
             " AND datname = current_database()"
         )
         it.executor.report(attempt, Outcome.SUCCESS)
-        await it.until(lambda: not it.session.attempts.callbacks, "the report to be stored")
+        await it.until(lambda: not it.session.env.attempts.callbacks, "the report to be stored")
         await it.settled()
 
         assert await outbox(it) == []
@@ -364,7 +364,7 @@ async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_o
     """Its next owner would deliver them as well."""
     async with running(dsn, clock, dag("d", deadlines=(DeadlineSpec(reference="queued_at", interval=60.0),))) as it:
         session, original = it.session, getattr(module, statement)
-        ownership_lock = session.ownership_lock = OwnedLock()
+        ownership_lock = session.locks.ownership = OwnedLock()
         leaving: list[asyncio.Task[None]] = []
         owned: list[bool] = []
 
@@ -400,7 +400,7 @@ async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_o
 
 
 async def test_while_there_is_nothing_to_deliver_nobody_is_waited_for(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", **CALLBACKS)) as it, asyncio.timeout(GUARD), it.session.ownership_lock:
+    async with running(dsn, clock, dag("d", **CALLBACKS)) as it, asyncio.timeout(GUARD), it.session.locks.ownership:
         assert await poll_outbox(it.session) is None
 
 

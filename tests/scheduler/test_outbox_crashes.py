@@ -5,15 +5,14 @@ The semantics reference, sections 25.2, 34 (14) and 35 (12, 18).
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DeadlineSpec
 from aiosched.core.values.messages import Outcome
+from aiosched.scheduler.effects import after_commit
 from aiosched.scheduler.journal.journal import Transaction
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.state.changes import Changes, Committed
 from tests.scheduler.harness import Running, dag, running, task
 
 SPEC = dag(
@@ -99,8 +98,6 @@ async def test_a_connection_that_breaks_around_any_commit(
 
 
 def _break_at(monkeypatch: pytest.MonkeyPatch, moment: str, number: int) -> None:
-    kind, name = (Session, "committed") if moment == "after the commit" else (Transaction, "write")
-    whole: Any = getattr(kind, name)
     count = 0
 
     def counted() -> None:
@@ -109,12 +106,15 @@ def _break_at(monkeypatch: pytest.MonkeyPatch, moment: str, number: int) -> None
         if count == number:
             raise ConnectionResetError("the test cut the connection")
 
-    def committed(session: Session, batch: Any) -> None:
-        counted()
-        whole(session, batch)
+    whole = Transaction.write
 
-    async def write(transaction: Transaction, batch: Any) -> None:
-        await whole(transaction, batch)
-        counted()
+    async def write(transaction: Transaction, batch: Changes) -> Committed:
+        committed = await whole(transaction, batch)
+        if not batch.is_empty:
+            counted()
+        return committed
 
-    monkeypatch.setattr(kind, name, committed if kind is Session else write)
+    if moment == "after the commit":
+        monkeypatch.setattr(after_commit, "EFFECTS", (lambda *_: counted(), *after_commit.EFFECTS))
+    else:
+        monkeypatch.setattr(Transaction, "write", write)

@@ -15,7 +15,7 @@ from aiosched.db.statements import inbox
 from aiosched.db.statements.inbox import Command
 from aiosched.errors import InternalError, NotFound, Refused
 from aiosched.scheduler.requests import commands
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
 from tests.db.waiting import until_true
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, register, running, task

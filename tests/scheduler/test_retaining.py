@@ -23,7 +23,7 @@ async def test_finished_runs_are_removed_once_they_are_old_enough(dsn: str, cloc
         await it.advance(6 * DAY)
         assert await it.runs("d") == {"over": "success", "runs": "running"}
         await it.advance(2 * DAY)
-        await it.until(lambda: not it.session.retention.awake.is_set())
+        await it.until(lambda: not it.session.wakeups.retention.awake.is_set())
         while "over" in await it.runs("d"):
             await it.settled()
 
@@ -87,7 +87,7 @@ async def test_logs_of_runs_that_are_over_go_after_thirty_days_and_their_history
         os.utime(gone, (month_ago, month_ago))
 
         it.scheduler.settings.logs.retention_days = Settings().logs.retention_days
-        it.session.retention.wake()
+        it.session.wakeups.retention.wake()
         await it.until(lambda: not gone.exists(), "the logs of the run that is gone to be removed")
         await it.until(lambda: not gone.parent.exists(), "the folder of its DAG to be removed")
 

@@ -80,7 +80,7 @@ async def test_a_listener_that_raises_does_not_stop_the_scheduler(
         raise ValueError("a bug of the application")
 
     async with running(dsn, clock, dag("d")) as it:
-        it.session.listener = raises
+        it.session.env.observers.listener = raises
         await it.trigger("d", "r")
         await it.finish("a")
 

@@ -112,7 +112,7 @@ async def test_a_success_that_is_stored_and_forgotten_while_the_rows_are_read_co
             return found
 
         monkeypatch.setattr(sla_statements, "done_tasks", done_tasks)
-        async with it.session.journal.quiet():  # nothing is stored
+        async with it.session.env.journal.quiet():  # nothing is stored
             it.executor.succeed(late)
             await it.until(lambda: held.ending, "the success")
             clock.advance(601)

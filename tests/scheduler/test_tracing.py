@@ -13,8 +13,8 @@ from opentelemetry.trace import StatusCode
 
 from aiosched.authoring import DAG, task
 from aiosched.scheduler import Scheduler
-from aiosched.scheduler import session as session_module
 from aiosched.scheduler.effects.tracing import open_tracing
+from aiosched.scheduler.session.session import Session
 
 
 def sales() -> DAG:
@@ -37,7 +37,7 @@ async def test_a_run_is_a_trace_with_a_span_for_each_attempt(dsn: str) -> None:
 
     async with Scheduler(dsn=dsn, dags=[sales()]) as scheduler:
         session = scheduler._session
-        assert isinstance(session, session_module.Session)
+        assert isinstance(session, Session)
         session.tracing = open_tracing(provider)
         await scheduler.trigger("sales", run_id="one")
         await scheduler.wait_idle()
@@ -69,6 +69,7 @@ def test_without_an_sdk_nothing_is_imported() -> None:
     program = """
 import json, sys
 from aiosched.scheduler.effects.tracing import open_tracing
+from aiosched.scheduler.session.session import Session
 print(json.dumps([open_tracing() is None, [name for name in sys.modules if name.startswith("opentelemetry")]]))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

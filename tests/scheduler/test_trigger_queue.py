@@ -6,9 +6,9 @@ from aiosched.clock import FakeClock
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements import inbox
-from aiosched.scheduler.effects.triggers import TriggerQueue
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.state.trigger_queue import TriggerQueue
 from tests.scheduler.harness import Running, dag, running, task
 
 
@@ -54,12 +54,12 @@ async def test_a_trigger_that_waits_for_a_place_is_not_handed_out_when_the_lease
         await deferring(it, "a", "b")
         over, handed_out_by = it.session, []
         it.executor.on_submit = lambda attempts: handed_out_by.extend(it.session for _ in attempts)
-        over.trusted = lambda: False
+        over.env.holds_lease = lambda: False
 
         async with it.db.acquire() as conn:  # makes room for the other one, and queues nothing
             args = {"run_ids": ["r"], "task_ids": ["a"], "state": "success"}
             await inbox.add_command(conn, verb="mark_tasks", dag_id="d", args=args, requested_by="test")
-        await it.until(lambda: it.session is not over and it.session.ready.is_set(), "the next incarnation")
+        await it.until(lambda: it.session is not over and it.session.locks.ready.is_set(), "the next incarnation")
         await it.settled()
 
         assert handed_out_by

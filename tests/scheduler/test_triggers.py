@@ -97,7 +97,7 @@ async def test_only_the_first_event_counts(dsn: str, clock: FakeClock) -> None:
         trigger = await deferred(it)
         it.executor.fire(trigger, 1)
         it.executor.triggers[trigger.key] = trigger  # it runs a second time, elsewhere
-        it.session.attempts.triggers.add(trigger.key)
+        it.session.env.attempts.triggers.add(trigger.key)
         it.executor.fire(trigger, 2)
         await it.settled()
 
@@ -242,7 +242,7 @@ async def test_a_pool_that_changes_its_mind_does_so_for_tasks_that_defer_from_th
         await it.trigger("d", "one")
         first = await deferred(it, run_id="one")
         await it.execute("UPDATE pool SET include_deferred = false WHERE name = 'etl'")
-        it.session.journal.forget_pools()
+        it.session.env.journal.forget_pools()
         await it.trigger("d", "two")
         second = await deferred(it, run_id="two")
 
@@ -410,7 +410,7 @@ async def test_thousands_of_deferred_tasks_cost_a_few_statements(dsn: str, clock
     executor.script = lambda it, attempt: it.defer(attempt) if attempt.resume is None else it.succeed(attempt)
     async with running(dsn, clock, spec, executor=executor) as it:
         await it.execute("UPDATE pool SET slots = -1")
-        it.session.journal.forget_pools()
+        it.session.env.journal.forget_pools()
         await it.trigger("d", "r")
         await it.until(lambda: len(executor.triggers) == many, "all to wait")
         await it.settled()

@@ -43,6 +43,6 @@ async def test_a_scheduler_whose_clock_stands_just_before_a_timer_has_nothing_to
         await it.advance(60)  # the timeout counts from the next microsecond on
 
         for _ in range(50):  # at the instant when its loop wakes and looks at the clock
-            await it.session.evaluation.awake.wait()
+            await it.session.wakeups.evaluation.awake.wait()
             assert it.busy_with() == ""
             await asyncio.sleep(0)

@@ -17,7 +17,7 @@ from aiosched.core.values.messages import Deferral, Outcome
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, TaskState
 from aiosched.core.why.explanation import Explanation, Gate
 from aiosched.db.people.pools import get_pool, set_pool
-from aiosched.scheduler.membership.incarnation import recheck_pools
+from aiosched.scheduler.membership.notifications import recheck_pools
 from tests.conftest import NIGHTLY
 from tests.scheduler.harness import Running, dag, running, task
 

@@ -24,12 +24,12 @@ from aiosched.core.run.deferral import is_trigger
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, SkipDecision, TaskServices, XComValue
 from aiosched.db.statements import ownership as lease_statements
 from aiosched.scheduler import service
-from aiosched.scheduler.effects import broadcast
 from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.membership import lease as lease_module
 from aiosched.scheduler.membership.lease import Lease
 from aiosched.scheduler.partitions import ownership
 from aiosched.scheduler.service import Scheduler
+from aiosched.scheduler.state import broadcast
 from tests.simulation.history import Began, CallbackRan, Ended, Handed, History
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.network import ModelledDatabase, Network
@@ -260,7 +260,7 @@ class Machine:
     @property
     def incarnation(self) -> int:
         session = self.scheduler._session
-        return 0 if session is None else session.incarnation
+        return 0 if session is None else session.env.incarnation
 
 
 def make_scheduler(
@@ -278,7 +278,7 @@ def make_scheduler(
 
     def current() -> int:
         session = scheduler._session
-        return 0 if session is None else session.incarnation
+        return 0 if session is None else session.env.incarnation
 
     executor.incarnation = current
     return scheduler

@@ -303,7 +303,7 @@ class Simulation:
         session = machine.scheduler._session
         assert session is not None
         tables, cache = self.store.tables, session.cache
-        owned = {p for p, row in tables["partition_lease"].items() if row["incarnation"] == session.incarnation}
+        owned = {p for p, row in tables["partition_lease"].items() if row["incarnation"] == session.env.incarnation}
         if owned != cache.partitions:
             yield f"machine {machine.number} holds partitions {cache.partitions ^ owned} otherwise than stored"
         for board in cache.boards.values():

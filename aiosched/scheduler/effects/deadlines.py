@@ -10,21 +10,21 @@ Source: the semantics reference, sections 23.4 and 23.5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from aiosched.core.creation.deadlines import AVERAGE_RUNTIME, QUEUED_AT, deadline_time, least_runs
-from aiosched.core.graph.instances import Run
+from aiosched.core.creation.deadlines import AVERAGE_RUNTIME, least_runs
 from aiosched.core.graph.spec import DagSpec
-from aiosched.core.values.states import RUN_FINISHED, RunState
+from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import deadlines as deadline_statements
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks
+from aiosched.scheduler.state.deadline_rows import deadlines_of
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.session import Session
+    from aiosched.scheduler.session.session import Session
 
 _TICK: Final = timedelta(microseconds=1)
 
@@ -48,43 +48,12 @@ async def plan_deadlines(
     watch_deadlines(session, rows)
 
 
-def deadlines_of(
-    key: int,
-    spec: DagSpec,
-    partition: int,
-    logical_date: datetime | None,
-    now: datetime,
-    averages: Mapping[tuple[str, int], timedelta | None],
-) -> list[DeadlineRow]:
-    """The deadlines of a run that is created now; `averages` are the DAG's usual durations by (DAG id, index)."""
-    rows = []
-    for index, deadline in enumerate(spec.deadlines):
-        average = averages.get((spec.dag_id, index))
-        at = deadline_time(deadline, now=now, logical_date=logical_date, queued_at=now, average=average)
-        if at is not None:
-            rows.append(DeadlineRow(key, index, partition, at))
-    return rows
-
-
-def moved_deadlines(run: Run, spec: DagSpec, partition: int) -> list[DeadlineRow]:
-    """Of a run that was cleared and is not over: the deadlines that count from its queueing, which was anew (23.5)."""
-    if not spec.deadlines or not run.clear_number or run.state in RUN_FINISHED or run.queued_at is None:
-        return []
-    found = []
-    for index, deadline in enumerate(spec.deadlines):
-        if deadline.reference == QUEUED_AT:
-            at = deadline_time(deadline, now=run.queued_at, logical_date=None, queued_at=run.queued_at)
-            if at is not None:
-                found.append(DeadlineRow(run.key, index, partition, at))
-    return found
-
-
 def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
     """Look at these deadlines when their time has passed. Rows that are not there then do no harm."""
     for row in rows:
         session.outbox.deadlines.add(row.deadline_time + _TICK, (row.run_id, row.deadline_index, row.partition))
     if rows:
-        session.callbacks.wake()
+        session.wakeups.callbacks.wake()
 
 
 async def load_deadlines(session: Session, conn: DatabaseConnection, partitions: set[int]) -> None:
@@ -95,22 +64,22 @@ async def load_deadlines(session: Session, conn: DatabaseConnection, partitions:
 async def fire_deadlines(session: Session) -> float | None:
     """Mark what is missed now and request its callbacks; returns the seconds to the next deadline."""
     deadlines = session.outbox.deadlines
-    if deadlines.earliest is not None and deadlines.earliest <= session.clock.now():
-        async with session.ownership_lock:  # no partition leaves before what is requested for it is known here
+    if deadlines.earliest is not None and deadlines.earliest <= session.env.clock.now():
+        async with session.locks.ownership:  # no partition leaves before what is requested for it is known here
             await _fire(session)
     earliest = deadlines.earliest
-    return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+    return None if earliest is None else max((earliest - session.env.clock.now()).total_seconds(), 0.001)
 
 
 async def _fire(session: Session) -> None:
-    now, kept = session.clock.now(), _kept_but_not_stored(session)
+    now, kept = session.env.clock.now(), _kept_but_not_stored(session)
     due = [
         (run, index)
         for run, index, partition in session.outbox.deadlines.due(now)
         if partition in session.cache.partitions and run not in kept
     ]
     if due:
-        async with session.command_journal.transaction() as transaction:
+        async with session.env.command_journal.transaction() as transaction:
             missed = await deadline_statements.mark_missed(transaction.conn, due, now)
             requests = [missed_callback(partition, dag_id, run, index) for run, index, partition, dag_id in missed]
             stored = await insert_callbacks(transaction.conn, requests) if requests else {}
@@ -124,5 +93,4 @@ def missed_callback(partition: int, dag_id: str, run: int, index: int) -> NewCal
 
 def _kept_but_not_stored(session: Session) -> set[int]:
     """Runs that have just succeeded: the transaction under way prunes their deadlines, or everything is read again."""
-    storing = session.storing.finished if session.storing is not None else ()
-    return {board.run.key for board in (*session.cache.ended, *storing) if board.run.state is RunState.SUCCESS}
+    return {board.run.key for board in session.cache.ending() if board.run.state is RunState.SUCCESS}

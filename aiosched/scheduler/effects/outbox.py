@@ -19,7 +19,6 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aiosched.core.run.board import Run
@@ -29,12 +28,11 @@ from aiosched.db.statements import outbox
 from aiosched.db.statements.outbox import Delivery
 from aiosched.db.statements.runs import load_runs
 from aiosched.scheduler.effects.deadlines import fire_deadlines
-from aiosched.scheduler.effects.slas import SlaWatch, record_missed_slas
+from aiosched.scheduler.effects.slas import record_missed_slas
 from aiosched.scheduler.state.versions import readable_versions, run_info
-from aiosched.scheduler.state.wakeup import Timers
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.session import Session
+    from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -42,34 +40,21 @@ MOST_DELIVERIES: Final = 3
 _AT_ONCE: Final = 4
 
 
-@dataclass(slots=True)
-class Outbox:
-    """What waits to be delivered, which deadlines are pending and when SLAs may be missed; a cache of rows."""
-
-    waiting: dict[int, int] = field(default_factory=dict)  # ids of requests, oldest first, and their partitions
-    deadlines: Timers[tuple[int, int, int]] = field(default_factory=Timers)  # (run, index, partition)
-    slas: SlaWatch = field(default_factory=SlaWatch)
-
-    def forget(self, partitions: Collection[int]) -> None:
-        """Others deliver the requests of these partitions from now on."""
-        self.waiting = {key: partition for key, partition in self.waiting.items() if partition not in partitions}
-
-
 async def load_outbox(session: Session, conn: DatabaseConnection, partitions: Collection[int]) -> None:
     """Know the undelivered requests of `partitions`, apart from those that run here."""
     for callback, partition in (await outbox.waiting_callbacks(conn, partitions)).items():
-        if callback not in session.attempts.callbacks:
+        if callback not in session.env.attempts.callbacks:
             session.outbox.waiting[callback] = partition
-    session.callbacks.wake()
+    session.wakeups.callbacks.wake()
 
 
 async def poll_outbox(session: Session) -> float | None:
     """One pass: deadlines, SLAs, reports of callbacks, deliveries; returns how long to rest."""
     rests = (await fire_deadlines(session), await record_missed_slas(session))
-    if session.attempts.callback_reports or _chosen(session):
-        async with session.ownership_lock:  # no partition leaves meanwhile: its next owner would deliver them, too
+    if session.env.attempts.callback_reports or _chosen(session):
+        async with session.locks.ownership:  # no partition leaves meanwhile: its next owner would deliver them, too
             await _deliver(session)
-        session.progress.set()
+        session.locks.progress.set()
         if _chosen(session):
             return 0.0
     return min((seconds for seconds in rests if seconds is not None), default=None)
@@ -77,16 +62,16 @@ async def poll_outbox(session: Session) -> float | None:
 
 def _chosen(session: Session) -> dict[int, int]:
     """The requests to deliver now, and their partitions: the oldest ones, as many as there is room for."""
-    attempts = session.attempts
-    room = 0 if session.draining else _AT_ONCE - len(attempts.callbacks) + len(attempts.callback_reports)
+    attempts = session.env.attempts
+    room = 0 if session.membership.draining else _AT_ONCE - len(attempts.callbacks) + len(attempts.callback_reports)
     return dict(itertools.islice(session.outbox.waiting.items(), max(room, 0)))
 
 
 async def _deliver(session: Session) -> None:
-    """Store what became of deliveries, and hand out the next ones. Call it with `session.ownership_lock` held."""
-    attempts = session.attempts
+    """Store what became of deliveries, and hand out the next ones. Call it with `locks.ownership` held."""
+    attempts = session.env.attempts
     reports, chosen = list(attempts.callback_reports), _chosen(session)
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         again = await _settle(transaction.conn, reports)
         ready = await _prepare(session, transaction.conn, chosen)
     for report in reports:
@@ -98,7 +83,7 @@ async def _deliver(session: Session) -> None:
         session.outbox.waiting.pop(callback, None)
         if callback in ready:
             attempts.callbacks[callback] = partition
-    session.executor.submit(list(ready.values()))
+    session.env.executor.submit(list(ready.values()))
 
 
 async def _settle(conn: DatabaseConnection, reports: Collection[Report]) -> set[int]:

@@ -16,7 +16,7 @@ from typing import Final
 
 from aiosched.db.statements.retention import RunName, clean, unfinished_runs
 from aiosched.executors.attempt.log_files import old_run_folders, remove_logs, remove_run_folders, run_folder
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ _REST: Final = 3600.0
 
 async def retain(session: Session) -> float | None:
     """One pass; returns how long to rest: None when neither history nor logs are ever removed."""
-    settings = session.settings
-    if session.draining or not (settings.scheduler.retention_days or settings.logs.retention_days):
+    settings = session.env.settings
+    if session.membership.draining or not (settings.scheduler.retention_days or settings.logs.retention_days):
         return None
     if settings.scheduler.retention_days and await _remove_history(session, settings.scheduler.retention_days):
         return _PAUSE
@@ -39,14 +39,14 @@ async def retain(session: Session) -> float | None:
 
 async def _remove_history(session: Session, days: float) -> bool:
     """Remove some finished runs; whether there may be more."""
-    before = session.clock.now() - timedelta(days=days)
+    before = session.env.clock.now() - timedelta(days=days)
     partitions = sorted(session.cache.partitions)
-    logs = session.settings.logs_folder
+    logs = session.env.settings.logs_folder
 
     async def remove(runs: Sequence[RunName]) -> int:
         return await asyncio.to_thread(remove_logs_of, logs, runs)
 
-    removed = await clean(session.db, before, partitions=partitions, batches=_BATCHES_PER_PASS, remove_logs=remove)
+    removed = await clean(session.env.db, before, partitions=partitions, batches=_BATCHES_PER_PASS, remove_logs=remove)
     if removed.runs:
         logger.info("removed %d runs that ended before %s", removed.runs, before.isoformat(timespec="minutes"))
     return bool(removed.runs)
@@ -57,7 +57,7 @@ async def _remove_old_logs(session: Session, logs: Path, days: float) -> None:
     old = await asyncio.to_thread(old_run_folders, logs, time.time() - days * 86_400)
     if not old:
         return
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         unfinished = await unfinished_runs(conn)
     kept = {run_folder(logs, dag_id=run.dag_id, run_id=run.run_id) for run in unfinished}
     number = await asyncio.to_thread(remove_run_folders, [folder for folder in old if folder not in kept])

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,10 +24,9 @@ from aiosched.db.statements import slas as sla_statements
 from aiosched.db.statements.slas import DatedRun, Miss
 from aiosched.scheduler.services.questions import Question
 from aiosched.scheduler.state.versions import readable_versions
-from aiosched.scheduler.state.wakeup import Timers
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.session import Session
+    from aiosched.scheduler.session.session import Session
     from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
@@ -39,47 +37,25 @@ _LOOK_BACK: Final = (10, 1000)  # runs among which the latest one with the task 
 TaskOfDag = tuple[str, str]  # DAG id, task id
 
 
-@dataclass(slots=True)
-class SlaWatch:
-    """When to look at which DAG next."""
-
-    _timers: Timers[tuple[str, datetime]] = field(default_factory=Timers)
-    _looks: dict[str, datetime] = field(default_factory=dict)
-
-    def look(self, dag_id: str, at: datetime) -> None:
-        """Look at the DAG at `at`, and not before."""
-        self._looks[dag_id] = at
-        self._timers.add(at, (dag_id, at))
-
-    def due(self, now: datetime) -> list[str]:
-        """Remove and return the DAGs to look at now."""
-        return [dag_id for dag_id, at in self._timers.due(now) if self._looks.get(dag_id) == at]
-
-    @property
-    def earliest(self) -> datetime | None:
-        """When to look again; perhaps for nothing."""
-        return self._timers.earliest
-
-
 def watch_slas(session: Session, dags: Iterable[OwnedDag]) -> None:
     """Look at once at those of the DAGs that have SLAs: they were just read, or have changed."""
-    if not session.settings.core.check_slas:
+    if not session.env.settings.core.check_slas:
         return
     for dag in dags:
         if slas_of(dag.version.spec):
-            session.outbox.slas.look(dag.row.dag_id, session.clock.now())
-            session.callbacks.wake()
+            session.outbox.slas.check_at(dag.row.dag_id, session.env.clock.now())
+            session.wakeups.callbacks.wake()
 
 
 async def record_missed_slas(session: Session) -> float | None:
     """Record what is missed now and ask for its callbacks; returns the seconds to the next look."""
-    watch, now = session.outbox.slas, session.clock.now()
+    watch, now = session.outbox.slas, session.env.clock.now()
     due = watch.due(now)
     for first in range(0, len(due), _DAGS_AT_ONCE):
-        async with session.ownership_lock:  # no partition leaves before what is requested for it is known here
+        async with session.locks.ownership:  # no partition leaves before what is requested for it is known here
             await _look(session, due[first : first + _DAGS_AT_ONCE], now)
     earliest = watch.earliest
-    return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+    return None if earliest is None else max((earliest - session.env.clock.now()).total_seconds(), 0.001)
 
 
 async def _look(session: Session, dag_ids: Sequence[str], now: datetime) -> None:
@@ -88,7 +64,7 @@ async def _look(session: Session, dag_ids: Sequence[str], now: datetime) -> None
     dags = [dag for dag in held if dag.row.partition in cache.partitions]
     for dag in dags:
         if (at := next_look(dag.version.spec, now)) is not None:
-            session.outbox.slas.look(dag.row.dag_id, at)
+            session.outbox.slas.check_at(dag.row.dag_id, at)
     if active := [dag for dag in dags if dag.creates_runs]:
         await _record(session, active, now)
 
@@ -96,7 +72,7 @@ async def _look(session: Session, dag_ids: Sequence[str], now: datetime) -> None
 async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> None:
     slas = {(dag.row.dag_id, task_id): sla for dag in dags for task_id, sla in slas_of(dag.version.spec).items()}
     by_id = {dag.row.dag_id: dag for dag in dags}
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         # memory, and then the rows: what leaves memory meanwhile is among them
         held = {(dag_id, task_id): _done_in_memory(by_id[dag_id], task_id) for dag_id, task_id in slas}
         done, newest = await _latest_done(session, transaction.conn, list(slas))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import RunState
-from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.changes import Changes
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider
@@ -47,8 +47,8 @@ class Tracing:
         self._tracer = tracer
         self._runs: dict[int, Span] = {}
 
-    def saw(self, batch: Batch, cache: StateCache) -> None:
-        """Tell what a committed batch has begun and ended."""
+    def trace(self, batch: Changes, cache: StateCache) -> None:
+        """Make the spans of what a committed batch has begun and ended."""
         for board in batch.started:
             self._span_of(board)
         ending = {board.run.key: board for board in batch.finished}

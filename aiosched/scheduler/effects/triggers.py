@@ -11,76 +11,33 @@ Source: the semantics reference, section 25.
 
 from __future__ import annotations
 
-import heapq
 import logging
-from collections.abc import Callable, Iterable
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from aiosched.core.run.board import Board, Instance
-from aiosched.core.run.deferral import trigger_key
-from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.triggers import delete_orphans, waiting_triggers
-from aiosched.scheduler.state.attempts import Attempts
+from aiosched.scheduler.effects.attempt_control import stop_attempt
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.session import Session
+    from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
 _SWEEP_SECONDS: Final = 60.0
 
 
-class TriggerQueue:
-    """Triggers that are to be handed out, and wait for a place: by priority weight, then by age (25.3)."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Board, Instance]] = []
-        self._numbers = count()
-        self._swept: float | None = None
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def add(self, waiting: Iterable[tuple[Board, Instance]]) -> None:
-        """Let triggers wait for a place."""
-        for board, instance in waiting:
-            entry = (-board.graph.weights[instance.task], next(self._numbers), board, instance)
-            heapq.heappush(self._heap, entry)
-
-    def take(self, attempts: Attempts, capacity: int, holds: Callable[[Board], bool]) -> list[Attempt]:
-        """The attempts for which there is a place, best first; those that nobody wants any more are dropped.
-
-        `holds` tells whether a board is held: that of a run that left and came back is another one.
-        """
-        found: dict[AttemptKey, Attempt] = {}
-        while self._heap and (room := capacity - len(attempts.triggers) - len(found)) > 0:
-            best = [heapq.heappop(self._heap)[2:] for _ in range(min(room, len(self._heap)))]
-            held = [(board, instance) for board, instance in best if holds(board)]
-            found |= {attempt.key: attempt for attempt in triggers_to_run(held, attempts)}
-        return list(found.values())
-
-    def sweep_due(self, now: float, every: float) -> bool:
-        """Whether it is `every` seconds since triggers were held against their rows; begins the next period then."""
-        if self._swept is not None and now - self._swept < every:
-            return False
-        self._swept = now
-        return True
-
-
 async def sweep_triggers(session: Session) -> None:
     """Once a minute: forget what nobody waits for, and end triggers whose row is gone (25.3).
 
     Both are safety nets: rows come and go with the states of their instances, unless somebody deletes some by hand.
-    Call it with `session.ownership_lock` held.
+    Call it with `locks.ownership` held.
     """
-    attempts, cache = session.attempts, session.cache
-    if not session.triggers.sweep_due(session.clock.monotonic(), _SWEEP_SECONDS):
+    attempts, cache = session.env.attempts, session.cache
+    if not session.triggers.sweep.is_over(session.env.clock.monotonic(), _SWEEP_SECONDS):
         return
     running = list(attempts.triggers)
-    async with session.db.acquire() as conn:
-        if deleted := await delete_orphans(conn, cache.partitions, session.incarnation):
+    async with session.env.db.acquire() as conn:
+        if deleted := await delete_orphans(conn, cache.partitions, session.env.incarnation):
             logger.warning("deleted %d triggers that no task instance waits for", deleted)
         stored = await waiting_triggers(conn, {key.run for key in running})
     for key in running:
@@ -90,37 +47,10 @@ async def sweep_triggers(session: Session) -> None:
         if found is None:
             logger.warning("stopped a trigger of run %d, which is not there any more", key.run)
             attempts.triggers.discard(key)
-            session.stop_attempt(key)
+            stop_attempt(session, key)
         elif found[1].stored_state is TaskState.DEFERRED and found[0] not in cache.dirty:
             board, instance = found
-            board.lose_trigger(instance, session.clock.now())
+            board.lose_trigger(instance, session.env.clock.now())
             cache.to_evaluate[board] = None
-            session.absorb(board)
-            session.evaluation.wake()
-
-
-def triggers_to_run(waiting: Iterable[tuple[Board, Instance]], attempts: Attempts) -> list[Attempt]:
-    """The attempts for those that wait, as the rows know, and whose trigger neither runs here nor has just ended."""
-    ended = {report.key for report in attempts.reports if report.outcome is not Outcome.STARTED}
-    found: dict[object, Attempt] = {}
-    for board, instance in waiting:
-        waited = board.deferrals.get(instance)
-        if waited is None or waited.resume is not None:
-            continue
-        if not instance.state is instance.stored_state is TaskState.DEFERRED:  # it goes on, or waits for something new
-            continue
-        key = trigger_key(board.key(instance))
-        if key in attempts.triggers or key in ended:
-            continue
-        task = board.graph.tasks[instance.task]
-        found[key] = Attempt(
-            key=key,
-            run=board.info,
-            task_id=task.task_id,
-            is_async=True,
-            max_tries=instance.max_tries,
-            priority_weight=board.graph.weights[instance.task],
-            executor=task.executor,
-            trigger=waited.deferral,
-        )
-    return list(found.values())
+            session.context.apply_effects(board)
+            session.wakeups.evaluation.wake()

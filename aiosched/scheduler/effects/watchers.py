@@ -17,8 +17,9 @@ from typing import Final
 from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Report, RunInfo
 from aiosched.db.statements.assets import NewEvent
 from aiosched.db.statements.watchers import WatchedAsset, load_watchers
+from aiosched.scheduler.effects.notify import asset_conditions_changed
 from aiosched.scheduler.journal.asset_events import store_events
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -27,42 +28,42 @@ _AGAIN: Final = 30.0  # seconds before a watcher whose trigger has ended begins 
 
 async def poll_watchers(session: Session) -> float | None:
     """One pass: store what was heard, begin and end watchers as the DAGs want it; returns how long to rest."""
-    book = session.attempts.watchers
-    book.on_news = session.watching.wake
+    book = session.env.attempts.watchers
+    book.on_news = session.wakeups.watchers.wake
     if book.events:
         await _store(session)
-    now = session.clock.monotonic()
+    now = session.env.clock.monotonic()
     while book.ended:
         watched, report = book.ended.popleft()
-        session.resting_watchers[watched] = now + _AGAIN
-        if not session.draining:  # then that is what was asked for
+        book.resting[watched] = now + _AGAIN
+        if not session.membership.draining:  # then that is what was asked for
             name = watched.watcher.name
             logger.warning("the watcher %s of asset %s has ended: %s", name, watched.asset, report.reason)
-    async with session.ownership_lock:
+    async with session.locks.ownership:
         wanted = set[WatchedAsset]()
-        if not session.draining:
-            async with session.db.acquire() as conn:
+        if not session.membership.draining:
+            async with session.env.db.acquire() as conn:
                 wanted = set(await load_watchers(conn, session.cache.partitions))
-        session.resting_watchers = {w: at for w, at in session.resting_watchers.items() if at > now and w in wanted}
+        book.resting = {w: at for w, at in book.resting.items() if at > now and w in wanted}
         unwanted = [key for key, watched in book.running.items() if watched not in wanted]
         for key in unwanted:
             del book.running[key]
-        session.executor.forget(unwanted)
-        begun = wanted - set(book.running.values()) - session.resting_watchers.keys()
-        session.executor.submit(
+        session.env.executor.forget(unwanted)
+        begun = wanted - set(book.running.values()) - book.resting.keys()
+        session.env.executor.submit(
             [_attempt(book.begin(watched), watched, session) for watched in sorted(begun, key=repr)]
         )
-    return 0.0 if book.events or book.ended else session.settings.scheduler.safety_poll
+    return 0.0 if book.events or book.ended else session.env.settings.scheduler.safety_poll
 
 
 async def _store(session: Session) -> None:
-    events = session.attempts.watchers.events
+    events = session.env.attempts.watchers.events
     heard = [events[i] for i in range(len(events))]
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         consumers = await store_events(transaction.conn, list(_events(heard)))
     for _ in heard:
         events.popleft()
-    session.assets_changed(consumers)
+    asset_conditions_changed(session, consumers)
 
 
 def _events(heard: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewEvent]:
@@ -72,7 +73,7 @@ def _events(heard: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewEvent]:
 
 
 def _attempt(key: AttemptKey, watched: WatchedAsset, session: Session) -> Attempt:
-    now = session.clock.now()
+    now = session.env.clock.now()
     run = RunInfo(
         key=key.run,
         dag_id=watched.dag_id,

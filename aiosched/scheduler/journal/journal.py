@@ -29,7 +29,7 @@ from aiosched.db.statements.runs import copy_instances
 from aiosched.db.statements.triggers import delete_deferrals, store_deferrals
 from aiosched.errors import FencedOut, StaleRows
 from aiosched.scheduler.journal.asset_events import store_events
-from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.changes import Changes, Committed
 from aiosched.scheduler.state.metrics import Metrics
 
 _SETTLE_PAUSE = 0.05  # seconds between two questions about a commit that is still under way
@@ -75,8 +75,14 @@ class Transaction:
         found = await journal.read_pools(self.conn, names, lock=self.shared)
         self.pools.update({name: found.get(name) for name in names})
 
-    async def write(self, batch: Batch) -> None:
-        """Store a batch. Raises StaleRows, which voids the transaction, when a row is not as expected."""
+    async def write(self, batch: Changes) -> Committed:
+        """Store what was decided; what this makes of it, to be used after the commit.
+
+        Raises StaleRows, which voids the transaction, when a row is not as expected.
+        """
+        if batch.is_empty:
+            return Committed(batch)
+        outbox, paused, consumers = dict[int, int](), list[str](), frozenset[int]()
         if batch.needs_transaction:
             await self.begin()
         if batch.expanded:
@@ -94,31 +100,36 @@ class Transaction:
         if batch.xcoms:
             await journal.upsert_xcoms(self.conn, batch.xcoms)
         if batch.asset_events:
-            batch.consumers = await store_events(self.conn, batch.asset_events)
+            consumers = await store_events(self.conn, batch.asset_events)
         if batch.undeferred:
             await delete_deferrals(self.conn, batch.undeferred)
         if batch.deferrals:
             await store_deferrals(self.conn, batch.deferrals, self._keyring)
         if batch.callbacks:
-            batch.outbox = await insert_callbacks(self.conn, batch.callbacks)
+            outbox = await insert_callbacks(self.conn, batch.callbacks)
         if batch.deadlines:
             await store_deadlines(self.conn, batch.deadlines)
-        if batch.kept:
-            await prune(self.conn, batch.kept)
+        if batch.kept_deadlines:
+            await prune(self.conn, batch.kept_deadlines)
         if batch.failing:
-            batch.paused = await pause_failing(self.conn, batch.failing, incarnation=self._incarnation)
+            paused = await pause_failing(self.conn, batch.failing, incarnation=self._incarnation)
         if batch.sources:
             await journal.store_sources(self.conn, batch.sources)
         if batch.demands:
             await store_demands(self.conn, self._incarnation, batch.demands)
-        if batch.heard:
-            await delete_reports(self.conn, batch.heard)
+        if batch.read_reports:
+            await delete_reports(self.conn, batch.read_reports)
         if batch.answers:
             await answer_commands(self.conn, batch.answers, incarnation=self._incarnation)
+        return Committed(batch, outbox, paused, consumers)
 
     async def answer(self, command: int, result: dict[str, Any]) -> None:
         """Answer a request as applied, in the transaction that stores what it did."""
-        await answer_commands(self.conn, [(command, CommandResult("applied", result))], incarnation=self._incarnation)
+        await self.store_answer(command, CommandResult("applied", result))
+
+    async def store_answer(self, command: int, result: CommandResult) -> None:
+        """Answer a request."""
+        await answer_commands(self.conn, [(command, result)], incarnation=self._incarnation)
 
 
 class Journal:

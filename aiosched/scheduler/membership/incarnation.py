@@ -8,37 +8,34 @@ forgotten and everything is read again. The loss of the lease ends the incarnati
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.statements.inbox import NEWS_CHANNEL, read_news
 from aiosched.db.statements.ownership import FleetView, release, set_draining
 from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import FencedOut, StaleRows
+from aiosched.scheduler.effects.after_commit import after_commit
+from aiosched.scheduler.effects.attempt_control import stop_unwanted
 from aiosched.scheduler.effects.broadcast import publish_changes
 from aiosched.scheduler.effects.outbox import poll_outbox
 from aiosched.scheduler.effects.retention import retain
-from aiosched.scheduler.effects.triggers import sweep_triggers
 from aiosched.scheduler.effects.watchers import poll_watchers
 from aiosched.scheduler.membership.lease import Lease
-from aiosched.scheduler.partitions.drift import DriftSweep
-from aiosched.scheduler.partitions.handover import poll_remote_attempts, receive_remote_reports
-from aiosched.scheduler.partitions.loading import reload_dags
+from aiosched.scheduler.membership.notifications import receive_notifications
+from aiosched.scheduler.partitions.handover import poll_remote_attempts
 from aiosched.scheduler.partitions.ownership import apply_view
 from aiosched.scheduler.requests.commands import apply_commands
-from aiosched.scheduler.runs.asset_runs import check_assets
 from aiosched.scheduler.runs.run_creation import create_runs
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import enqueue
 from aiosched.scheduler.slots.evaluation import evaluate
-from aiosched.scheduler.state.versions import forget_versions
+from aiosched.scheduler.state.changes import Changes, Committed
 from aiosched.scheduler.state.wakeup import Wakeup, run_loop
 
 logger = logging.getLogger(__name__)
@@ -47,7 +44,7 @@ _FIRST_PAUSE: Final = 0.05  # seconds before the database is tried again, double
 _LAST_PAUSE: Final = 2.0
 _LONG_LIFE: Final = 5.0  # seconds after which a session's end is no sign of lasting trouble
 
-Step = Callable[[Session], Awaitable[float | None]]
+Step = Callable[[], Awaitable[float | None]]
 
 
 class Incarnation:
@@ -81,8 +78,7 @@ class Incarnation:
         self._stopping = True
         self._seen.stop()
         if self.session is not None:
-            for wakeup in self.session.wakeups:
-                wakeup.stop()
+            self.session.wakeups.stop_all()
 
     async def run(self) -> None:
         """Run sessions until stopped. Raises FencedOut when the lease is lost, and what is no database's fault."""
@@ -92,8 +88,8 @@ class Incarnation:
             session = self.session = self._make_session()
             self._on_session(session)
             try:
-                await session.journal.settle()
-                await session.command_journal.settle()
+                await session.env.journal.settle()
+                await session.env.command_journal.settle()
                 self._since = time.monotonic()
                 await _demand_nothing(session)
                 await self._run_loops(session)
@@ -102,7 +98,7 @@ class Incarnation:
                     raise FencedOut("The lease of this scheduler is lost; it begins anew.") from error
                 if not _is_passing(error):
                     raise
-                session.metrics.recoveries += 1
+                session.env.metrics.recoveries += 1
                 logger.warning("%s; reading everything again", _summary(error))
                 lived = time.monotonic() - began
                 pause = _FIRST_PAUSE if lived > _LONG_LIFE else min(pause * 2, _LAST_PAUSE)
@@ -112,20 +108,21 @@ class Incarnation:
 
     async def _run_loops(self, session: Session) -> None:
         async with asyncio.TaskGroup() as group:
+            wakeups = session.wakeups
             loops: tuple[tuple[str, Step, Wakeup], ...] = (
-                ("run creation", create_runs, session.creation),
-                ("evaluation", evaluate, session.evaluation),
-                ("enqueueing", enqueue, session.enqueueing),
-                ("callbacks and deadlines", poll_outbox, session.callbacks),
-                ("retention", retain, session.retention),
-                ("attempts for others", poll_remote_attempts, session.lending),
-                ("asset watchers", poll_watchers, session.watching),
-                ("news for browsers", publish_changes, session.broadcast.wakeup),
+                ("run creation", partial(create_runs, session), wakeups.creation),
+                ("evaluation", partial(evaluate, session.context), wakeups.evaluation),
+                ("enqueueing", partial(enqueue, session), wakeups.enqueueing),
+                ("callbacks and deadlines", partial(poll_outbox, session), wakeups.callbacks),
+                ("retention", partial(retain, session), wakeups.retention),
+                ("attempts for others", partial(poll_remote_attempts, session), wakeups.remote_attempts),
+                ("asset watchers", partial(poll_watchers, session), wakeups.watchers),
+                ("changes for browsers", partial(publish_changes, session), wakeups.broadcast),
             )
             for name, step, wakeup in loops:
                 group.create_task(_gated(session, step, wakeup), name=name)
             group.create_task(self._own(session), name="ownership")
-            group.create_task(_listen(session), name="news")
+            group.create_task(receive_notifications(session), name="notifications")
 
     async def _own(self, session: Session) -> None:
         """Follow the fleet: gain, load and give back partitions."""
@@ -140,7 +137,7 @@ class Incarnation:
             if view.at < self._since:  # from before whatever we had sent was settled: partitions may have moved by it
                 self._lease.look()
                 return None
-            async with session.ownership_lock:
+            async with session.locks.ownership:
                 before = set(session.cache.partitions)
                 busy = await apply_view(session, view)
                 if busy:
@@ -148,18 +145,18 @@ class Incarnation:
                 if session.cache.partitions - before:
                     while await apply_commands(session):
                         pass
-                    session.hand_out_unsent()
+                    _hand_out_unsent(session)
                 if session.cache.partitions != before:
-                    session.on_partitions()
+                    session.env.observers.on_partitions()
                 if session.cache.partitions or not busy:
-                    if not session.ready.is_set():
-                        session.stop_unwanted()
-                    session.ready.set()
-                    session.on_ready()
-            session.progress.set()
-            if session.ready.is_set() and not session.loaded.is_set():
-                session.loaded.set()
-                session.wake_all()
+                    if not session.locks.ready.is_set():
+                        stop_unwanted(session)
+                    session.locks.ready.set()
+                    session.env.observers.on_ready()
+            session.locks.progress.set()
+            if session.locks.ready.is_set() and not session.locks.loaded.is_set():
+                session.locks.loaded.set()
+                session.wakeups.wake_all()
             return None
 
         self._lease.look()
@@ -170,93 +167,23 @@ async def _gated(session: Session, step: Step, wakeup: Wakeup) -> None:
     """Run a loop whose passes wait while partitions are loaded: commands come before creations and starts."""
 
     async def gated() -> float | None:
-        await session.loaded.wait()
-        return await step(session)
+        await session.locks.loaded.wait()
+        return await step()
 
     await run_loop(gated, wakeup)
 
 
-async def _listen(session: Session) -> None:
-    """Hear NOTIFYs, and look at the inbox and the DAGs every `safety_poll` seconds in case one got lost."""
-    conn, sweep = await session.db.connect(application_name="aiosched news"), DriftSweep()
-    try:
-        await conn.add_listener(NEWS_CHANNEL, lambda *heard: _hear(session, str(heard[-1])))
-        conn.add_termination_listener(lambda *_: session.notifications.wake())
-
-        async def step() -> float | None:
-            _raise_if_closed(conn)
-            await session.loaded.wait()
-            changed, session.changed_dags = session.changed_dags, set()
-            every = session.settings.scheduler.safety_poll
-            async with session.ownership_lock:
-                overdue = session.news_overdue(every)
-                if overdue:
-                    recheck_pools(session)
-                if changed or overdue:
-                    await reload_dags(session, changed or session.cache.partitions)
-                while await apply_commands(session):
-                    pass
-                if session.has_reports or overdue:
-                    session.has_reports = False
-                    async with session.db.acquire() as reading:
-                        await receive_remote_reports(session, reading, session.cache.partitions)
-            if overdue:
-                await check_assets(session)
-                await sweep.step(session)
-                async with session.ownership_lock:
-                    await sweep_triggers(session)
-                    forget_versions(session.cache)
-            session.progress.set()
-            return every
-
-        await run_loop(step, session.notifications)
-    finally:
-        with contextlib.suppress(OSError):
-            await conn.close(timeout=1.0)
-
-
-def _hear(session: Session, payload: str) -> None:
-    kind, partitions = read_news(payload)
-    if kind == "watch":
-        session.broadcast.wanted()
-        return
-    if kind == "dags":
-        session.changed_dags |= partitions or session.cache.partitions
-    elif kind == "assets":
-        session.cache.asset_news |= partitions or session.cache.partitions
-        session.creation.wake()
-    elif kind == "reports":
-        session.has_reports |= not session.loaded.is_set() or not partitions.isdisjoint(session.cache.partitions)
-    elif kind == "slots":  # for which incarnations
-        if session.incarnation in partitions:
-            recheck_pools(session)
-        return
-    elif kind == "attempts":
-        session.attempts.doubts_at = None
-        session.lending.wake()
-        return
-    elif kind == "pools":
-        recheck_pools(session)
-    session.notifications.wake()
-
-
-def recheck_pools(session: Session) -> None:
-    """Somebody changed a pool, or left slots to us: what waits may fit now."""
-    session.journal.forget_pools()
-    if len(session.cache.waiting):
-        session.cache.room_changed = True
-        session.enqueueing.wake()
+def _hand_out_unsent(session: Session) -> None:
+    """Give the executor what an earlier session had queued and not handed out."""
+    unsent, session.context.unsent = session.context.unsent, []
+    if unsent:
+        after_commit(session, Committed(Changes(claimed=unsent)))
 
 
 async def _demand_nothing(session: Session) -> None:
     """What an earlier session waited for is not known any more."""
-    async with session.db.acquire() as conn:
-        await withdraw_demands(conn, session.incarnation)
-
-
-def _raise_if_closed(conn: DatabaseConnection) -> None:
-    if conn.is_closed():
-        raise ConnectionResetError("The connection that listens for news was closed")
+    async with session.env.db.acquire() as conn:
+        await withdraw_demands(conn, session.env.incarnation)
 
 
 async def give_up(db: Database, incarnation: int) -> None:

@@ -30,7 +30,7 @@ from aiosched.db.statements.runs import DagRow
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError
 from aiosched.parsing import Parser
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +56,9 @@ class Remark:
 def left_here(session: Session, now: datetime) -> str | None:
     """Something that this scheduler has to do or to look at; None when there is nothing."""
     cache = session.cache
-    if not session.loaded.is_set() or session.ownership_lock.locked():
+    if not session.locks.loaded.is_set() or session.locks.ownership.locked():
         return "partitions, requests or new runs are being looked at"
-    if session.changed_dags or cache.asset_news:
+    if session.notifications.changed_dags or cache.asset_news:
         return "there is news of DAGs or assets"
     if any(not cache.dags[board.run.dag_id].row.is_paused for board in cache.boards.values()):
         return "runs are unfinished"
@@ -76,7 +76,7 @@ async def left_anywhere(session: Session, parser: Parser | None, now: datetime) 
     if (left := left_here(session, now)) is not None:
         return left
     try:
-        async with session.db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+        async with session.env.db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
             left = await _left_in_rows(session, conn, parser, now)
     except Exception as error:
         if not is_retryable(error):
@@ -96,7 +96,7 @@ async def _left_in_rows(session: Session, conn: DatabaseConnection, parser: Pars
     others = _ALL - session.cache.partitions
     if not others:
         return None
-    every = session.settings.scheduler.safety_poll
+    every = session.env.settings.scheduler.safety_poll
     return await _due_elsewhere(conn, others, now, news_within=2 * every)
 
 
@@ -105,7 +105,7 @@ def _unowned(view: FleetView, session: Session) -> str | None:
     unowned = sum(owner not in living for owner in view.leases.values())
     if unowned:
         return f"{unowned} partitions have no living owner yet"
-    mine = {partition for partition, owner in view.leases.items() if owner == session.incarnation}
+    mine = {partition for partition, owner in view.leases.items() if owner == session.env.incarnation}
     return None if mine == session.cache.partitions else "partitions are on their way"
 
 

@@ -22,7 +22,7 @@ from aiosched.executors.executor_router import members_of
 from aiosched.executors.local.blocked_loops import BlockedLoops
 from aiosched.parsing import ParserStats
 from aiosched.scheduler.membership.heartbeat import histogram_figures
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.metrics import Histogram, Metrics
 
 
@@ -42,7 +42,7 @@ def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats |
 
 
 def _of_session(session: Session) -> dict[str, Any]:
-    attempts, cache = session.attempts, session.cache
+    attempts, cache = session.env.attempts, session.cache
     states: dict[AttemptKey, TaskState] = {}
     pools: dict[str, dict[str, int]] = {}
     for key in attempts.in_flight:
@@ -61,9 +61,9 @@ def _of_session(session: Session) -> dict[str, Any]:
             "running": len(states) - len(queued),
             "deferred": len(attempts.triggers),
         },
-        "executor": {name: _of_executor(member) for name, member in members_of(session.executor).items()},
-        "oldest_queued_seconds": round(session.clock.monotonic() - min(queued), 3) if queued else None,
-        "parallelism": session.parallelism,
+        "executor": {name: _of_executor(member) for name, member in members_of(session.env.executor).items()},
+        "oldest_queued_seconds": round(session.env.clock.monotonic() - min(queued), 3) if queued else None,
+        "parallelism": session.env.settings.core.parallelism,
         "in_flight": len(attempts.in_flight),
         "runs": len(cache.boards),
         "waiting": cache.waiting.by_pool(),

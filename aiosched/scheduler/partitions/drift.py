@@ -15,7 +15,7 @@ from aiosched.core.graph.instances import Instance
 from aiosched.core.run.board import Board
 from aiosched.db.statements.runs import load_instances
 from aiosched.errors import StaleRows
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class DriftSweep:
         cache = session.cache
         if not cache.boards:
             return
-        async with session.journal.quiet() as conn:
+        async with session.env.journal.quiet() as conn:
             boards = self._next(list(cache.boards.values()))
             rows = await load_instances(conn, [board.run.key for board in boards])
             wrong = [
@@ -44,7 +44,7 @@ class DriftSweep:
                 for text in differences(board, rows[board.run.key])
             ]
         if wrong:
-            session.metrics.differences += len(wrong)
+            session.env.metrics.differences += len(wrong)
             logger.error("%d task instances differ from the rows: %s", len(wrong), "; ".join(wrong[:5]))
             raise StaleRows(f"{len(wrong)} task instances in memory differ from the rows: this is a bug in aiosched")
 

@@ -25,7 +25,8 @@ from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import reports as report_statements
 from aiosched.db.statements.inbox import notify
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.effects.attempt_control import stop_attempt
+from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -34,53 +35,60 @@ _REPORTS_PER_TRANSACTION: Final = 500
 
 async def poll_remote_attempts(session: Session) -> float | None:
     """One pass of the lender: send reports, stop what nobody wants any more; returns how long to rest."""
-    attempts = session.attempts
-    async with session.ownership_lock:
+    attempts = session.env.attempts
+    async with session.locks.ownership:
         if attempts.outgoing:
             await _send(session)
         if (running := [key for key in attempts.remote_attempts if key in attempts.in_flight]) and attempts.doubted(
-            session.clock.monotonic(), session.settings.scheduler.safety_poll
+            session.env.clock.monotonic(), session.env.settings.scheduler.safety_poll
         ):
-            async with session.db.acquire() as conn:
-                wanted = await report_statements.wanted_attempts(conn, running, incarnation=session.incarnation)
+            async with session.env.db.acquire() as conn:
+                wanted = await report_statements.wanted_attempts(conn, running, incarnation=session.env.incarnation)
             for key in running:
                 if key not in wanted and key in attempts.in_flight:
-                    session.stop_attempt(key)
-    session.progress.set()
+                    stop_attempt(session, key)
+    session.locks.progress.set()
     if attempts.outgoing:
         return 0.0
-    return session.settings.scheduler.safety_poll if attempts.remote_attempts else None
+    return session.env.settings.scheduler.safety_poll if attempts.remote_attempts else None
 
 
 async def _send(session: Session) -> None:
-    attempts = session.attempts
+    attempts = session.env.attempts
     reports = [attempts.outgoing[i] for i in range(min(len(attempts.outgoing), _REPORTS_PER_TRANSACTION))]
     addressed = [(attempts.remote_attempts[report.key], report) for report in reports]
-    async with session.command_journal.transaction() as transaction:
-        await report_statements.insert_reports(transaction.conn, addressed, incarnation=session.incarnation)
+    async with session.env.command_journal.transaction() as transaction:
+        await report_statements.insert_reports(transaction.conn, addressed, incarnation=session.env.incarnation)
     attempts.sent(reports)
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         await notify(conn, "reports", {partition for partition, _ in addressed})
 
 
 async def receive_remote_reports(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> None:
-    """Read what other schedulers tell of attempts of `partitions`. Call it with `session.ownership_lock` held."""
-    reports = await report_statements.read_reports(conn, partitions, but=session.reading)
-    session.attempts.reports.extend(reports)
+    """Read what other schedulers tell of attempts of `partitions`. Call it with `locks.ownership` held."""
+    reports = await report_statements.read_reports(conn, partitions, but=_unapplied(session))
+    session.env.attempts.reports.extend(reports)
     if reports:
-        session.evaluation.wake()
+        session.wakeups.evaluation.wake()
+
+
+def _unapplied(session: Session) -> set[int]:
+    """Reports of other schedulers that are read and not yet done with, by their rows."""
+    cache = session.cache
+    read = {report.inbox_id for report in session.env.attempts.reports if report.inbox_id is not None}
+    return read.union(cache.pending.read_reports, cache.storing.read_reports if cache.storing is not None else ())
 
 
 async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
-    """Schedulers that ran attempts of ours are not seen any more. Call it with `session.ownership_lock` held."""
+    """Schedulers that ran attempts of ours are not seen any more. Call it with `locks.ownership` held."""
     cache = session.cache
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         gone = set(suspects) - await report_statements.living(conn)
         if gone:
             await receive_remote_reports(session, conn, cache.partitions)  # all that they can ever have sent
     if not gone:
         return
-    known, now, lost = session.attempts.known(), session.clock.now(), 0
+    known, now, lost = session.env.attempts.known(), session.env.clock.now(), 0
     for board in list(cache.boards.values()):
         for instance in board:
             if instance.state in HOLDING_SLOT and instance.queued_by in gone and board.key(instance) not in known:
@@ -88,7 +96,7 @@ async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
                 cache.to_evaluate[board] = None
                 lost += 1
     cache.elsewhere -= gone
-    session.metrics.lost_attempts += lost
-    session.evaluation.wake()
+    session.env.metrics.lost_attempts += lost
+    session.wakeups.evaluation.wake()
     if lost:
         logger.info("%d attempts were lost with schedulers %s", lost, ", ".join(map(str, sorted(gone))))

@@ -35,7 +35,7 @@ from aiosched.scheduler.effects.slas import watch_slas
 from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.previous_run import look_back
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, rehydrate
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.versions import readable_versions
@@ -47,14 +47,14 @@ _NO_DEFERRALS: Final[Mapping[tuple[int, int, int], tuple[Deferred, bool]]] = Map
 
 
 async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
-    """Hold everything of `partitions`, which this scheduler owns from now on. Call it under the `ownership_lock`."""
+    """Hold everything of `partitions`, which this scheduler owns from now on. Call it under the `locks.ownership`."""
     wanted = set(partitions) - session.cache.partitions
     if not wanted:
         return
     await _load_dags(session, wanted)
-    session.attempts.take_back(wanted)
-    async with session.db.acquire() as conn:
-        elsewhere = await living(conn) - {session.incarnation}
+    session.env.attempts.take_back(wanted)
+    async with session.env.db.acquire() as conn:
+        elsewhere = await living(conn) - {session.env.incarnation}
         await receive_remote_reports(
             session, conn, wanted
         )  # after that look: who is gone has sent all that it ever will
@@ -71,12 +71,12 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
             instances = await run_statements.load_instances(conn, [run.key for run in chunk])
-            deferrals = await load_deferrals(conn, [run.key for run in chunk], session.journal.keyring)
+            deferrals = await load_deferrals(conn, [run.key for run in chunk], session.env.journal.keyring)
             rehydrations = await rehydrate(conn, chunk, session.cache)
-            known = session.attempts.known()
+            known = session.env.attempts.known()
             for run in chunk:
                 rehydration = rehydrations.get(run.key, NOTHING)
-                resume(session, run, instances[run.key], known, deferrals, rehydration, elsewhere)
+                resume(session.context, run, instances[run.key], known, deferrals, rehydration, elsewhere)
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
     await look_back(session)
@@ -86,7 +86,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
 
 
 async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
-    """News about DAGs: new versions, new flags, new or deleted DAGs. Call it with `session.ownership_lock` held.
+    """News about DAGs: new versions, new flags, new or deleted DAGs. Call it with `locks.ownership` held.
 
     Raises StaleRows when there is a DAG again that was left alone with unfinished runs: they are read then.
     """
@@ -97,18 +97,18 @@ async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
         await _load_dags(session, owned)
         if back := left_alone & cache.dags.keys():
             raise StaleRows(f"What could not be read of {', '.join(sorted(back))} has a newer version")
-        session.wake_all()
+        session.wakeups.wake_all()
 
 
 async def _load_dags(session: Session, partitions: set[int]) -> None:
     cache = session.cache
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         rows = await _readable_dags(session, conn, await run_statements.load_dags(conn, partitions))
         changed = [row for row in rows if _differs(cache.dags.get(row.dag_id), row)]
         positions = await schedule_positions(conn, [cache.versions[row.version_id][0].spec for row in changed])
         for row in changed:
             dag = cache.put_dag(row, cache.versions[row.version_id][0])
-            plan_next(session, dag, positions[row.dag_id])
+            plan_next(session.context, dag, positions[row.dag_id])
         if changed:
             await run_statements.set_next_runs(conn, [(r.dag_id, cache.dags[r.dag_id].next_run) for r in changed])
     watch_slas(session, [cache.dags[row.dag_id] for row in changed])
@@ -153,7 +153,7 @@ async def _readable_runs(session: Session, conn: DatabaseConnection, unfinished:
         if dag is not None:
             dag.unread.append(run)
     if left:
-        session.attempts.lend(left)
+        session.env.attempts.lend(left)
     return found
 
 
@@ -161,19 +161,19 @@ def _differs(dag: OwnedDag | None, row: DagRow) -> bool:
     return dag is None or dag.row != row
 
 
-def plan_next(session: DecisionContext, dag: OwnedDag, position: SchedulePosition) -> None:
+def plan_next(context: DecisionContext, dag: OwnedDag, position: SchedulePosition) -> None:
     """Compute the DAG's next run from where its schedule stands, and put it on the calendar (13.1)."""
     try:
-        dag.next_run = next_scheduled_run(dag.version.spec, position, session.clock.now())
+        dag.next_run = next_scheduled_run(dag.version.spec, position, context.clock.now())
     except DagError as error:
         logger.error("not scheduled: %s", error, extra={"dag_id": dag.row.dag_id})
         dag.next_run = None
-    session.cache.plan(dag)
-    session.cache.asset_news.add(dag.row.partition)
+    context.cache.plan(dag)
+    context.cache.asset_news.add(dag.row.partition)
 
 
 def resume(
-    session: DecisionContext,
+    context: DecisionContext,
     run: Run,
     instances: Iterable[Instance],
     known: Collection[AttemptKey],
@@ -186,32 +186,32 @@ def resume(
     `deferrals` have what its instances wait for or go on with, by (run, task index, map index). The
     attempts of the incarnations `elsewhere` go on there.
     """
-    version, graph = session.cache.versions[run.version_id]
+    version, graph = context.cache.versions[run.version_id]
     board = make_board(run, version, graph, instances)
     for instance in board:
         if (found := deferrals.get((run.key, instance.task, instance.map_index))) is not None:
             waited, instance.holds_pool = found
             board.deferrals.recall(instance, waited)
     rehydration.tell(board)
-    session.cache.add_board(board)
-    now = session.clock.now()
+    context.cache.add_board(board)
+    now = context.clock.now()
     abandoned = []
     for instance in board:
         if instance.state not in HOLDING_SLOT:
             continue
         if board.key(instance) in known:
-            if (began := session.attempts.begun.get(board.key(instance))) is not None:
+            if (began := context.attempts.begun.get(board.key(instance))) is not None:
                 board.apply(began, now)  # the row may not tell yet
             continue
         if instance.queued_by is not None and instance.queued_by in elsewhere:
-            session.cache.elsewhere.add(instance.queued_by)
-        elif instance.queued_by == session.incarnation and instance.state is TaskState.QUEUED:
+            context.cache.elsewhere.add(instance.queued_by)
+        elif instance.queued_by == context.incarnation and instance.state is TaskState.QUEUED:
             abandoned.append(instance)  # claimed in a commit whose answer never came: it was not started
         else:
             board.lose(instance, now, "its scheduler ended while it ran")
-            session.metrics.lost_attempts += 1
+            context.metrics.lost_attempts += 1
     board.resume()
-    session.unsent.extend((board, instance) for instance in abandoned)
+    context.unsent.extend((board, instance) for instance in abandoned)
 
 
 def set_paused(dag: OwnedDag, is_paused: bool) -> DagRow:

@@ -22,9 +22,10 @@ from aiosched.db.statements.ownership import FleetView
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.leftovers import end_orphans
+from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.partitions.handover import lose_attempts_of
 from aiosched.scheduler.partitions.loading import load_partitions
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import check_pools
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ MOVES_BUSY: Final = (
 class PartitionPlan:
     """What one scheduler does after a look at the fleet."""
 
-    bury: tuple[int, ...]  # dead incarnations to take over
+    remove_dead: tuple[int, ...]  # incarnations to take over
     acquire: tuple[int, ...]  # free partitions to take
     surplus: int  # how many partitions to give back
 
@@ -60,39 +61,42 @@ def make_plan(view: FleetView, me: int) -> PartitionPlan:
 async def apply_view(session: Session, view: FleetView) -> bool:
     """Carry out the plan after a look; whether there was something to do, so that another look is worth it.
 
-    Closes the session's gate when partitions are loaded; the caller opens it once the requests
-    to them are applied. Call it with `session.ownership_lock` held.
+    Clears `locks.loaded` when partitions are loaded; the caller sets it once the requests to them are applied.
+    Call it with `locks.ownership` held.
     """
-    plan = make_plan(view, session.incarnation)
-    session.has_peers = len(view.peers) > 1
+    env, cache, membership = session.env, session.cache, session.membership
+    me = env.incarnation
+    plan = make_plan(view, me)
+    membership.has_peers = len(view.peers) > 1
     gained = set[int]()
-    told = any(peer.draining for peer in view.peers if peer.incarnation == session.incarnation)
-    busy = bool(plan.bury or plan.acquire) or (session.draining and not told)
-    if session.draining and not told:
-        async with session.db.acquire() as conn:
-            await ownership.set_draining(conn, session.incarnation)
+    announced = any(peer.draining for peer in view.peers if peer.incarnation == me)
+    busy = bool(plan.remove_dead or plan.acquire) or (membership.draining and not announced)
+    if membership.draining and not announced:
+        async with env.db.acquire() as conn:
+            await ownership.set_draining(conn, me)
     gone = {peer.incarnation for peer in view.peers if peer.process_gone}
-    for dead in plan.bury:
-        async with session.db.acquire() as conn:
+    for dead in plan.remove_dead:
+        async with env.db.acquire() as conn:
             if await ownership.take_over(conn, dead, process_gone=dead in gone):
-                session.metrics.takeovers += 1
+                env.metrics.takeovers += 1
                 logger.info("took over from scheduler %d", dead)
-    if plan.acquire and not session.draining:
-        async with session.db.acquire() as conn:
-            gained = await ownership.acquire(conn, session.incarnation, plan.acquire)
-    session.given_back = {p: at for p, at in session.given_back.items() if view.at <= at and p not in gained}
-    shown = {partition for partition, owner in view.leases.items() if owner == session.incarnation}
-    mine = gained | (shown - session.given_back.keys())
-    gains = bool(mine - session.cache.partitions)
-    suspects = session.cache.elsewhere - {peer.incarnation for peer in view.peers}
-    if (gains or suspects) and windows_of(members_of(session.executor).values()):
+    if plan.acquire and not membership.draining:
+        async with env.db.acquire() as conn:
+            gained = await ownership.acquire(conn, me, plan.acquire)
+    given_back = {p: at for p, at in membership.given_back.items() if view.at <= at and p not in gained}
+    membership.given_back = given_back
+    shown = {partition for partition, owner in view.leases.items() if owner == me}
+    mine = gained | (shown - given_back.keys())
+    gains = bool(mine - cache.partitions)
+    suspects = cache.elsewhere - {peer.incarnation for peer in view.peers}
+    if (gains or suspects) and windows_of(members_of(env.executor).values()):
         await asyncio.to_thread(_end_orphans)
     if gains:
-        session.loaded.clear()
+        session.locks.loaded.clear()
         await load_partitions(session, mine)
     if suspects:
         await lose_attempts_of(session, suspects)
-    if plan.surplus and not session.unsent:  # what we had queued and not handed out is handed out before it may go
+    if plan.surplus and not session.context.unsent:  # what is queued and not handed out may not leave
         knows = all(peer.protocol >= MOVES_BUSY for peer in view.peers if not peer.dead)
         busy |= await give_back(session, plan.surplus, busy_ones=knows)
     return busy
@@ -113,23 +117,22 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
     truth, and nothing of them is held from the moment in which it was collected.
     """
     cache = session.cache
-    async with session.journal.transaction() as transaction:
+    async with session.env.journal.transaction() as transaction:
         keeping, _ = await check_pools(session, transaction, claims=False)
         leaving = _choose(session, count, busy_ones=busy_ones)
         dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]
         cache.dirty |= {board: None for dag in dags for board in dag.running.values() if board.effects.lazy}
-        batch = session.storing = cache.collect(keeping)
-        session.attempts.lend({run: dag.row.partition for dag in dags for run in (*dag.running, *dag.ending)})
+        batch = cache.collect(keeping)
+        session.env.attempts.lend({run: dag.row.partition for dag in dags for run in (*dag.running, *dag.ending)})
         for dag in dags:
             cache.drop_dag(dag.row.dag_id)
         cache.partitions -= leaving
         session.outbox.forget(leaving)
-        if not batch.is_empty:
-            await transaction.write(batch)
-        await ownership.release(transaction.conn, session.incarnation, leaving)
+        committed = await transaction.write(batch)
+        await ownership.release(transaction.conn, session.env.incarnation, leaving)
     # a view from before this moment still shows them as ours
-    session.given_back.update(dict.fromkeys(leaving, time.monotonic()))
-    session.committed(batch)
+    session.membership.given_back.update(dict.fromkeys(leaving, time.monotonic()))
+    after_commit(session, committed)
     return bool(leaving)
 
 
@@ -139,7 +142,7 @@ def _choose(session: Session, count: int, *, busy_ones: bool) -> set[int]:
     One with a callback under way stays until that has ended, so that it is not delivered twice.
     """
     cache = session.cache
-    load = dict.fromkeys(cache.partitions - set(session.attempts.callbacks.values()), 0)
+    load = dict.fromkeys(cache.partitions - set(session.env.attempts.callbacks.values()), 0)
     for dag in cache.dags.values():
         if dag.row.partition in load:
             load[dag.row.partition] += len(dag.running)

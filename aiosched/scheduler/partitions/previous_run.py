@@ -21,12 +21,12 @@ from aiosched.db.statements.rehydration import RunBefore
 from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.session import Session
+    from aiosched.scheduler.session.session import Session
     from aiosched.scheduler.state.decision_context import DecisionContext
 
 
 async def look_back(session: Session) -> None:
-    """Let every board that looks back, and does not know its past yet, know it. Call it under the `ownership_lock`."""
+    """Let every board that looks back, and does not know its past yet, know it. Call it under the `locks.ownership`."""
     cache = session.cache
     dag_ids, cache.to_look_back = cache.to_look_back, {}
     dags = [dag for dag_id in dag_ids if (dag := cache.dags.get(dag_id)) is not None]
@@ -38,8 +38,8 @@ async def look_back(session: Session) -> None:
     ]
     if not waiting:
         return
-    held = {board.run.key: board for board in (*session.ending(), *cache.boards.values())}
-    async with session.db.acquire() as conn:
+    held = {board.run.key: board for board in (*session.cache.ending(), *cache.boards.values())}
+    async with session.env.db.acquire() as conn:
         for board, past, before in await read_past(session, conn, waiting, held):
             if before in cache.boards:  # it may have started meanwhile
                 past = dataclasses.replace(past, previous=cache.boards[before])
@@ -49,14 +49,14 @@ async def look_back(session: Session) -> None:
             cache.to_evaluate[board] = None
         else:
             cache.previous_run_index.forget(board)
-    session.evaluation.wake()
+    session.wakeups.evaluation.wake()
 
 
-def look_again(session: DecisionContext, run: Run) -> None:
+def look_again(context: DecisionContext, run: Run) -> None:
     """The rows of a run that is not held have changed: those who look at it are to read them again."""
-    if session.cache.previous_run_index.look_again(run.key):
-        session.cache.to_look_back[run.dag_id] = None
-        session.creation.wake()
+    if context.cache.previous_run_index.look_again(run.key):
+        context.cache.to_look_back[run.dag_id] = None
+        context.wakeups.creation.wake()
 
 
 async def read_past(

@@ -45,7 +45,7 @@ from aiosched.scheduler.requests.selection import (
     select,
 )
 from aiosched.scheduler.runs.stored_runs import load_boards, settle, store_boards, until_stored
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.scheduler.state.versions import ensure_versions
 
@@ -80,7 +80,7 @@ async def _change(session: Session, dag: OwnedDag, command: Command, change: Cha
     newest_version = bool(args.get("newest_version"))
     runs = await _runs(session, dag, args)
     versions = {run.version_id for run in runs} | {dag.version.id}
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         await ensure_versions(session, conn, versions)
     selection = select({v: session.cache.versions[v][1] for v in versions}, dag.version.id, args)
     touched = Touched()
@@ -114,7 +114,7 @@ def _instant(value: str) -> datetime:
 async def _runs(session: Session, dag: OwnedDag, args: Mapping[str, Any]) -> list[RunOfRequest]:
     """The runs that a request is about. Raises NotFound for a run id that does not exist."""
     dag_id = dag.row.dag_id
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         if args.get("run_ids") is None:
             reach((), args)
             first, final = (_instant(args[key]) if args.get(key) else None for key in ("from", "to"))
@@ -138,7 +138,7 @@ async def _look(
 ) -> None:
     """Note what a request means, without a change."""
     for chunk in _chunks(session, runs):
-        async with session.db.acquire() as conn:
+        async with session.env.db.acquire() as conn:
             instances = await load_instances(conn, [run.key for run in chunk if run.key not in dag.running])
         for run in chunk:
             board = dag.running.get(run.key)
@@ -178,11 +178,11 @@ async def _apply(
 ) -> None:
     """Change the runs, those that are not held first, and answer in the transaction that stores the last change.
 
-    No run starts meanwhile (the caller holds `session.ownership_lock`), but running ones may end.
+    No run starts meanwhile (the caller holds `locks.ownership`), but running ones may end.
     `refuse` raises Refused before anything is changed, by what holds then.
     """
-    now = session.clock.now()
-    async with session.db.acquire() as conn:
+    now = session.env.clock.now()
+    async with session.env.db.acquire() as conn:
         await ensure_versions(session, conn, {run.version_id for run in runs})
     if refuse is not None:
         refuse()
@@ -192,14 +192,14 @@ async def _apply(
         keys = [run.key for run in chunk]
         await until_stored(session, keys)
         is_last = len(chunk) == len(left)
-        async with session.command_journal.transaction() as transaction:
+        async with session.env.command_journal.transaction() as transaction:
             boards = await load_boards(session, transaction, dag, keys, newest_version=newest_version)
             for board in boards:
                 change(board, now)
             await store_boards(session, transaction, boards)
             if is_last:
                 await transaction.answer(command.id, answer())
-        settle(session, dag, boards)
+        settle(session.context, dag, boards)
         if is_last:
             return
         for key in keys:
@@ -207,7 +207,7 @@ async def _apply(
     for key in left:
         board = dag.running[key]
         change(board, now)
-        session.absorb(board)
+        session.context.apply_effects(board)
         session.cache.to_evaluate[board] = None
-    session.answer(command.id, CommandResult("applied", answer()))
-    session.evaluation.wake()
+    session.context.answer(command.id, CommandResult("applied", answer()))
+    session.wakeups.evaluation.wake()

@@ -43,7 +43,7 @@ from aiosched.scheduler.runs import backfills
 from aiosched.scheduler.runs.asset_runs import emit_event
 from aiosched.scheduler.runs.due_runs import asked_for
 from aiosched.scheduler.runs.new_runs import create
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
@@ -55,10 +55,10 @@ _COMMANDS_PER_PASS: Final = 200
 async def apply_commands(session: Session) -> int:
     """Apply the waiting requests to our partitions, in the order they were made; returns how many.
 
-    Call it with `session.ownership_lock` held. Raises StaleRows when one of them met a bug; those after it still wait.
+    Call it with `locks.ownership` held. Raises StaleRows when one of them met a bug; those after it still wait.
     """
-    applied = set(session.answering)  # asked before the query: an answer may be committed while it runs
-    async with session.db.acquire() as conn:
+    applied = session.cache.unstored_answers()  # asked before the query: an answer may be committed while it runs
+    async with session.env.db.acquire() as conn:
         commands = await inbox.waiting_commands(conn, sorted(session.cache.partitions), limit=_COMMANDS_PER_PASS)
     commands = [command for command in commands if command.id not in applied]
     if not commands:
@@ -68,18 +68,18 @@ async def apply_commands(session: Session) -> int:
     for command in commands:
         answer = await _apply(session, command)
         if answer is not None:
-            async with session.command_journal.transaction() as transaction:
-                await inbox.answer_commands(transaction.conn, [(command.id, answer)], incarnation=session.incarnation)
+            async with session.env.command_journal.transaction() as transaction:
+                await transaction.store_answer(command.id, answer)
         state = "applied" if answer is None else answer.state
         logger.info("%s %s by %s", command.verb, state, command.requested_by, extra={"dag_id": command.dag_id})
         done.append(command.id)
         if met_bug := answer is not None and answer.is_bug:
             break
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         await inbox.announce_applied(conn, done)
     if met_bug:
         raise StaleRows(f"The request {command.verb!r} met a bug in aiosched")
-    session.wake_all()
+    session.wakeups.wake_all()
     return len(done)
 
 
@@ -122,7 +122,7 @@ async def _trigger(session: Session, dag: OwnedDag, command: Command) -> None:
     check_run_type(dag.version.spec, RunType.MANUAL)
     if args.get("unpause") and dag.row.is_paused:
         await _set_paused(session, dag, False)
-    now = session.clock.now()
+    now = session.env.clock.now()
     creation = asked_for(
         dag,
         now,
@@ -131,8 +131,8 @@ async def _trigger(session: Session, dag: OwnedDag, command: Command) -> None:
         logical_date=_instant(args.get("logical_date")),
         run_after=_instant(args.get("run_after")),
         triggered_by=str(args.get("triggered_by", "cli")),
-        allowed_run_id=re.compile(session.settings.scheduler.allowed_run_id_pattern),
-        may_start=not session.draining,
+        allowed_run_id=re.compile(session.env.settings.scheduler.allowed_run_id_pattern),
+        may_start=not session.membership.draining,
     )
     planned = creation.planned
     (run,) = await create(session, [creation], now, answering=command.id)
@@ -147,7 +147,7 @@ async def _check_file(session: Session, dag: OwnedDag) -> None:
     """Raise Refused for a DAG that takes no runs because of its file, with what is wrong with the file."""
     row, reason = dag.row, None
     if row.has_import_errors and row.file is not None:
-        async with session.db.acquire() as conn:
+        async with session.env.db.acquire() as conn:
             reason = await import_error(conn, row.file)
     check_manual_run(row.dag_id, is_stale=row.is_stale, has_import_errors=row.has_import_errors, import_error=reason)
 
@@ -165,34 +165,34 @@ async def _unpause(session: Session, dag: OwnedDag, command: Command) -> dict[st
 async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool) -> None:
     if dag.row.is_paused == is_paused:
         return
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         await runs.set_paused(transaction.conn, dag.row.dag_id, is_paused)
         positions = await schedule_positions(transaction.conn, [dag.version.spec])
     session.cache.put_dag(set_paused(dag, is_paused), dag.version)
-    plan_next(session, dag, positions[dag.row.dag_id])
+    plan_next(session.context, dag, positions[dag.row.dag_id])
 
 
 async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> None:
     run_id = str(command.args["run_id"])
-    now = session.clock.now()
+    now = session.env.clock.now()
     for board in dag.running.values():
         if board.run.run_id == run_id:
             board.cancel(now)
-            session.answer(command.id, CommandResult("applied", {"run_id": run_id}))
-            session.absorb(board)
+            session.context.answer(command.id, CommandResult("applied", {"run_id": run_id}))
+            session.context.apply_effects(board)
             session.cache.to_evaluate[board] = None  # its teardowns may start now
             return
     for run in list(dag.queued):
         if run.run_id == run_id:
             dag.queued.remove(run)
-            async with session.command_journal.transaction() as transaction:
+            async with session.env.command_journal.transaction() as transaction:
                 await runs.fail_queued_run(transaction.conn, run.key, now, "cancelled")
                 await transaction.answer(command.id, {"run_id": run_id})
-            session.on_run_end(run)
-            look_again(session, run)
+            session.env.observers.on_run_end(run)
+            look_again(session.context, run)
             session.cache.plan(dag)  # there is room for another run
             return
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         found = await runs.find_run(conn, dag.row.dag_id, run_id=run_id)
     if found is None:
         raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
@@ -209,7 +209,7 @@ async def _delete_dag(session: Session, dag: OwnedDag, command: Command) -> None
             f"DAG {dag.row.dag_id!r} has {len(dag.running)} running runs; cancel them first "
             f"(`aiosched runs cancel {dag.row.dag_id} …`)."
         )
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         await runs.delete_dag(transaction.conn, dag.row.dag_id)
         await transaction.answer(command.id, {})
     session.cache.drop_dag(dag.row.dag_id)

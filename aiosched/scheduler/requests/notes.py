@@ -15,7 +15,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
 from aiosched.db.statements.inbox import Command
 from aiosched.errors import NotFound, Refused, did_you_mean
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.scheduler.state.versions import ensure_versions
 
@@ -26,7 +26,7 @@ async def set_note(session: Session, dag: OwnedDag, command: Command) -> dict[st
     """Put a note on a run, or on one of its task instances."""
     args, note = command.args, read_note(command.args.get("note"))
     run_id, task_id = str(args["run_id"]), args.get("task_id")
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         found = await runs_by_id(conn, dag.row.dag_id, [run_id])
         if not found:

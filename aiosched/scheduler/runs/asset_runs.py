@@ -28,10 +28,12 @@ from aiosched.core.values.states import RunType
 from aiosched.db.statements import assets
 from aiosched.db.statements.inbox import Command, CommandResult
 from aiosched.errors import DagError, did_you_mean
+from aiosched.scheduler.effects.notify import asset_conditions_changed
 from aiosched.scheduler.journal.asset_events import store_events
 from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, store
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
+from aiosched.scheduler.state.period import Period
 
 logger = logging.getLogger(__name__)
 
@@ -39,12 +41,12 @@ Aliases = Mapping[str, Collection[str]]
 
 
 async def create_asset_runs(session: Session, now: datetime) -> None:
-    """Create the runs whose conditions are met, of the partitions with news. Call it under the `ownership_lock`."""
+    """Create the runs whose conditions are met, of the partitions with news. Call it under the `locks.ownership`."""
     cache = session.cache
     partitions, cache.asset_news = cache.asset_news & cache.partitions, set()
     if not partitions:
         return
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         queue = await assets.read_queue(conn, partitions)
         aliases = await assets.alias_targets(conn, _aliases(session, queue))
     dags = {dag_id: cache.dags[dag_id] for dag_id in queue if dag_id in cache.dags}
@@ -52,7 +54,7 @@ async def create_asset_runs(session: Session, now: datetime) -> None:
         await _forget(session, left)
     ready = [dag for dag_id, dag in dags.items() if why_not_triggered(status_of(dag), queue[dag_id], aliases) is None]
     planned = [c for dag in ready if (c := run_by_assets(dag, now)) is not None]  # until the rows are locked
-    for chunk in chunks(planned, session.settings.scheduler.max_dagruns_to_create_per_loop):
+    for chunk in chunks(planned, session.env.settings.scheduler.max_dagruns_to_create_per_loop):
         await _create(session, [creation.dag for creation in chunk], now)
 
 
@@ -61,7 +63,7 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
     by_id = {dag.row.dag_id: dag for dag in dags}
     creations: list[Creation] = []
     seen: assets.Queue = {}
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         watermarks = await assets.lock_watermarks(conn, by_id)
         queue = await assets.lock_queue(conn, by_id)
@@ -85,8 +87,8 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
             ],
         )
         await assets.drop_queue(conn, seen)
-    session.broadcast.runs(key for key in keys if key is not None)
-    hold(session, creations, keys, now)
+    session.broadcast.add_runs(key for key in keys if key is not None)
+    hold(session.context, creations, keys, now)
 
 
 def status_of(dag: OwnedDag) -> AssetStatus:
@@ -132,16 +134,16 @@ def _aliases(session: Session, queue: Iterable[str]) -> set[str]:
 
 async def _forget(session: Session, dag_ids: Collection[str]) -> None:
     """Queue rows of DAGs that are not scheduled on assets any more (15.3)."""
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         await assets.drop_queue(transaction.conn, await assets.lock_queue(transaction.conn, dag_ids))
 
 
-async def check_assets(session: Session) -> None:
-    """The safety net, now and then: news that got lost, and assets that no DAG mentions any more."""
+async def check_assets(session: Session, cleanup: Period) -> None:
+    """The safety net, now and then: notifications that got lost, and assets that no DAG mentions any more."""
     session.cache.asset_news |= session.cache.partitions
-    session.creation.wake()
-    if session.sweep_due(session.settings.parsing.cleanup_interval):
-        async with session.db.acquire() as conn:
+    session.wakeups.creation.wake()
+    if cleanup.is_over(session.env.clock.monotonic(), session.env.settings.parsing.cleanup_interval):
+        async with session.env.db.acquire() as conn:
             changed = await assets.sweep(conn)
         for name, is_active in sorted(changed.items()):
             logger.info("asset %s is %s", name, "active again" if is_active else "inactive: no DAG mentions it")
@@ -151,8 +153,8 @@ async def emit_event(session: Session, command: Command) -> CommandResult | None
     """Apply a request for an event that no task made; None when it is applied and answered."""
     name = str(command.args["name"])
     extra = msgspec.json.encode(command.args.get("extra") or {}).decode()
-    event = assets.NewEvent(name, "", extra, None, session.clock.now())
-    async with session.command_journal.transaction() as transaction:
+    event = assets.NewEvent(name, "", extra, None, session.env.clock.now())
+    async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         known = await assets.asset_states(conn)
         if not known.get(name):
@@ -160,7 +162,7 @@ async def emit_event(session: Session, command: Command) -> CommandResult | None
         partitions = await store_events(conn, [event])
         result: dict[str, Any] = {"name": name, "at": event.timestamp.isoformat()}
         await transaction.answer(command.id, result)
-    session.assets_changed(partitions)
+    asset_conditions_changed(session, partitions)
     return None
 
 

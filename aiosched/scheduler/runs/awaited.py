@@ -21,7 +21,7 @@ from aiosched.db.statements.rehydration import runs_before
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.session import Session
+    from aiosched.scheduler.session.session import Session
 
 NOT_ASKED: Final[Mapping[int, int | None]] = MappingProxyType({})
 _AT_ONCE: Final = 200  # runs whose run before is asked for in one statement
@@ -55,7 +55,7 @@ async def ask_before(session: Session, due: Sequence[str]) -> Mapping[int, int |
     """The run before each queued run that running ones wait for, by key. Asks nothing where nobody waits for one."""
     if not questions(session.cache, due, NOT_ASKED):
         return NOT_ASKED
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         return await answers(session.cache, conn, due)
 
 

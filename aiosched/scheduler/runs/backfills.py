@@ -31,7 +31,7 @@ from aiosched.db.statements.inbox import Command
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.runs.new_runs import Creation, hold, store
 from aiosched.scheduler.runs.stored_runs import clear_whole_runs, settle
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
 DEFAULT_MAX_ACTIVE_RUNS: Final = 10
@@ -39,16 +39,16 @@ DEFAULT_MAX_ACTIVE_RUNS: Final = 10
 
 async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any] | None:
     """Plan the dates; unless it is a dry run, store the backfill with all its runs and the answer at once."""
-    args, now = command.args, session.clock.now()
+    args, now = command.args, session.env.clock.now()
     wish = wish_of(args)
     runs = dates_of(dag, wish, now)
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         existing = await backfills.existing_runs(conn, dag.row.dag_id, [run.logical_date for run in runs])
     dates = fates_of(dag, wish, runs, {date: run.state for date, run in existing.items()})
     if args.get("dry_run"):
         return {"id": None, "dates": shown(dates)}
     document = msgspec.json.encode(wish.conf).decode()
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         number = await backfills.insert_backfill(
             conn,
@@ -69,9 +69,9 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
         cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
         await transaction.answer(command.id, {"id": number, "dates": shown(dates)})
     session.cache.add_backfill(Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False))
-    session.broadcast.runs(key for key in keys if key is not None)
-    hold(session, creations, keys, now)
-    settle(session, dag, cleared)
+    session.broadcast.add_runs(key for key in keys if key is not None)
+    hold(session.context, creations, keys, now)
+    settle(session.context, dag, cleared)
     return None
 
 
@@ -139,7 +139,7 @@ async def resume_backfill(session: Session, dag: OwnedDag, command: Command) -> 
 
 async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paused: bool) -> dict[str, Any]:
     backfill = find_backfill(dag, int(command.args["id"]))
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         await backfills.pause_backfill(transaction.conn, backfill.id, is_paused)
     backfill.is_paused = is_paused
     session.cache.to_start[dag.row.dag_id] = None
@@ -149,22 +149,22 @@ async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paus
 async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> None:
     """Its queued runs fail, running ones go on (29.1)."""
     backfill = find_backfill(dag, int(command.args["id"]))
-    async with session.command_journal.transaction() as transaction:
-        failed = set(await backfills.cancel_backfill(transaction.conn, backfill.id, session.clock.now()))
+    async with session.env.command_journal.transaction() as transaction:
+        failed = set(await backfills.cancel_backfill(transaction.conn, backfill.id, session.env.clock.now()))
         await transaction.answer(command.id, {"failed": len(failed)})
     for run in [run for run in dag.queued if run.key in failed]:
         dag.queued.remove(run)
-        session.on_run_end(run)
+        session.env.observers.on_run_end(run)
     del dag.backfills[backfill.id]
     session.cache.plan(dag)  # its runs counted for asset runs that wait for room (14.3)
 
 
 async def complete_backfills(session: Session, now: datetime) -> None:
-    """Note the end of backfills whose runs are all over. Call it with `session.ownership_lock` held."""
-    over = over_now(session.cache, session.ending())
+    """Note the end of backfills whose runs are all over. Call it with `locks.ownership` held."""
+    over = over_now(session.cache, session.cache.ending())
     if not over:
         return
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         for backfill in over:
             await backfills.complete_backfill(transaction.conn, backfill.id, now)
     for backfill in over:

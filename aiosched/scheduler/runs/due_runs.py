@@ -122,7 +122,7 @@ def begin(
     rehydration.tell(board)
     board.start(now)
     cache.add_board(board)
-    cache.begun.append(board)
+    cache.pending.started.append(board)
     return board
 
 

@@ -19,7 +19,7 @@ from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import runs as run_statements
 from aiosched.scheduler.effects.deadlines import plan_deadlines
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
 
@@ -59,15 +59,15 @@ async def create(
     """Create runs in one transaction, then hold them; None in place of one that exists already.
 
     `answering` is the request that asked for the (only) run: it is answered in the same
-    transaction. Call it with `session.ownership_lock` held.
+    transaction. Call it with `locks.ownership` held.
     """
-    async with session.command_journal.transaction() as transaction:
+    async with session.env.command_journal.transaction() as transaction:
         keys = await store(session, transaction.conn, creations, now)
         if answering is not None and keys[0] is not None:
             run_id, paused = creations[0].planned.run_id, creations[0].dag.row.is_paused
             await transaction.answer(answering, {"run_id": run_id, "id": keys[0], "paused": paused})
-    session.broadcast.runs(key for key in keys if key is not None)
-    return hold(session, creations, keys, now)
+    session.broadcast.add_runs(key for key in keys if key is not None)
+    return hold(session.context, creations, keys, now)
 
 
 async def store(
@@ -76,7 +76,7 @@ async def store(
     """Write runs and their task instances; the keys of the runs, None for one that exists already."""
     if not creations:
         return []
-    found = await run_statements.insert_runs(conn, [new_run(session, c, now) for c in creations])
+    found = await run_statements.insert_runs(conn, [new_run(session.context, c, now) for c in creations])
     keys = [found.get((c.dag.row.dag_id, c.planned.run_id)) for c in creations]
     rows = (
         (key, *place)
@@ -97,14 +97,14 @@ async def store(
 
 
 def hold(
-    session: DecisionContext, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime
+    context: DecisionContext, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime
 ) -> list[Run | None]:
     """Hold in memory what was stored; call it after the commit."""
-    session.metrics.runs_created += sum(key is not None for key in keys)
-    return [_hold(session, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
+    context.metrics.runs_created += sum(key is not None for key in keys)
+    return [_hold(context, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
 
 
-def new_run(session: DecisionContext, creation: Creation, now: datetime) -> run_statements.NewRun:
+def new_run(context: DecisionContext, creation: Creation, now: datetime) -> run_statements.NewRun:
     """The row of a run to create."""
     dag, planned = creation.dag, creation.planned
     interval = planned.interval
@@ -123,13 +123,13 @@ def new_run(session: DecisionContext, creation: Creation, now: datetime) -> run_
         queued_at=now,
         start_date=now if creation.starts else None,
         conf=msgspec.json.encode(creation.conf).decode(),
-        created_by=session.incarnation,
+        created_by=context.incarnation,
         backfill_id=None if creation.backfill is None else creation.backfill[0],
         backfill_order=None if creation.backfill is None else creation.backfill[1],
     )
 
 
-def _hold(session: DecisionContext, creation: Creation, key: int | None, now: datetime) -> Run | None:
+def _hold(context: DecisionContext, creation: Creation, key: int | None, now: datetime) -> Run | None:
     if key is None:
         return None
     dag, planned = creation.dag, creation.planned
@@ -155,17 +155,17 @@ def _hold(session: DecisionContext, creation: Creation, key: int | None, now: da
     if (
         dag.graph.lookback is not None
         and run.logical_date is not None
-        and session.cache.previous_run_index.overtaken(dag.running.values(), run.logical_date)
+        and context.cache.previous_run_index.overtaken(dag.running.values(), run.logical_date)
     ):
-        session.cache.to_look_back[run.dag_id] = None
+        context.cache.to_look_back[run.dag_id] = None
     if not creation.starts:
         dag.queued.append(run)
-        session.cache.to_start[run.dag_id] = None
-        session.creation.wake()
+        context.cache.to_start[run.dag_id] = None
+        context.wakeups.creation.wake()
         return run
     board = make_board(run, dag.version, dag.graph, new_instances(dag.graph, creation.tasks))
     board.start(now)
-    session.cache.add_board(board)
-    session.cache.begun.append(board)
-    session.evaluation.wake()
+    context.cache.add_board(board)
+    context.cache.pending.started.append(board)
+    context.wakeups.evaluation.wake()
     return run

@@ -23,17 +23,17 @@ from aiosched.scheduler.runs.awaited import ask_before
 from aiosched.scheduler.runs.backfills import complete_backfills
 from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
 from aiosched.scheduler.runs.new_runs import chunks, create
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 
 _RUNS_PER_LOAD: Final = 500
 
 
 async def create_runs(session: Session) -> float | None:
     """One pass; returns how long to rest: until the next run is due."""
-    if session.draining:
+    if session.membership.draining:
         return None
-    async with session.ownership_lock:
-        now = session.clock.now()
+    async with session.locks.ownership:
+        now = session.env.clock.now()
         due = session.cache.due_runs.due(now)
         await _start_queued(session, due, now)
         more = await _create_due(session, due, now)
@@ -43,7 +43,7 @@ async def create_runs(session: Session) -> float | None:
     if more:
         return 0.0
     earliest = session.cache.due_runs.earliest
-    return None if earliest is None else max((earliest - session.clock.now()).total_seconds(), 0.001)
+    return None if earliest is None else max((earliest - session.env.clock.now()).total_seconds(), 0.001)
 
 
 # -- queued runs ------------------------------------------------------------------------------
@@ -58,12 +58,12 @@ async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> 
 
 async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
     """Read the rows of queued runs and let them run; the journal stores that they do."""
-    async with session.db.acquire() as conn:
+    async with session.env.db.acquire() as conn:
         instances = await runs.load_instances(conn, [run.key for run in starting])
         rehydrations = await rehydrate(conn, starting, session.cache)
     for run in starting:
         begin(session.cache, run, instances[run.key], now, rehydrations.get(run.key, NOTHING))
-    session.evaluation.wake()
+    session.wakeups.evaluation.wake()
 
 
 # -- due runs ---------------------------------------------------------------------------------
@@ -71,19 +71,19 @@ async def _start(session: Session, starting: Sequence[Run], now: datetime) -> No
 
 async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bool:
     """Create what is due; whether more is due already."""
-    most = session.settings.scheduler.max_dagruns_to_create_per_loop
+    most = session.env.settings.scheduler.max_dagruns_to_create_per_loop
     waiting = iter(dict.fromkeys(due))
     any_created = False
     while some := list(itertools.islice(waiting, most)):  # in between, others on this loop get their turn
         dags = due_now(session.cache, some, now)
         if not dags:
             continue
-        async with session.db.acquire() as conn:
+        async with session.env.db.acquire() as conn:
             positions = await schedule_positions(conn, [dag.version.spec for dag in dags])
         creations = choose_due(dags, positions, now)
         for chunk in chunks(creations, most):
             await create(session, chunk, now)
-        async with session.db.acquire() as conn:
+        async with session.env.db.acquire() as conn:
             await runs.set_next_runs(conn, [(dag.row.dag_id, dag.next_run) for dag in dags])
         plan_again(session.cache, dags)
         any_created |= bool(creations)

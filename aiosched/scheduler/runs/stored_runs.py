@@ -24,10 +24,10 @@ from aiosched.db.statements import runs as run_statements
 from aiosched.errors import StaleRows
 from aiosched.scheduler.effects.deadlines import watch_deadlines
 from aiosched.scheduler.journal.journal import Transaction
-from aiosched.scheduler.session import Session
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import store
-from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.cache import OwnedDag, make_board
+from aiosched.scheduler.state.changes import Changes
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.versions import ensure_versions
 
@@ -39,17 +39,17 @@ async def until_stored(session: Session, keys: Collection[int]) -> None:
 
     Raises StaleRows when the scheduler stops meanwhile.
     """
-    while any(board.run.key in keys for board in session.ending()):
-        if session.enqueueing.stopping:
+    while any(board.run.key in keys for board in session.cache.ending()):
+        if session.wakeups.enqueueing.stopping:
             raise StaleRows("The scheduler stops before the end of a run is stored")
-        if not session.loaded.is_set():  # the loop that stores it waits until all requests are applied: this one, too
+        if not session.locks.loaded.is_set():  # the loop that stores it waits until this request, too, is applied
             await store(session)
             continue
-        session.progress.clear()
-        session.enqueueing.wake()
+        session.locks.progress.clear()
+        session.wakeups.enqueueing.wake()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_AGAIN):
-                await session.progress.wait()
+                await session.locks.progress.wait()
 
 
 async def load_boards(
@@ -72,7 +72,7 @@ async def load_boards(
 
 async def store_boards(session: Session, transaction: Transaction, boards: Iterable[Board]) -> None:
     """Store what changed on boards that are not held."""
-    batch = Batch()
+    batch = Changes()
     for board in boards:
         session.cache.collect_board(board, batch)
     if not batch.is_empty:
@@ -80,20 +80,20 @@ async def store_boards(session: Session, transaction: Transaction, boards: Itera
         watch_deadlines(session, batch.deadlines)
 
 
-def settle(session: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> None:
+def settle(context: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> None:
     """Bring memory in line with what was just committed of boards that are not held."""
     waiting = {run.key for run in dag.queued}
     for board in boards:
         run = board.run
-        session.cache.to_evaluate.update(dict.fromkeys(session.cache.previous_run_index.tell(board)))
+        context.cache.to_evaluate.update(dict.fromkeys(context.cache.previous_run_index.tell(board)))
         if run.state is RunState.QUEUED and run.key not in waiting:
             dag.queued.append(run)
         elif run.state in RUN_FINISHED and run.key in waiting:
             dag.queued.remove(run)
-            session.on_run_end(run)
-    session.cache.to_start[dag.row.dag_id] = None
-    session.cache.plan(dag)
-    session.creation.wake()
+            context.on_run_end(run)
+    context.cache.to_start[dag.row.dag_id] = None
+    context.cache.plan(dag)
+    context.wakeups.creation.wake()
 
 
 async def clear_whole_runs(

@@ -14,9 +14,9 @@ from aiosched.core.slots.allocation import ExecutorRoom, PoolRoom, Room
 from aiosched.core.values.messages import Executor
 from aiosched.db.statements.journal import PoolRow
 from aiosched.executors.executor_router import members_of
-from aiosched.scheduler.slots.pool_fairness import PoolFairness
-from aiosched.scheduler.state.batch import Batch
 from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.changes import Changes
+from aiosched.scheduler.state.pool_fairness import PoolFairness
 
 
 def room_of(
@@ -49,7 +49,7 @@ def room_of(
 
 def claim(
     cache: StateCache, room: Room, now: datetime, *, incarnation: int, include_deferred: Collection[str] = ()
-) -> Batch:
+) -> Changes:
     """Let the allocation choose, and collect the claims beside all other news as one batch.
 
     `include_deferred` are the pools whose slots are kept by tasks that defer.
@@ -60,7 +60,7 @@ def claim(
             board, instance = cache.get(candidate.key)
             if candidate.defers:
                 board.defer(instance, now)
-                cache.absorb(board)
+                cache.apply_effects(board)
                 continue
             board.grant(instance, now, incarnation)
             cache.dirty[board] = None
@@ -70,7 +70,7 @@ def claim(
     return batch
 
 
-def claim_beside_rivals(
+def claim_with_competitors(
     cache: StateCache,
     room: Room,
     now: datetime,
@@ -79,7 +79,7 @@ def claim_beside_rivals(
     *,
     incarnation: int,
     include_deferred: Collection[str] = (),
-) -> Batch:
+) -> Changes:
     """As `claim`, while other schedulers want slots of the pools, whose locked `rows` tell what they wait for."""
     seconds = now.timestamp()
     competing_demands = {name: pool_fairness.competing_demands(name, row, seconds) for name, row in rows.items()}
@@ -88,5 +88,5 @@ def claim_beside_rivals(
     batch = claim(cache, room, now, incarnation=incarnation, include_deferred=include_deferred)
     waiting = cache.waiting
     batch.demands = pool_fairness.changes(waiting.demands(room, seconds), rows, seconds, served=waiting.served)
-    batch.wake = pool_fairness.winners(room.pools, competing_demands, seconds)
+    batch.slots_left_to = pool_fairness.winners(room.pools, competing_demands, seconds)
     return batch

@@ -10,59 +10,54 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.journal.journal import Transaction
-from aiosched.scheduler.session import Session
-from aiosched.scheduler.slots.claiming import claim, claim_beside_rivals, room_of
-from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
+from aiosched.scheduler.state.changes import Changes
 
 _POOL_RETRY: Final = 0.5  # seconds until a pool that others may have left is looked at again
 
 
 async def enqueue(session: Session) -> float | None:
     """One pass; returns how long to rest before the next without news."""
-    cache = session.cache
-    notifications = cache.dirty or cache.ended or cache.answers or cache.heard or cache.room_changed
-    if not notifications and _rest(session) is None:
+    cache, pending = session.cache, session.cache.pending
+    unstored = cache.dirty or pending.finished or pending.answers or pending.read_reports
+    if not (unstored or cache.room_changed) and _rest(session) is None:
         return None
     started = time.perf_counter()
     cache.room_changed = False
-    async with session.journal.batch(shared=session.has_peers) as transaction:
-        batch = session.storing = await _decide(session, transaction)
-        if not batch.is_empty:
-            await transaction.write(batch)
-    session.metrics.critical_section.observe(time.perf_counter() - started)
-    session.metrics.journal_batch.observe(len(batch.instances))
-    session.committed(batch)
+    async with session.env.journal.batch(shared=session.membership.has_peers) as transaction:
+        batch = await _decide(session, transaction)
+        committed = await transaction.write(batch)
+    session.env.metrics.critical_section.observe(time.perf_counter() - started)
+    session.env.metrics.journal_batch.observe(len(batch.instances))
+    after_commit(session, committed)
     return 0.0 if cache.dirty else _rest(session)
 
 
 async def store(session: Session) -> None:
     """Store what was decided and claim nothing: for who needs it stored while the loops wait for loading."""
-    async with session.journal.batch(shared=session.has_peers) as transaction:
+    async with session.env.journal.batch(shared=session.membership.has_peers) as transaction:
         keeping, _ = await check_pools(session, transaction, claims=False)
-        batch = session.storing = session.cache.collect(keeping)
-        if not batch.is_empty:
-            await transaction.write(batch)
-    session.committed(batch)
+        committed = await transaction.write(session.cache.collect(keeping))
+    after_commit(session, committed)
 
 
-async def _decide(session: Session, transaction: Transaction) -> Batch:
+async def _decide(session: Session, transaction: Transaction) -> Changes:
     """Choose under lock and collect. No await stands between the choice and the collected batch."""
-    cache = session.cache
+    env, cache, membership = session.env, session.cache, session.membership
     keeping, freed = await check_pools(session, transaction, claims=True)
-    room = room_of(
-        transaction.pools,
-        freed,
-        session.executor,
-        open=session.parallelism - len(session.in_flight) if session.may_claim() else 0,
-        parallelism=session.parallelism,
-    )
-    now = session.clock.now()
+    parallelism = env.settings.core.parallelism
+    open_slots = 0 if membership.draining else parallelism - len(env.attempts.in_flight)
+    room = room_of(transaction.pools, freed, env.executor, open=open_slots, parallelism=parallelism)
+    now = env.clock.now()
     if not transaction.shared:
-        return claim(cache, room, now, incarnation=session.incarnation, include_deferred=keeping)
+        return claim(cache, room, now, incarnation=env.incarnation, include_deferred=keeping)
     rows = {name: row for name, row in transaction.pools.items() if row is not None}
-    return claim_beside_rivals(
-        cache, room, now, session.pool_fairness, rows, incarnation=session.incarnation, include_deferred=keeping
+    fairness = membership.pool_fairness
+    return claim_with_competitors(
+        cache, room, now, fairness, rows, incarnation=env.incarnation, include_deferred=keeping
     )
 
 
@@ -76,7 +71,7 @@ async def check_pools(session: Session, transaction: Transaction, *, claims: boo
     while True:  # news that came during the lock may touch another pool
         keeping = {name for name, pool in transaction.pools.items() if pool is not None and pool.include_deferred}
         freed = cache.slots_given_back(keeping)
-        wanted = {*cache.waiting.pools(), *session.pool_fairness.told} if claims else set()
+        wanted = {*cache.waiting.pools(), *session.membership.pool_fairness.told} if claims else set()
         unknown = (freed.keys() | wanted) - transaction.pools.keys()
         if not unknown:
             return keeping, freed
@@ -85,4 +80,4 @@ async def check_pools(session: Session, transaction: Transaction, *, claims: boo
 
 def _rest(session: Session) -> float | None:
     """Without news: look again soon while somebody waits, since other schedulers free pools without telling us."""
-    return _POOL_RETRY if session.has_peers and session.cache.waiting.pools() else None
+    return _POOL_RETRY if session.membership.has_peers and session.cache.waiting.pools() else None

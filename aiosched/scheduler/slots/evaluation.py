@@ -16,70 +16,70 @@ from aiosched.core.run.deferral import is_trigger
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import RunState
 from aiosched.scheduler.journal.asset_events import events_of
+from aiosched.scheduler.slots.revoking import check_queue
 from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.stuck_attempts import look_at_queue
 
 logger = logging.getLogger(__name__)
 
 _REPORTS_PER_PASS: Final = 2_000  # so that other coroutines get their turn
 
 
-async def evaluate(session: DecisionContext) -> float | None:
+async def evaluate(context: DecisionContext) -> float | None:
     """One pass; returns how long to rest: until the next timer, or 0 while reports wait."""
-    decide(session, session.clock.now())
-    if session.attempts.reports:
+    decide(context, context.clock.now())
+    if context.attempts.reports:
         return 0.0
-    instants = [i for i in (session.cache.timers.earliest, session.attempts.stuck_attempts.look_at) if i is not None]
-    return max((min(instants) - session.clock.now()).total_seconds(), 0.001) if instants else None
+    instants = [i for i in (context.cache.timers.earliest, context.attempts.stuck_attempts.look_at) if i is not None]
+    return max((min(instants) - context.clock.now()).total_seconds(), 0.001) if instants else None
 
 
-def decide(session: DecisionContext, now: datetime) -> None:
+def decide(context: DecisionContext, now: datetime) -> None:
     """Apply what was reported and is due, and let each touched board decide."""
-    cache = session.cache
-    look_at_queue(session, now)
-    _apply_reports(session, now)
-    _wake_due(session, now)
+    cache = context.cache
+    check_queue(context, now)
+    _apply_reports(context, now)
+    _wake_due(context, now)
     while cache.to_evaluate:  # what happens in one run may concern the next one
         to_evaluate, cache.to_evaluate = cache.to_evaluate, {}
         for board in to_evaluate:
             board.evaluate(now)
-            session.absorb(board)
+            context.apply_effects(board)
 
 
-def _apply_reports(session: DecisionContext, now: datetime) -> None:
-    reports = session.attempts.reports
+def _apply_reports(context: DecisionContext, now: datetime) -> None:
+    reports = context.attempts.reports
     for _ in range(min(len(reports), _REPORTS_PER_PASS)):
         report = reports.popleft()
         try:
-            _apply(session, report, now)
+            _apply(context, report, now)
         except Exception:
             reports.appendleft(report)
             raise
 
 
-def _apply(session: DecisionContext, report: Report, now: datetime) -> None:
-    cache = session.cache
+def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
+    cache = context.cache
     board = cache.boards.get(report.key.run)
     if board is None and report.inbox_id is not None and report.key.run in cache.unreadable.runs:
         return  # its row stays, for whoever can read the run
     if report.inbox_id is not None:
-        cache.heard.append(report.inbox_id)
-        session.enqueueing.wake()
+        cache.pending.read_reports.append(report.inbox_id)
+        context.wakeups.enqueueing.wake()
     if board is None or _is_of_an_earlier_call(board, report) or not board.apply(report, now):
-        session.metrics.stale_reports += 1
+        context.metrics.stale_reports += 1
         logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
         if report.outcome is not Outcome.STARTED and not is_trigger(report.key):
             cache.room_changed = True  # it was told to stop, and has left its executor's slot now
-            session.enqueueing.wake()
+            context.wakeups.enqueueing.wake()
         return
     if report.outcome is Outcome.LOST and not is_trigger(report.key):
-        session.metrics.lost_attempts += 1
+        context.metrics.lost_attempts += 1
     if report.outcome is Outcome.STARTED:
-        session.absorb(board)  # nothing to decide, the row may wait for the next commit
+        context.apply_effects(board)  # nothing to decide, the row may wait for the next commit
         return
     if report.assets and report.outcome is Outcome.SUCCESS:
-        cache.asset_events.extend(events_of(report, board.run.dag_id, now))
-    cache.applied.append(report)
+        cache.pending.asset_events.extend(events_of(report, board.run.dag_id, now))
+    cache.pending.reports.append(report)
     cache.to_evaluate[board] = None
 
 
@@ -91,8 +91,8 @@ def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
     return instance is None or instance.queued_by != report.ran_by
 
 
-def _wake_due(session: DecisionContext, now: datetime) -> None:
-    cache = session.cache
+def _wake_due(context: DecisionContext, now: datetime) -> None:
+    cache = context.cache
     for run, instance in cache.timers.due(now):
         board = cache.boards.get(run)
         if board is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -29,16 +29,14 @@ from aiosched.core.timetables.base import NextRun
 from aiosched.core.values.instants import later
 from aiosched.core.values.messages import AttemptKey, Report
 from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
-from aiosched.db.statements.assets import NewEvent
 from aiosched.db.statements.backfills import Backfill
-from aiosched.db.statements.inbox import CommandResult
 from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.statements.outbox import NewCallback
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.db.statements.triggers import deferral_row
 from aiosched.errors import InvalidTransition
-from aiosched.scheduler.effects.deadlines import moved_deadlines
-from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.changes import Changes
+from aiosched.scheduler.state.deadline_rows import moved_deadlines
 from aiosched.scheduler.state.previous_run_index import PreviousRunIndex
 from aiosched.scheduler.state.queued_runs import QueuedRuns
 from aiosched.scheduler.state.versions import Unreadable, renew_code, run_info
@@ -118,14 +116,9 @@ class StateCache:
         self.to_start: dict[str, None] = {}  # DAGs whose queued runs may start, or whose backfills may be over
         self.backfilled: dict[str, None] = {}  # DAGs that have, or had, backfills that are not completed
         self.room_changed = False  # something waiting might fit now
-        self.applied: list[Report] = []  # reports whose effects are not committed yet
-        self.cancelled: list[AttemptKey] = []
-        self.ended: list[Board] = []  # reached their end, not committed yet
-        self.begun: list[Board] = []
-        self.answers: list[tuple[int, CommandResult]] = []
-        self.heard: list[int] = []  # reports of other schedulers that are applied or dropped, by their rows
+        self.pending = Changes()  # decided and not sent yet, but for what the boards in `dirty` have to store
+        self.storing: Changes | None = None  # sent, not yet known to be committed
         self.elsewhere: set[int] = set()  # other incarnations that run, or ran, attempts of ours
-        self.asset_events: list[NewEvent] = []  # of tasks whose success is not committed yet
         self.asset_news: set[int] = set()  # partitions with events that may make a run
 
     def graph_of(self, version: StoredVersion) -> Graph:
@@ -160,7 +153,7 @@ class StateCache:
                 task_room.occupy(board.run.key)
         self.to_evaluate[board] = None
 
-    def absorb(self, board: Board) -> None:
+    def apply_effects(self, board: Board) -> None:
         """Take over what a board's decisions ask for, except what is to be stored."""
         effects = board.effects
         key = board.run.key
@@ -189,7 +182,7 @@ class StateCache:
                 self.timers.add(at, (key, instance))
             effects.timers.clear()
         if effects.cancelled:
-            self.cancelled.extend(effects.cancelled)
+            self.pending.cancelled.extend(effects.cancelled)
             effects.cancelled.clear()
         if effects or effects.triggers:
             self.dirty[board] = None
@@ -199,7 +192,7 @@ class StateCache:
             self.previous_run_index.forget(board)
             del self.boards[key], dag.running[key]
             dag.ending[key] = board
-            self.ended.append(board)
+            self.pending.finished.append(board)
         elif board.graph.lookback is not None and dag.queued and board.stands_still:
             self.to_start[dag.row.dag_id] = None  # the run that it waits for may be a queued one
 
@@ -244,28 +237,19 @@ class StateCache:
                     freed[pool] = freed.get(pool, 0) + board.graph.tasks[instance.task].pool_slots
         return freed
 
-    def collect(self, include_deferred: Collection[str] = ()) -> Batch:
+    def collect(self, include_deferred: Collection[str] = ()) -> Changes:
         """Everything that waits to be stored, as one batch; from here on it counts as sent.
 
         `include_deferred` as for `slots_given_back`.
         """
-        batch = Batch(
-            reports=self.applied,
-            cancelled=self.cancelled,
-            finished=self.ended,
-            started=self.begun,
-            answers=self.answers,
-            heard=self.heard,
-            asset_events=self.asset_events,
-        )
-        self.asset_events = []
-        self.applied, self.cancelled, self.ended, self.begun, self.answers, self.heard = [], [], [], [], [], []
+        batch, self.pending = self.pending, Changes()
         for board in self.dirty:
             self.collect_board(board, batch, include_deferred)
         self.dirty.clear()
+        self.storing = batch
         return batch
 
-    def collect_board(self, board: Board, batch: Batch, include_deferred: Collection[str] = ()) -> None:
+    def collect_board(self, board: Board, batch: Changes, include_deferred: Collection[str] = ()) -> None:
         """What one board has to store."""
         effects, run = board.effects, board.run
         key, tasks = run.key, board.graph.tasks
@@ -333,7 +317,7 @@ class StateCache:
             batch.runs.append(RunChange(key, before, run.state, *times, run.reason, run.clear_number))
             run.stored_state = run.state
 
-    def _collect_run(self, board: Board, batch: Batch) -> None:
+    def _collect_run(self, board: Board, batch: Changes) -> None:
         """What a run's change means for its deadlines (23.5), and whether it is one failure too many (9.3)."""
         run, row = board.run, self.dags[board.run.dag_id].row
         limit = self.dags[run.dag_id].version.spec.max_consecutive_failed_dag_runs
@@ -341,7 +325,7 @@ class StateCache:
         if run.stored_state is not RunState.RUNNING:
             return
         if run.state is RunState.SUCCESS and run.end_date is not None and board.graph.spec.deadlines:
-            batch.kept.append((run.key, run.end_date))
+            batch.kept_deadlines.append((run.key, run.end_date))
         if run.state is RunState.FAILED and run.reason not in INTENTIONS and limit > 0:
             batch.failing[run.dag_id] = limit
 
@@ -453,7 +437,22 @@ class StateCache:
             for instance in board:
                 self.waiting.discard(board.key(instance))
 
-    # -- looking ----------------------------------------------------------------------------
+    # -- asking -----------------------------------------------------------------------------
+
+    def ending(self) -> Iterator[Board]:
+        """The runs that have ended in memory, and whose end is not committed yet."""
+        yield from self.pending.finished
+        if self.storing is not None:
+            yield from self.storing.finished
+
+    def unstored_reports(self) -> list[Report]:
+        """The reports whose effects are not committed yet, in their order."""
+        return [*(self.storing.reports if self.storing is not None else ()), *self.pending.reports]
+
+    def unstored_answers(self) -> set[int]:
+        """The requests that are applied in memory, and whose answers are not committed yet."""
+        storing = self.storing.answers if self.storing is not None else ()
+        return {command for command, _ in (*storing, *self.pending.answers)}
 
     def unfinished_runs(self) -> int:
         """Runs that are held and not finished, queued ones included."""

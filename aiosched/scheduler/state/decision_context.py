@@ -1,40 +1,51 @@
-"""What deciding needs of a session: enough for a scheduler without a database.
+"""What deciding needs: enough for a scheduler without a database.
 
 The pure halves of the loops (evaluation.py, parts of new_runs.py and loading.py) take a `DecisionContext`. A
-`Session` is one; `aiosched.testing` has another, whose rows are in memory.
+session has one; so has each scheduler of `aiosched.testing`, whose rows are in memory.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from aiosched.clock import Clock
 from aiosched.core.run.board import Board, Instance, Run
+from aiosched.db.statements.inbox import CommandResult
+from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.wakeup import Wakeup
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.session import Attempts
+from aiosched.scheduler.state.wakeups import Wakeups
 
 
-class DecisionContext(Protocol):
-    """See the module docstring; the fields are those of `Session`."""
+@dataclass(slots=True)
+class DecisionContext:
+    """See the module docstring. `add_start` is called with a board that has starts to store, in no hurry."""
 
     clock: Clock
     attempts: Attempts
     incarnation: int
     metrics: Metrics
-    cache: StateCache
-    creation: Wakeup
-    evaluation: Wakeup
-    enqueueing: Wakeup
-    unsent: list[tuple[Board, Instance]]
+    add_start: Callable[[Board], None]
+    on_run_end: Callable[[Run], None]  # a run has ended
+    cache: StateCache = field(default_factory=StateCache)
+    wakeups: Wakeups = field(default_factory=Wakeups)
+    unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
 
-    def absorb(self, board: Board) -> None:
-        """Take over a board's effects."""
-        ...
+    def apply_effects(self, board: Board) -> None:
+        """Carry out what a board's decisions ask for, and wake the loops that have work by them."""
+        cache, wakeups = self.cache, self.wakeups
+        cache.apply_effects(board)
+        if cache.dirty or cache.room_changed:
+            wakeups.enqueueing.wake()
+        if board.effects.lazy:
+            self.add_start(board)
+        if cache.to_start:
+            wakeups.creation.wake()
+        if cache.to_evaluate:
+            wakeups.evaluation.wake()
 
-    def on_run_end(self, run: Run, /) -> None:
-        """A run has ended outside the journal."""
-        ...
+    def answer(self, command: int, result: CommandResult) -> None:
+        """Answer a request in the transaction that stores what it did; until then it is not applied again."""
+        self.cache.pending.answers.append((command, result))
+        self.wakeups.enqueueing.wake()

@@ -18,6 +18,7 @@ class Watchers:
     running: dict[AttemptKey, WatchedAsset] = field(default_factory=dict)
     events: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # not stored yet
     ended: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # to be begun again some time later
+    resting: dict[WatchedAsset, float] = field(default_factory=dict)  # until this monotonic second
     on_news: Callable[[], None] = lambda: None
     _numbers: Iterable[int] = field(default_factory=lambda: count(1))
 

@@ -17,22 +17,18 @@ import logging
 from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from aiosched.config import Settings
 from aiosched.core.values.instants import later
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
-from aiosched.core.values.states import TaskState
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.state.decision_context import DecisionContext
 
 logger = logging.getLogger(__name__)
 
-_TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
-_PATIENCE: Final = 10.0  # seconds beyond the clean-up time that a revoked attempt may take to be reported
+TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
+PATIENCE: Final = 10.0  # seconds beyond the clean-up time that a revoked attempt may take to be reported
 
 
 @dataclass(slots=True)
@@ -64,7 +60,7 @@ class StuckAttempts:
     def handed_out(self, now: datetime) -> None:
         """Attempts were given to the executor."""
         if self.look_at is None:
-            self.look_at = later(now, self.queued_timeout) + _TICK
+            self.look_at = later(now, self.queued_timeout) + TICK
 
     def started(self, key: AttemptKey) -> None:
         """An attempt has begun after all: what is counted is what follows."""
@@ -114,45 +110,6 @@ class StuckAttempts:
             reschedule_at=later(report.at, self.dag_delay),
             reason=f"{report.reason}; looked for again in {self.dag_delay:g} s, {times} of {self.dag_retries}",
         )
-
-
-def look_at_queue(context: DecisionContext, now: datetime) -> None:
-    """Revoke what its executor did not begin in time (strictly), when the oldest of it may be overdue."""
-    attempts = context.attempts
-    watch = attempts.stuck_attempts
-    if watch.look_at is None or watch.look_at > now:
-        return
-    dues = []
-    for key in list(attempts.in_flight):
-        since = watch.revoked.get(key)
-        due = _revoke(context, key, now) if since is None else later(since, watch.cleanup + _PATIENCE)
-        if due is not None and due < now:
-            logger.warning("attempt %s was revoked, and its executor does not report its end", tuple(key))
-            attempts.receive(Report(key=key, outcome=Outcome.LOST, at=now))
-        elif due is not None:
-            dues.append(due + _TICK)
-    watch.look_at = min(dues, default=None)
-
-
-def _revoke(context: DecisionContext, key: AttemptKey, now: datetime) -> datetime | None:
-    """Revoke an attempt that is overdue; returns when to look at it again, None for never."""
-    watch, found = context.attempts.stuck_attempts, context.cache.find(key)
-    if found is None:  # its run is being read
-        return later(now, watch.queued_timeout)
-    board, instance = found
-    if instance.state is not TaskState.QUEUED or instance.try_number != key.try_number or instance.queued_at is None:
-        return None
-    due = later(instance.queued_at, watch.queued_timeout)
-    if due >= now:
-        return due
-    logger.warning(
-        "%s was not started within %g s: its executor is told to give it up",
-        board.graph.task_ids[instance.task], watch.queued_timeout,
-        extra={"dag_id": board.run.dag_id, "run_id": board.run.run_id},
-    )  # fmt: skip
-    watch.revoked[key] = now
-    context.attempts.revoke(key)
-    return later(now, watch.cleanup + _PATIENCE)
 
 
 def _failed(report: Report, reason: str, *, fail_now: bool = False) -> Report:

@@ -85,7 +85,7 @@ async def readable_versions(holder: HoldsVersions, conn: DatabaseConnection, ids
 
 
 def forget_versions(cache: StateCache) -> None:
-    """Forget what no DAG and no unfinished run needs. Call it under the `ownership_lock`, as whoever reads versions."""
+    """Forget what no DAG and no unfinished run needs. Call it with `locks.ownership` held."""
     dags = cache.dags.values()
     spare = cache.versions.keys() - {dag.version.id for dag in dags}
     if spare:

@@ -31,7 +31,7 @@ from aiosched.db.statements.triggers import DeferralRow
 from aiosched.errors import StaleRows
 from aiosched.scheduler.partitions.run_rehydration import Rehydration
 from aiosched.scheduler.runs.stored_runs import Move
-from aiosched.scheduler.state.batch import Batch
+from aiosched.scheduler.state.changes import Changes, Committed
 from aiosched.testing.attempts.endings import FOR_EVER, WORLDS_TRIGGER
 from aiosched.testing.rows.assets import AssetQueues
 from aiosched.testing.rows.backfills import Backfills
@@ -47,15 +47,15 @@ _OF_INSTANCE: Final = tuple(
 _STORED: Final = frozenset(
     {
         "instances", "expanded", "created", "runs", "tries", "xcoms", "forget_xcoms", "pool_deltas", "deferrals",
-        "undeferred", "callbacks", "failing", "paused", "asset_events", "deadlines", "kept", "demands",
+        "undeferred", "callbacks", "failing", "asset_events", "deadlines", "kept_deadlines", "demands",
     }
 )  # fmt: skip
 _NOT_STORED: Final = frozenset(
     {
-        "claimed", "cancelled", "finished", "started", "reports", "answers", "consumers", "triggers", "outbox", "wake",
+        "claimed", "cancelled", "finished", "started", "reports", "answers", "triggers", "slots_left_to",
     }
 )  # fmt: skip
-_FOREIGN: Final = tuple(name for name in Batch.__struct_fields__ if name not in _STORED | _NOT_STORED)
+_FOREIGN: Final = tuple(name for name in Changes.__struct_fields__ if name not in _STORED | _NOT_STORED)
 
 
 @dataclass(slots=True)
@@ -221,7 +221,7 @@ class Rows:
 
     # -- a batch ----------------------------------------------------------------------------
 
-    def commit(self, batch: Batch, *, incarnation: int = 0) -> None:
+    def commit(self, batch: Changes, *, incarnation: int = 0) -> Committed:
         """Apply all of `batch` of that scheduler, or raise StaleRows and apply nothing."""
         self._check(batch)
         self._grow(batch)
@@ -261,12 +261,12 @@ class Rows:
         self.callbacks += batch.callbacks
         if batch.deadlines:
             self.deadlines.store(batch.deadlines)
-        if batch.kept:
-            self.deadlines.prune(batch.kept)
+        if batch.kept_deadlines:
+            self.deadlines.prune(batch.kept_deadlines)
         if batch.asset_events:
             self.assets.record(batch.asset_events, self.dags.values(), self.versions)
-        for dag_id, limit in batch.failing.items():
-            self._pause_failing(dag_id, limit, batch)
+        paused = [dag_id for dag_id, limit in batch.failing.items() if self._pause_failing(dag_id, limit)]
+        return Committed(batch, paused=paused)
 
     def _demand(self, name: str, incarnation: int, demand: str | None) -> None:
         if (pool := self.pools.get(name)) is not None:
@@ -280,7 +280,7 @@ class Rows:
             if pool is not None and pool.demands != "{}":
                 self._demand(name, incarnation, None)
 
-    def _grow(self, batch: Batch) -> None:
+    def _grow(self, batch: Changes) -> None:
         """New rows of mapped tasks; the first one's row is there already, with map index -1."""
         for run, task in batch.expanded:
             unmapped = self.instances[run].pop((task, -1))
@@ -288,15 +288,16 @@ class Rows:
         for run, task, map_index, max_tries in batch.created:
             self.instances[run][task, map_index] = _new_row(run, task, map_index, max_tries)
 
-    def _pause_failing(self, dag_id: str, limit: int, batch: Batch) -> None:
+    def _pause_failing(self, dag_id: str, limit: int) -> bool:
         """As db/statements/deadlines.py: pause a DAG whose newest runs, as many as its limit, have all failed."""
         runs = sorted((self.runs[key].run_after, key) for key in self.of_dag.get(dag_id, ()))[-limit:]
         failed = sum(self.runs[key].state is RunState.FAILED for _, key in runs)
-        if failed == limit and not self.dags[dag_id].is_paused:
-            self.dags[dag_id] = dataclasses.replace(self.dags[dag_id], is_paused=True)
-            batch.paused.append(dag_id)
+        if failed < limit or self.dags[dag_id].is_paused:
+            return False
+        self.dags[dag_id] = dataclasses.replace(self.dags[dag_id], is_paused=True)
+        return True
 
-    def _check(self, batch: Batch) -> None:
+    def _check(self, batch: Changes) -> None:
         if foreign := [name for name in _FOREIGN if getattr(batch, name)]:
             raise NotImplementedError(f"World does not store {foreign[0]} yet: {getattr(batch, foreign[0])!r}")
         expanded, created = set(batch.expanded), {new[:3] for new in batch.created}

@@ -1,11 +1,14 @@
-"""What one transaction of the journal stores, and what may be done once it is committed.
+"""What was decided and is not stored yet, and what is known once it is committed.
 
-Does not live here: gathering it (cache.py), storing it (journal.py), acting on it (session.py).
+Does not live here: gathering it (cache.py), storing it (journal.py), acting on it (effects/after_commit.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,8 +23,8 @@ from aiosched.db.statements.outbox import NewCallback
 from aiosched.db.statements.triggers import DeferralRow
 
 
-class Batch(msgspec.Struct, eq=False):
-    """What one transaction stores, and what may be done once it is committed."""
+class Changes(msgspec.Struct, eq=False):
+    """What one transaction stores, and whom it concerns."""
 
     instances: list[InstanceChange] = []
     expanded: list[tuple[int, int]] = []  # (run, task) whose map index -1 becomes 0
@@ -39,28 +42,35 @@ class Batch(msgspec.Struct, eq=False):
     reports: list[Report] = []
     answers: list[tuple[int, CommandResult]] = []  # to requests, by their id
     demands: dict[str, str | None] = {}  # by pool, what it is to say of us (db/statements/pool_demands.py)
-    wake: set[int] = set()  # incarnations that slots were left to
-    heard: list[int] = []  # rows of reports of other schedulers, done with
+    slots_left_to: set[int] = set()  # incarnations
+    read_reports: list[int] = []  # rows of reports of other schedulers that are applied or dropped
     asset_events: list[NewEvent] = []
-    consumers: frozenset[int] = frozenset()  # partitions of the DAGs that these events were queued for
     deferrals: list[DeferralRow] = []
     undeferred: list[tuple[int, int, int]] = []  # whose deferrals are to be forgotten
     triggers: list[tuple[Board, Instance]] = []  # wait for a trigger that is to be run
     callbacks: list[NewCallback] = []
-    outbox: dict[int, int] = {}  # the partitions of these callbacks, by their new ids
     deadlines: list[DeadlineRow] = []  # of cleared runs
-    kept: list[tuple[int, datetime]] = []  # runs with deadlines that succeeded, and when
+    kept_deadlines: list[tuple[int, datetime]] = []  # runs with deadlines that succeeded, and when
     failing: dict[str, int] = {}  # DAG id of a failed run -> how many in a row pause it
-    paused: list[str] = []  # DAGs that were paused by that
 
     @property
     def needs_transaction(self) -> bool:
         """Whether it takes more than the one hot statement."""
         rows = self.expanded or self.created or self.tries or self.sources or self.xcoms or self.forget_xcoms
-        waits = self.deferrals or self.undeferred or self.deadlines or self.kept or self.heard or self.demands
-        return bool(rows or waits or self.callbacks or self.failing or self.answers or self.asset_events)
+        waits = self.deferrals or self.undeferred or self.deadlines or self.kept_deadlines
+        messages = self.callbacks or self.answers or self.asset_events or self.read_reports or self.demands
+        return bool(rows or waits or messages or self.failing)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to store."""
         return not (self.instances or self.runs or self.pool_deltas or self.needs_transaction)
+
+
+class Committed(NamedTuple):
+    """Changes that are stored, and what their transaction has made of them."""
+
+    changes: Changes
+    outbox: Mapping[int, int] = MappingProxyType({})  # the partitions of the requested callbacks, by their new ids
+    paused: Collection[str] = ()  # DAGs that one failure too many has paused
+    consumers: Collection[int] = ()  # partitions of the DAGs that asset events were queued for

@@ -1,0 +1,214 @@
+"""What follows a commit: commit, then act.
+
+`EFFECTS` is the whole of it, in its order; each function is one effect. Source: docs/architecture.md, "The journal".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from aiosched.core.run.board import Board
+from aiosched.core.values.states import SUCCEEDED, TaskState
+from aiosched.errors import FencedOut
+from aiosched.scheduler.effects.attempt_control import is_held, stop_attempt
+from aiosched.scheduler.effects.deadlines import watch_deadlines
+from aiosched.scheduler.effects.notify import announce_answers, asset_conditions_changed, notify_schedulers
+from aiosched.scheduler.events import SchedulerEvent
+from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.state.changes import Committed
+
+logger = logging.getLogger(__name__)
+
+
+def after_commit(session: Session, committed: Committed) -> None:
+    """Act on what is now stored. Raises FencedOut when the lease ran out meanwhile."""
+    for effect in EFFECTS:
+        effect(session, committed)
+
+
+def forget_storing(session: Session, committed: Committed) -> None:
+    """Its outcome is known now."""
+    if session.cache.storing is committed.changes:
+        session.cache.storing = None
+    session.locks.progress.set()
+
+
+def publish_runs(session: Session, committed: Committed) -> None:
+    """Browsers are told which runs have changed."""
+    session.broadcast.add_batch(committed.changes)
+
+
+def trace(session: Session, committed: Committed) -> None:
+    """Spans for OpenTelemetry."""
+    if session.tracing is not None:
+        session.tracing.trace(committed.changes, session.cache)
+
+
+def check_lease(session: Session, committed: Committed) -> None:
+    """Nothing is handed out once others may have taken over. Raises FencedOut."""
+    changes = committed.changes
+    if (changes.claimed or changes.triggers or session.triggers) and not session.env.holds_lease():
+        raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")
+
+
+def hand_out_claims(session: Session, committed: Committed) -> None:
+    """The executor gets the attempts that were queued."""
+    if not (claimed := committed.changes.claimed):
+        return
+    env = session.env
+    attempts = [board.attempt(i) for board, i in claimed if i.state is TaskState.QUEUED]
+    now = env.clock.monotonic()
+    for attempt in attempts:
+        env.attempts.in_flight[attempt.key] = now
+    env.attempts.stuck_attempts.handed_out(env.clock.now())
+    env.executor.submit(attempts)
+    env.metrics.claimed((instance.scheduled_at for _, instance in claimed), env.clock.now())
+
+
+def stop_cancelled(session: Session, committed: Committed) -> None:
+    """The executor ends the attempts whose result is not wanted any more, here and elsewhere."""
+    if not (cancelled := committed.changes.cancelled):
+        return
+    attempts = session.env.attempts
+    for key in cancelled:
+        if key in attempts.in_flight or key in attempts.triggers:
+            attempts.triggers.discard(key)  # its report is not wanted either
+            stop_attempt(session, key)
+    if session.cache.elsewhere:
+        notify_schedulers(session, "attempts", ())
+
+
+def hand_out_triggers(session: Session, committed: Committed) -> None:
+    """The executor gets the triggers for which there is a place."""
+    session.triggers.add(committed.changes.triggers)
+    if not session.triggers or session.membership.draining:
+        return
+    env = session.env
+    triggers = session.triggers.take(
+        env.attempts, env.settings.scheduler.max_triggers, lambda board: is_held(session, board)
+    )
+    env.attempts.triggers.update(trigger.key for trigger in triggers)
+    env.executor.submit(triggers)
+
+
+def deliver_callbacks(session: Session, committed: Committed) -> None:
+    """The callbacks that were requested wait for their delivery."""
+    if committed.outbox:
+        partitions = session.cache.partitions
+        session.outbox.waiting.update((i, p) for i, p in committed.outbox.items() if p in partitions)
+        session.wakeups.callbacks.wake()
+
+
+def watch_moved_deadlines(session: Session, committed: Committed) -> None:
+    """The deadlines of cleared runs count anew."""
+    watch_deadlines(session, committed.changes.deadlines)
+
+
+def pause_failing_dags(session: Session, committed: Committed) -> None:
+    """DAGs whose newest runs failed were paused in the database."""
+    for dag_id in committed.paused:
+        session.cache.pause(dag_id)
+        logger.warning(
+            "paused: its newest %d runs failed", committed.changes.failing[dag_id], extra={"dag_id": dag_id}
+        )  # fmt: skip
+
+
+def count_outcomes(session: Session, committed: Committed) -> None:
+    """Metrics count what was reported."""
+    finished = session.env.metrics.finished
+    for report in committed.changes.reports:
+        finished[report.outcome] += 1
+
+
+def announce(session: Session, committed: Committed) -> None:
+    """Whoever waits for the answer to a request is notified."""
+    if committed.changes.answers:
+        announce_answers(session, [command_id for command_id, _ in committed.changes.answers])
+
+
+def notify_pool_winners(session: Session, committed: Committed) -> None:
+    """The schedulers that slots of a pool were left to are notified."""
+    if committed.changes.slots_left_to:
+        notify_schedulers(session, "slots", committed.changes.slots_left_to)
+
+
+def check_asset_conditions(session: Session, committed: Committed) -> None:
+    """Asset events may make runs."""
+    if committed.consumers:
+        asset_conditions_changed(session, committed.consumers)
+
+
+def log_pass(session: Session, committed: Committed) -> None:
+    """At most one line for a pass, and none when nothing happened."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    changes = committed.changes
+    happened = (
+        (len(changes.started), "runs started"),
+        (len(changes.claimed), "tasks queued"),
+        (len(changes.reports), "tasks reported"),
+        (len(changes.finished), "runs ended"),
+    )
+    words = ", ".join(f"{count} {what}" for count, what in happened if count)
+    if words:
+        boards = {board for board, _ in changes.claimed} | {*changes.started, *changes.finished}
+        runs = {(board.run.dag_id, board.run.run_id) for board in boards}
+        about = dict(zip(("dag_id", "run_id"), *runs, strict=True)) if len(runs) == 1 else None
+        logger.info(words, extra=about)
+
+
+def publish_starts(session: Session, committed: Committed) -> None:
+    """The listener is called for each run that has started."""
+    for board in committed.changes.started:
+        session.env.metrics.run_started(board.run.run_after, board.run.start_date)
+        _call_listener(session, "run_started", board)
+
+
+def release_finished_runs(session: Session, committed: Committed) -> None:
+    """Runs that have ended leave the memory: there is room for others."""
+    if not (finished := committed.changes.finished):
+        return
+    session.env.attempts.stuck_attempts.forget({board.run.key for board in finished})
+    for board in finished:
+        session.cache.let_go(board)
+        _call_listener(session, "run_finished", board)
+        session.context.on_run_end(board.run)
+    session.wakeups.creation.wake()
+
+
+EFFECTS: Final[tuple[Callable[[Session, Committed], None], ...]] = (
+    forget_storing,
+    publish_runs,
+    trace,
+    check_lease,
+    hand_out_claims,
+    stop_cancelled,
+    hand_out_triggers,
+    deliver_callbacks,
+    watch_moved_deadlines,
+    pause_failing_dags,
+    count_outcomes,
+    announce,
+    notify_pool_winners,
+    check_asset_conditions,
+    log_pass,
+    publish_starts,
+    release_finished_runs,
+)
+
+
+def _call_listener(session: Session, kind: str, board: Board) -> None:
+    listener = session.env.observers.listener
+    if listener is None:
+        return
+    run = board.run
+    seconds = (run.end_date - run.start_date).total_seconds() if run.end_date and run.start_date else None
+    done = sum(instance.state in SUCCEEDED for instance in board)
+    now = session.env.clock.now()
+    event = SchedulerEvent(kind, now, run.dag_id, run.run_id, run.state, seconds, done, board.total, run.reason)
+    try:
+        listener(event)
+    except Exception:
+        logger.exception("the listener failed on %s", kind, extra={"dag_id": run.dag_id, "run_id": run.run_id})

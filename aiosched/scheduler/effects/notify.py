@@ -1,0 +1,41 @@
+"""Notifications for other schedulers and for those who wait for answers: sent beside the loops, after the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.inbox import announce_applied, notify
+
+if TYPE_CHECKING:
+    from aiosched.scheduler.session.session import Session
+
+
+def notify_schedulers(session: Session, kind: str, concerned: Collection[int]) -> None:
+    """Notify other schedulers of "attempts", of "slots" (for these incarnations) or of "assets" (of partitions)."""
+    session.background.spawn(_notify(session.env.db, kind, concerned), f"notification of {kind}")
+
+
+def announce_answers(session: Session, commands: list[int]) -> None:
+    """Notify those who made these requests that they are answered."""
+    session.background.spawn(_announce(session.env.db, commands), "notification of answers")
+
+
+def asset_conditions_changed(session: Session, partitions: Collection[int]) -> None:
+    """Asset events were queued for DAGs of these partitions: check ours, notify the owners of the others."""
+    cache = session.cache
+    cache.asset_news.update(cache.partitions.intersection(partitions))
+    session.wakeups.creation.wake()
+    if others := set(partitions) - cache.partitions:
+        notify_schedulers(session, "assets", others)
+
+
+async def _notify(db: Database, kind: str, concerned: Collection[int]) -> None:
+    async with db.acquire() as conn:
+        await notify(conn, kind, concerned)
+
+
+async def _announce(db: Database, commands: list[int]) -> None:
+    async with db.acquire() as conn:
+        await announce_applied(conn, commands)

@@ -1,0 +1,97 @@
+"""What other schedulers, web servers and the parser announce by NOTIFY, and the reads that it causes."""
+
+from __future__ import annotations
+
+import contextlib
+
+from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.statements.inbox import NEWS_CHANNEL, read_news
+from aiosched.scheduler.effects.triggers import sweep_triggers
+from aiosched.scheduler.partitions.drift import DriftSweep
+from aiosched.scheduler.partitions.handover import receive_remote_reports
+from aiosched.scheduler.partitions.loading import reload_dags
+from aiosched.scheduler.requests.commands import apply_commands
+from aiosched.scheduler.runs.asset_runs import check_assets
+from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.state.period import Period
+from aiosched.scheduler.state.versions import forget_versions
+from aiosched.scheduler.state.wakeup import run_loop
+
+
+async def receive_notifications(session: Session) -> None:
+    """Act on NOTIFYs, and read the inbox and the DAGs every `safety_poll` seconds in case one got lost."""
+    conn = await session.env.db.connect(application_name="aiosched news")
+    drift, asset_cleanup = DriftSweep(), Period()
+    try:
+        await conn.add_listener(NEWS_CHANNEL, lambda *received: _receive(session, str(received[-1])))
+        conn.add_termination_listener(lambda *_: session.wakeups.notifications.wake())
+
+        async def step() -> float | None:
+            _raise_if_closed(conn)
+            await session.locks.loaded.wait()
+            changed, session.notifications.changed_dags = session.notifications.changed_dags, set()
+            every = session.env.settings.scheduler.safety_poll
+            async with session.locks.ownership:
+                overdue = session.notifications.safety_poll.is_over(session.env.clock.monotonic(), every)
+                if overdue:
+                    recheck_pools(session)
+                if changed or overdue:
+                    await reload_dags(session, changed or session.cache.partitions)
+                while await apply_commands(session):
+                    pass
+                if session.notifications.has_reports or overdue:
+                    session.notifications.has_reports = False
+                    async with session.env.db.acquire() as reading:
+                        await receive_remote_reports(session, reading, session.cache.partitions)
+            if overdue:
+                await check_assets(session, asset_cleanup)
+                await drift.step(session)
+                async with session.locks.ownership:
+                    await sweep_triggers(session)
+                    forget_versions(session.cache)
+            session.locks.progress.set()
+            return every
+
+        await run_loop(step, session.wakeups.notifications)
+    finally:
+        with contextlib.suppress(OSError):
+            await conn.close(timeout=1.0)
+
+
+def _receive(session: Session, payload: str) -> None:
+    kind, partitions = read_news(payload)
+    if kind == "watch":
+        session.broadcast.wanted()
+        return
+    if kind == "dags":
+        session.notifications.changed_dags |= partitions or session.cache.partitions
+    elif kind == "assets":
+        session.cache.asset_news |= partitions or session.cache.partitions
+        session.wakeups.creation.wake()
+    elif kind == "reports":
+        is_loading = not session.locks.loaded.is_set()
+        session.notifications.has_reports |= is_loading or not partitions.isdisjoint(session.cache.partitions)
+    elif kind == "slots":  # for which incarnations
+        if session.env.incarnation in partitions:
+            recheck_pools(session)
+        return
+    elif kind == "attempts":
+        session.env.attempts.doubts_at = None
+        session.wakeups.remote_attempts.wake()
+        return
+    elif kind == "pools":
+        recheck_pools(session)
+    session.wakeups.notifications.wake()
+
+
+def recheck_pools(session: Session) -> None:
+    """Somebody changed a pool, or left slots to us: what waits may fit now."""
+    session.env.journal.forget_pools()
+    if len(session.cache.waiting):
+        session.cache.room_changed = True
+        session.wakeups.enqueueing.wake()
+
+
+def _raise_if_closed(conn: DatabaseConnection) -> None:
+    if conn.is_closed():
+        raise ConnectionResetError("The connection that listens for news was closed")

@@ -1,0 +1,43 @@
+"""What is there for every loop of one incarnation of a scheduler, and stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiosched.clock import Clock
+from aiosched.config import Settings
+from aiosched.core.run.board import Run
+from aiosched.core.values.messages import Executor
+from aiosched.db.server.engine import Database
+from aiosched.scheduler.events import Listener
+from aiosched.scheduler.journal.journal import Journal
+from aiosched.scheduler.state.attempts import Attempts
+from aiosched.scheduler.state.metrics import Metrics
+
+
+@dataclass(slots=True)
+class Observers:
+    """Who is called when something has happened; none of them may raise, apart from the listener."""
+
+    listener: Listener | None = None
+    on_run_end: Callable[[Run], None] = lambda _: None
+    on_partitions: Callable[[], None] = lambda: None  # the owned partitions have changed
+    on_ready: Callable[[], None] = lambda: None  # what is owned has been read
+
+
+@dataclass(slots=True)
+class Environment:
+    """See the module docstring."""
+
+    db: Database
+    settings: Settings
+    clock: Clock
+    executor: Executor
+    attempts: Attempts
+    journal: Journal  # the hot path
+    command_journal: Journal  # run creation, commands
+    incarnation: int
+    metrics: Metrics
+    holds_lease: Callable[[], bool]
+    observers: Observers

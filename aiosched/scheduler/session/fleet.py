@@ -1,0 +1,27 @@
+"""What a session knows of the other schedulers, and what they have sent and nobody has read yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from aiosched.scheduler.state.period import Period
+from aiosched.scheduler.state.pool_fairness import PoolFairness
+
+
+@dataclass(slots=True)
+class Membership:
+    """The place of this scheduler in the fleet."""
+
+    pool_fairness: PoolFairness  # towards other schedulers that want slots of the same pools
+    draining: bool = False  # claims and creates nothing more
+    has_peers: bool = False
+    given_back: dict[int, float] = field(default_factory=dict)  # partitions released, at this monotonic second
+
+
+@dataclass(slots=True)
+class Notifications:
+    """What was received by NOTIFY and not read yet."""
+
+    changed_dags: set[int] = field(default_factory=set)  # partitions with changed DAGs
+    has_reports: bool = False  # others have sent some
+    safety_poll: Period = field(default_factory=Period)  # everything is read, in case a notification was lost

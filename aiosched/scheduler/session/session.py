@@ -1,0 +1,83 @@
+"""One life of the scheduler's loops, from reading its partitions until the memory is in doubt.
+
+It holds what the loops share. When the database fails in the middle of something, the session ends and a new one
+reads everything again; attempts that run meanwhile, and their reports, outlive it (they belong to `Attempts`). What
+follows a commit is in effects/after_commit.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from aiosched.scheduler.session.background import Background
+from aiosched.scheduler.session.environment import Environment
+from aiosched.scheduler.session.fleet import Membership, Notifications
+from aiosched.scheduler.session.locks import Locks
+from aiosched.scheduler.state.broadcast import Broadcast
+from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.changes import Changes
+from aiosched.scheduler.state.decision_context import DecisionContext
+from aiosched.scheduler.state.lazy_starts import LazyStarts
+from aiosched.scheduler.state.outbox import Outbox
+from aiosched.scheduler.state.pool_fairness import PoolFairness
+from aiosched.scheduler.state.trigger_queue import TriggerQueue
+from aiosched.scheduler.state.wakeups import Wakeups
+
+
+class CommitTracing(Protocol):
+    """Makes traces of what was committed."""
+
+    def trace(self, batch: Changes, cache: StateCache) -> None:
+        """Make the spans of what a committed batch has begun and ended."""
+        ...
+
+
+@dataclass(slots=True)
+class Session:
+    """See the module docstring."""
+
+    env: Environment
+    context: DecisionContext
+    starts: LazyStarts
+    membership: Membership
+    broadcast: Broadcast
+    tracing: CommitTracing | None
+    locks: Locks = field(default_factory=Locks)
+    notifications: Notifications = field(default_factory=Notifications)
+    outbox: Outbox = field(default_factory=Outbox)
+    triggers: TriggerQueue = field(default_factory=TriggerQueue)
+    background: Background = field(default_factory=Background)
+
+    @classmethod
+    def begin(cls, env: Environment, *, tracing: CommitTracing | None, draining: bool) -> Session:
+        """A session that has read nothing yet."""
+        cache, wakeups = StateCache(), Wakeups()
+        cache.waiting.limit = env.settings.scheduler.passed_over_limit
+        starts = LazyStarts(cache, wakeups.enqueueing)
+        context = DecisionContext(
+            clock=env.clock, attempts=env.attempts, incarnation=env.incarnation, metrics=env.metrics,
+            add_start=starts.add, on_run_end=env.observers.on_run_end, cache=cache, wakeups=wakeups,
+        )  # fmt: skip
+        membership = Membership(PoolFairness(env.incarnation), draining)
+        return cls(env, context, starts, membership, Broadcast(wakeups.broadcast), tracing)
+
+    @property
+    def cache(self) -> StateCache:
+        """What is held in memory."""
+        return self.context.cache
+
+    @property
+    def wakeups(self) -> Wakeups:
+        """The wake-ups of the loops."""
+        return self.context.wakeups
+
+    def close(self) -> None:
+        """Leave this session: reports whose effects were not committed are applied again in the next one."""
+        attempts = self.env.attempts
+        reports = (*self.cache.unstored_reports(), *attempts.reports)
+        attempts.reports = deque(report for report in reports if report.inbox_id is None)  # others' are read again
+        self.starts.cancel()
+        self.locks.loaded.clear()
+        self.locks.ready.clear()

@@ -1,0 +1,53 @@
+"""Revoking attempts that their executor does not begin in time."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from aiosched.core.values.instants import later
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.core.values.states import TaskState
+from aiosched.scheduler.state.decision_context import DecisionContext
+from aiosched.scheduler.state.stuck_attempts import PATIENCE, TICK
+
+logger = logging.getLogger(__name__)
+
+
+def check_queue(context: DecisionContext, now: datetime) -> None:
+    """Revoke what its executor did not begin in time (strictly), when the oldest of it may be overdue."""
+    attempts = context.attempts
+    watch = attempts.stuck_attempts
+    if watch.look_at is None or watch.look_at > now:
+        return
+    dues = []
+    for key in list(attempts.in_flight):
+        since = watch.revoked.get(key)
+        due = _revoke(context, key, now) if since is None else later(since, watch.cleanup + PATIENCE)
+        if due is not None and due < now:
+            logger.warning("attempt %s was revoked, and its executor does not report its end", tuple(key))
+            attempts.receive(Report(key=key, outcome=Outcome.LOST, at=now))
+        elif due is not None:
+            dues.append(due + TICK)
+    watch.look_at = min(dues, default=None)
+
+
+def _revoke(context: DecisionContext, key: AttemptKey, now: datetime) -> datetime | None:
+    """Revoke an attempt that is overdue; returns when to look at it again, None for never."""
+    watch, found = context.attempts.stuck_attempts, context.cache.find(key)
+    if found is None:  # its run is being read
+        return later(now, watch.queued_timeout)
+    board, instance = found
+    if instance.state is not TaskState.QUEUED or instance.try_number != key.try_number or instance.queued_at is None:
+        return None
+    due = later(instance.queued_at, watch.queued_timeout)
+    if due >= now:
+        return due
+    logger.warning(
+        "%s was not started within %g s: its executor is told to give it up",
+        board.graph.task_ids[instance.task], watch.queued_timeout,
+        extra={"dag_id": board.run.dag_id, "run_id": board.run.run_id},
+    )  # fmt: skip
+    watch.revoked[key] = now
+    context.attempts.revoke(key)
+    return later(now, watch.cleanup + PATIENCE)

@@ -1,0 +1,43 @@
+"""Starts of attempts that wait for another commit to take them along, for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiosched.core.run.board import Board
+from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.wakeup import Wakeup
+
+_SECONDS: Final = 0.25
+
+
+@dataclass(slots=True)
+class LazyStarts:
+    """A start that no other commit took along within `_SECONDS` gets its own."""
+
+    cache: StateCache
+    enqueueing: Wakeup
+    _boards: dict[Board, None] = field(default_factory=dict)
+    _timer: asyncio.TimerHandle | None = None
+
+    def add(self, board: Board) -> None:
+        """The board has starts to store."""
+        self._boards[board] = None
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._store)
+
+    def cancel(self) -> None:
+        """Store nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _store(self) -> None:
+        self._timer = None
+        boards, self._boards = self._boards, {}
+        for board in boards:
+            if board.effects.lazy and board.run.key in self.cache.boards:
+                self.cache.dirty[board] = None
+        if self.cache.dirty:
+            self.enqueueing.wake()

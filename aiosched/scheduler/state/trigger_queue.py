@@ -1,0 +1,71 @@
+"""Triggers of deferred task instances that are to be handed out, and those of them that may be handed out now."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from itertools import count
+
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.run.deferral import trigger_key
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
+from aiosched.core.values.states import TaskState
+from aiosched.scheduler.state.attempts import Attempts
+from aiosched.scheduler.state.period import Period
+
+
+class TriggerQueue:
+    """Triggers that are to be handed out, and wait for a place: by priority weight, then by age (25.3)."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Board, Instance]] = []
+        self._numbers = count()
+        self.sweep = Period()  # triggers are compared with their rows
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, waiting: Iterable[tuple[Board, Instance]]) -> None:
+        """Let triggers wait for a place."""
+        for board, instance in waiting:
+            entry = (-board.graph.weights[instance.task], next(self._numbers), board, instance)
+            heapq.heappush(self._heap, entry)
+
+    def take(self, attempts: Attempts, capacity: int, holds: Callable[[Board], bool]) -> list[Attempt]:
+        """The attempts for which there is a place, best first; those that nobody wants any more are dropped.
+
+        `holds` tells whether a board is held: that of a run that left and came back is another one.
+        """
+        found: dict[AttemptKey, Attempt] = {}
+        while self._heap and (room := capacity - len(attempts.triggers) - len(found)) > 0:
+            best = [heapq.heappop(self._heap)[2:] for _ in range(min(room, len(self._heap)))]
+            held = [(board, instance) for board, instance in best if holds(board)]
+            found |= {attempt.key: attempt for attempt in triggers_to_run(held, attempts)}
+        return list(found.values())
+
+
+def triggers_to_run(waiting: Iterable[tuple[Board, Instance]], attempts: Attempts) -> list[Attempt]:
+    """The attempts for those that wait, as the rows know, and whose trigger neither runs here nor has just ended."""
+    ended = {report.key for report in attempts.reports if report.outcome is not Outcome.STARTED}
+    found: dict[object, Attempt] = {}
+    for board, instance in waiting:
+        waited = board.deferrals.get(instance)
+        if waited is None or waited.resume is not None:
+            continue
+        if not instance.state is instance.stored_state is TaskState.DEFERRED:  # it goes on, or waits for something new
+            continue
+        key = trigger_key(board.key(instance))
+        if key in attempts.triggers or key in ended:
+            continue
+        task = board.graph.tasks[instance.task]
+        found[key] = Attempt(
+            key=key,
+            run=board.info,
+            task_id=task.task_id,
+            is_async=True,
+            max_tries=instance.max_tries,
+            priority_weight=board.graph.weights[instance.task],
+            executor=task.executor,
+            trigger=waited.deferral,
+        )
+    return list(found.values())
