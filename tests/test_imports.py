@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("core", "db", "executors", "parsing", "web", "cli", "testing")  # authoring and scheduler: docs/roadmap.md
+ROOMS = ("core", "db", "executors", "parsing", "scheduler", "web", "cli", "testing")  # authoring: docs/roadmap.md
 
 Graph = Mapping[str, Collection[str]]
 

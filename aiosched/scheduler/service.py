@@ -37,7 +37,6 @@ from aiosched.parsing.store import register_specs
 from aiosched.scheduler.actions import Actions
 from aiosched.scheduler.effects.attempt_control import stop_attempt
 from aiosched.scheduler.effects.tracing import open_tracing
-from aiosched.scheduler.events import Listener
 from aiosched.scheduler.executor_choice import Choice, choose_executor
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.membership.heartbeat import Heartbeat
@@ -48,7 +47,8 @@ from aiosched.scheduler.observability.idle import Remark, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.services.secret_services import secret_services
 from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
-from aiosched.scheduler.session.environment import Environment, Observers
+from aiosched.scheduler.session.environment import Observers, SchedulerEnvironment
+from aiosched.scheduler.session.events import Listener
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.metrics import Metrics
@@ -320,7 +320,7 @@ class Scheduler(Actions):
         journal, command_journal = (Journal(self.db, number, self.metrics, keyring) for _ in range(2))
 
         observers = Observers(self._listener, self._run_end, self._partitions_moved, self._ready.set)
-        env = Environment(
+        env = SchedulerEnvironment(
             db=self.db, settings=self.settings, clock=self.clock, executor=self.executor, attempts=self._attempts,
             journal=journal, command_journal=command_journal, incarnation=number, metrics=self.metrics,
             holds_lease=lease.trusted, observers=observers,

@@ -28,10 +28,10 @@ from aiosched.core.values.messages import Attempt
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.parsing.store import register_specs
-from aiosched.scheduler.events import SchedulerEvent
 from aiosched.scheduler.partitions.ownership import give_back
 from aiosched.scheduler.run_handle import RunHandle
 from aiosched.scheduler.service import Scheduler
+from aiosched.scheduler.session.events import SchedulerEvent
 from aiosched.scheduler.session.session import Session
 from tests.scheduler.invariants import assert_consistent, assert_memory_is_a_copy
 from tests.scheduler.scripted_executor import ScriptedExecutor, succeeding

@@ -18,9 +18,9 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import DatabaseUnreachable, NotFound, Refused
 from aiosched.scheduler import service
-from aiosched.scheduler.events import SchedulerEvent
 from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.service import Scheduler
+from aiosched.scheduler.session.events import SchedulerEvent
 from tests.db.waiting import until_true
 from tests.parsing.builders import dag_source
 from tests.scheduler.harness import GUARD, NEW_YEAR, ScriptedExecutor, chain, dag, dag_in, register, running, task

@@ -35,7 +35,7 @@ class ProcessPart(NamedTuple):
     is_set_by_imports: bool = False
 
 
-class Changes(NamedTuple):
+class ProcessChanges(NamedTuple):
     """What an attempt has changed, in words."""
 
     put_back: list[str]
@@ -80,7 +80,7 @@ class ProcessState:
                 log.line("WARNING", "aiosched", f"left changed for good: {what}; the worker process is replaced")
         return not remaining
 
-    def put_back(self) -> Changes:
+    def put_back(self) -> ProcessChanges:
         """Make everything as it was, as far as that is possible. What remains changed is found once."""
         done: list[str] = []
         remaining: list[str] = []
@@ -92,7 +92,7 @@ class ProcessState:
                 self._was[position] = part.keep(part.read())
             else:
                 done.append(what)
-        return Changes(done, remaining)
+        return ProcessChanges(done, remaining)
 
     def _changed(self) -> list[tuple[int, ProcessPart, str]]:
         found = []

@@ -15,7 +15,7 @@ from aiosched.errors import FencedOut
 from aiosched.scheduler.effects.attempt_control import is_held, stop_attempt
 from aiosched.scheduler.effects.deadlines import watch_deadlines
 from aiosched.scheduler.effects.notify import announce_answers, asset_conditions_changed, notify_schedulers
-from aiosched.scheduler.events import SchedulerEvent
+from aiosched.scheduler.session.events import SchedulerEvent
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.changes import Committed
 

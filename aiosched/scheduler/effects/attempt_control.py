@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiosched.core.run.board import Board
 from aiosched.core.run.deferral import is_trigger, trigger_key
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.session.session import Session
 
 _MAY_RUN: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})  # in these states the attempt may go on
 

@@ -7,12 +7,10 @@ helpers stay outside of the hot transaction).
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiosched.db.statements.run_changes import publish_runs
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.session.session import Session
 
 _BETWEEN_SECONDS: Final = 0.2
 

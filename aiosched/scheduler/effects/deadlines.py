@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiosched.core.creation.deadlines import AVERAGE_RUNTIME, least_runs
 from aiosched.core.graph.spec import DagSpec
@@ -21,10 +21,8 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import deadlines as deadline_statements
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.deadline_rows import deadlines_of
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.session.session import Session
 
 _TICK: Final = timedelta(microseconds=1)
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import announce_applied, notify
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.session.session import Session
 
 
 def notify_schedulers(session: Session, kind: str, concerned: Collection[int]) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
@@ -29,10 +29,9 @@ from aiosched.db.statements.outbox import Delivery
 from aiosched.db.statements.runs import load_runs
 from aiosched.scheduler.effects.deadlines import fire_deadlines
 from aiosched.scheduler.effects.slas import record_missed_slas
-from aiosched.scheduler.state.versions import readable_versions, run_info
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.state.version_reading import readable_versions
+from aiosched.scheduler.state.versions import run_info
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +109,7 @@ async def _prepare(session: Session, conn: DatabaseConnection, chosen: Collectio
         return {}
     deliveries = await outbox.begin_deliveries(conn, list(chosen), most=MOST_DELIVERIES)
     runs = {run.key: run for run in await load_runs(conn, {delivery.run for delivery in deliveries})}
-    await readable_versions(session, conn, {run.version_id for run in runs.values()})
+    await readable_versions(session.cache, conn, {run.version_id for run in runs.values()})
     orphans = [delivery.id for delivery in deliveries if delivery.run not in runs]
     if orphans:
         await outbox.delete_callbacks(conn, orphans)

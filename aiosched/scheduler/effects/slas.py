@@ -15,18 +15,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aiosched.core.creation.slas import missed_dates, next_look, slas_of
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.server.engine import Database
 from aiosched.db.statements import slas as sla_statements
 from aiosched.db.statements.slas import DatedRun, Miss
-from aiosched.scheduler.services.questions import Question
-from aiosched.scheduler.state.versions import readable_versions
+from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.state.version_reading import readable_versions
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.session.session import Session
     from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
@@ -107,7 +105,7 @@ async def _latest_done(
         if not left:
             break
         runs = await sla_statements.newest_runs(conn, sorted(left), limit=limit)
-        await readable_versions(session, conn, {run.version_id for run in runs})
+        await readable_versions(session.cache, conn, {run.version_id for run in runs})
         places: dict[tuple[int, int], tuple[TaskOfDag, datetime]] = {}
         for run in runs:  # newest first
             newest.setdefault(run.dag_id, run)
@@ -132,12 +130,3 @@ def _done_in_memory(dag: OwnedDag, task_id: str) -> datetime | None:
 
 def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
     return max((date for date in (one, other) if date is not None), default=None)
-
-
-async def sla_misses(db: Database, question: Question) -> dict[str, Any]:
-    """What a callback tells of, asked by the worker that runs it; its run is the one that it goes with (23.3)."""
-    run = question.run
-    async with db.acquire() as conn:
-        misses = await sla_statements.misses_of_callback(conn, run, int(question.args["callback"]))
-        blocking = await sla_statements.blocking_instances(conn, run, sorted({miss.logical_date for miss in misses}))
-    return {"slas": [one._asdict() for one in misses], "blocking_tis": [one._asdict() for one in blocking]}

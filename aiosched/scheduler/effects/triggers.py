@@ -12,14 +12,12 @@ Source: the semantics reference, section 25.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.triggers import delete_orphans, waiting_triggers
 from aiosched.scheduler.effects.attempt_control import stop_attempt
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 

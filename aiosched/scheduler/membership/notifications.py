@@ -14,7 +14,7 @@ from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.asset_runs import check_assets
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.period import Period
-from aiosched.scheduler.state.versions import forget_versions
+from aiosched.scheduler.state.version_reading import forget_versions
 from aiosched.scheduler.state.wakeup import run_loop
 
 

@@ -38,7 +38,7 @@ from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, 
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.versions import readable_versions
+from aiosched.scheduler.state.version_reading import readable_versions
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ async def _readable_dags(session: Session, conn: DatabaseConnection, rows: Itera
     The latter go on with the version that they have, and make no runs.
     """
     rows, cache, found = list(rows), session.cache, []
-    readable = await readable_versions(session, conn, {row.version_id for row in rows})
+    readable = await readable_versions(session.cache, conn, {row.version_id for row in rows})
     for row in rows:
         if row.version_id in readable:
             cache.unreadable.dags.pop(row.dag_id, None)
@@ -142,7 +142,7 @@ async def _readable_runs(session: Session, conn: DatabaseConnection, unfinished:
     """
     runs, cache, found = list(unfinished), session.cache, []
     left: dict[int, int] = {}
-    readable = await readable_versions(session, conn, {run.version_id for run in runs})
+    readable = await readable_versions(session.cache, conn, {run.version_id for run in runs})
     for run in runs:
         dag = cache.dags.get(run.dag_id)
         if dag is not None and run.version_id in readable:

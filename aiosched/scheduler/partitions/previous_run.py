@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from aiosched.core.graph.previous_run import Past, PreviousRun, StoredRun, previous_types
 from aiosched.core.run.board import Board, Run
@@ -18,11 +17,10 @@ from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import rehydration
 from aiosched.db.statements.rehydration import RunBefore
-from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.session.session import Session
-    from aiosched.scheduler.state.decision_context import DecisionContext
+from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.decision_context import DecisionContext
+from aiosched.scheduler.state.version_reading import readable_versions
 
 
 async def look_back(session: Session) -> None:
@@ -40,7 +38,7 @@ async def look_back(session: Session) -> None:
         return
     held = {board.run.key: board for board in (*session.cache.ending(), *cache.boards.values())}
     async with session.env.db.acquire() as conn:
-        for board, past, before in await read_past(session, conn, waiting, held):
+        for board, past, before in await read_past(cache, conn, waiting, held):
             if before in cache.boards:  # it may have started meanwhile
                 past = dataclasses.replace(past, previous=cache.boards[before])
             cache.previous_run_index.add(board, past, before)
@@ -60,14 +58,14 @@ def look_again(context: DecisionContext, run: Run) -> None:
 
 
 async def read_past(
-    holder: HoldsVersions,
+    cache: StateCache,
     conn: DatabaseConnection,
     boards: Sequence[Board],
     held: Mapping[int, Board] = MappingProxyType({}),
 ) -> list[tuple[Board, Past, int | None]]:
     """What each board knows of the runs before it, and the key of the run before. Those of `held` are not read."""
     found = await _runs_before(conn, boards)
-    stored = await _stored(holder, conn, [before for before in found.values() if before.key not in held])
+    stored = await _stored(cache, conn, [before for before in found.values() if before.key not in held])
     pasts: list[tuple[Board, Past, int | None]] = []
     for board in boards:
         before = found.get(board.run.key)
@@ -78,7 +76,7 @@ async def read_past(
         previous: PreviousRun | None = held.get(before.key) or stored.get(before.key)
         if previous is None:
             continue  # its version cannot be read: what looks at it waits
-        seen = await _seen_before(holder, conn, board, previous)
+        seen = await _seen_before(cache, conn, board, previous)
         pasts.append((board, Past(previous, before.logical_date, seen, opens), before.key))
     return pasts
 
@@ -93,22 +91,20 @@ async def _runs_before(conn: DatabaseConnection, boards: Sequence[Board]) -> dic
     return await rehydration.runs_before(conn, wanted) if wanted else {}
 
 
-async def _stored(holder: HoldsVersions, conn: DatabaseConnection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
+async def _stored(cache: StateCache, conn: DatabaseConnection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
     if not runs:
         return {}
-    readable = await readable_versions(holder, conn, {run.version_id for run in runs})
+    readable = await readable_versions(cache, conn, {run.version_id for run in runs})
     runs = [run for run in runs if run.version_id in readable]
     states = await rehydration.load_states(conn, [run.key for run in runs])
     return {
-        run.key: StoredRun(
-            (holder.cache.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key]
-        )
+        run.key: StoredRun((cache.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key])
         for run in runs
     }
 
 
 async def _seen_before(
-    holder: HoldsVersions, conn: DatabaseConnection, board: Board, previous: PreviousRun
+    cache: StateCache, conn: DatabaseConnection, board: Board, previous: PreviousRun
 ) -> frozenset[str]:
     """The tasks that the run before does not have, and an earlier one has: a rare question."""
     lookback, date = board.graph.lookback, board.run.logical_date
@@ -117,11 +113,11 @@ async def _seen_before(
     missing = [task_id for task_id in task_ids if previous.all_succeeded(task_id) is None]
     if not missing or date is None:
         return frozenset()
-    versions = await readable_versions(holder, conn, await rehydration.versions_before(conn, board.run.dag_id, date))
+    versions = await readable_versions(cache, conn, await rehydration.versions_before(conn, board.run.dag_id, date))
     places = {
         (version, index[task_id]): task_id
         for version in versions
-        for index in (holder.cache.versions[version][1].index,)
+        for index in (cache.versions[version][1].index,)
         for task_id in missing
         if task_id in index
     }

@@ -47,7 +47,7 @@ from aiosched.scheduler.requests.selection import (
 from aiosched.scheduler.runs.stored_runs import load_boards, settle, store_boards, until_stored
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
-from aiosched.scheduler.state.versions import ensure_versions
+from aiosched.scheduler.state.version_reading import ensure_versions
 
 _INSTANCES_PER_TRANSACTION: Final = 5_000
 
@@ -81,7 +81,7 @@ async def _change(session: Session, dag: OwnedDag, command: Command, change: Cha
     runs = await _runs(session, dag, args)
     versions = {run.version_id for run in runs} | {dag.version.id}
     async with session.env.db.acquire() as conn:
-        await ensure_versions(session, conn, versions)
+        await ensure_versions(session.cache, conn, versions)
     selection = select({v: session.cache.versions[v][1] for v in versions}, dag.version.id, args)
     touched = Touched()
 
@@ -183,7 +183,7 @@ async def _apply(
     """
     now = session.env.clock.now()
     async with session.env.db.acquire() as conn:
-        await ensure_versions(session, conn, {run.version_id for run in runs})
+        await ensure_versions(session.cache, conn, {run.version_id for run in runs})
     if refuse is not None:
         refuse()
     left = {run.key: run for run in runs}

@@ -17,7 +17,7 @@ from aiosched.db.statements.inbox import Command
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
-from aiosched.scheduler.state.versions import ensure_versions
+from aiosched.scheduler.state.version_reading import ensure_versions
 
 LONGEST_NOTE: Final = 1000  # characters
 
@@ -35,7 +35,7 @@ async def set_note(session: Session, dag: OwnedDag, command: Command) -> dict[st
         if task_id is None:
             await notes.set_run_note(conn, found[0].key, note)
             return answer
-        await ensure_versions(session, conn, {found[0].version_id})
+        await ensure_versions(session.cache, conn, {found[0].version_id})
         graph = session.cache.versions[found[0].version_id][1]
         place = await _place(conn, graph, found[0], str(task_id), args.get("map_index"))
         await notes.set_task_note(conn, place, note)

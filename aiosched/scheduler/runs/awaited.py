@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from aiosched.core.creation.awaited import Awaited, Standing, find_awaited, who_waits_for
 from aiosched.core.graph.previous_run import previous_types
@@ -18,10 +18,8 @@ from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.rehydration import runs_before
+from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.session.session import Session
 
 NOT_ASKED: Final[Mapping[int, int | None]] = MappingProxyType({})
 _AT_ONCE: Final = 200  # runs whose run before is asked for in one statement

@@ -29,7 +29,7 @@ from aiosched.scheduler.slots.enqueueing import store
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.changes import Changes
 from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.versions import ensure_versions
+from aiosched.scheduler.state.version_reading import ensure_versions
 
 _LOOK_AGAIN: Final = 0.5  # seconds
 
@@ -63,7 +63,7 @@ async def load_boards(
     conn = transaction.conn
     waiting = {run.key: run for run in dag.queued}
     runs = [waiting.get(run.key, run) for run in await run_statements.load_runs(conn, keys)]
-    await ensure_versions(session, conn, {run.version_id for run in runs})
+    await ensure_versions(session.cache, conn, {run.version_id for run in runs})
     if newest_version:
         await _move(session, transaction, dag, [run for run in runs if run.version_id != dag.version.id])
     instances = await run_statements.load_instances(conn, [run.key for run in runs])

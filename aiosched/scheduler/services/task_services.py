@@ -34,9 +34,9 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox, runs
 from aiosched.errors import NotFound, Refused, TimedOut
-from aiosched.scheduler.effects.slas import sla_misses
 from aiosched.scheduler.services import asset_services
 from aiosched.scheduler.services.questions import Asking, Question, Trusted
+from aiosched.scheduler.services.sla_services import sla_misses
 
 _PATIENCE: Final = 10.0  # seconds until the owner of another DAG is asked again, by the same request
 _MOST_VERSIONS: Final = 500  # of which the numbers of tasks are remembered

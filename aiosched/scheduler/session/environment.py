@@ -10,8 +10,8 @@ from aiosched.config import Settings
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import Executor
 from aiosched.db.server.engine import Database
-from aiosched.scheduler.events import Listener
 from aiosched.scheduler.journal.journal import Journal
+from aiosched.scheduler.session.events import Listener
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.metrics import Metrics
 
@@ -27,7 +27,7 @@ class Observers:
 
 
 @dataclass(slots=True)
-class Environment:
+class SchedulerEnvironment:
     """See the module docstring."""
 
     db: Database

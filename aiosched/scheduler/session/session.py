@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from aiosched.scheduler.session.background import Background
-from aiosched.scheduler.session.environment import Environment
+from aiosched.scheduler.session.environment import SchedulerEnvironment
 from aiosched.scheduler.session.fleet import Membership, Notifications
 from aiosched.scheduler.session.locks import Locks
 from aiosched.scheduler.state.broadcast import Broadcast
@@ -38,7 +38,7 @@ class CommitTracing(Protocol):
 class Session:
     """See the module docstring."""
 
-    env: Environment
+    env: SchedulerEnvironment
     context: DecisionContext
     starts: LazyStarts
     membership: Membership
@@ -51,7 +51,7 @@ class Session:
     background: Background = field(default_factory=Background)
 
     @classmethod
-    def begin(cls, env: Environment, *, tracing: CommitTracing | None, draining: bool) -> Session:
+    def begin(cls, env: SchedulerEnvironment, *, tracing: CommitTracing | None, draining: bool) -> Session:
         """A session that has read nothing yet."""
         cache, wakeups = StateCache(), Wakeups()
         cache.waiting.limit = env.settings.scheduler.passed_over_limit

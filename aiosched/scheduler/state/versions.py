@@ -12,20 +12,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from aiosched.core.graph.instances import Run
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import RunInfo
-from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import runs as run_statements
 from aiosched.db.statements.runs import StoredVersion, UnreadableVersion
 from aiosched.errors import Refused
-
-if TYPE_CHECKING:
-    from aiosched.scheduler.state.cache import StateCache
 
 logger = logging.getLogger(__name__)
 
@@ -48,50 +42,6 @@ class Unreadable:
         """Raise Refused for a DAG whose newest version cannot be read."""
         if dag_id in self.dags:
             self.refuse([self.dags[dag_id]])
-
-
-class HoldsVersions(Protocol):
-    """Who holds versions: a session, or somebody who only looks (why.py)."""
-
-    @property
-    def cache(self) -> StateCache: ...
-
-
-async def ensure_versions(holder: HoldsVersions, conn: DatabaseConnection, ids: Iterable[int]) -> None:
-    """Read the DAG versions that are not held yet, for a request. Raises Refused for one that cannot be read."""
-    wanted = set(ids)
-    await readable_versions(holder, conn, wanted)
-    holder.cache.unreadable.refuse(sorted(wanted))
-
-
-async def readable_versions(holder: HoldsVersions, conn: DatabaseConnection, ids: Iterable[int]) -> set[int]:
-    """Read the DAG versions that are not held yet; those of `ids` that are held now."""
-    wanted, cache = set(ids), holder.cache
-    if missing := wanted - cache.versions.keys():
-        found, unreadable = await run_statements.load_versions(conn, missing)
-        for version in found.values():
-            try:
-                cache.graph_of(version)
-                cache.unreadable.versions.pop(version.id, None)
-            except Exception as error:  # it means nothing to this aiosched
-                place, code = (version.id, version.spec.dag_id, version.number), (version.source_hash, version.modules)
-                why = f"{type(error).__name__}: {error}"
-                unreadable.append(UnreadableVersion(*place, version.file, *code, why))
-        for broken in unreadable:
-            if broken.id not in cache.unreadable.versions:
-                logger.error("%s Until then it is left alone with its runs.", broken, extra={"dag_id": broken.dag_id})
-            cache.unreadable.versions[broken.id] = broken
-    return wanted & cache.versions.keys()
-
-
-def forget_versions(cache: StateCache) -> None:
-    """Forget what no DAG and no unfinished run needs. Call it with `locks.ownership` held."""
-    dags = cache.dags.values()
-    spare = cache.versions.keys() - {dag.version.id for dag in dags}
-    if spare:
-        spare -= {run.version_id for dag in dags for run in (*dag.queued, *dag.under_way())}
-    for key in spare:
-        del cache.versions[key]
 
 
 def run_info(run: Run, version: StoredVersion | UnreadableVersion, newest: StoredVersion | None = None) -> RunInfo:

@@ -24,7 +24,8 @@ from aiosched.db.people.pools import GET_POOL, Pool
 from aiosched.db.queries import why
 from aiosched.db.queries.why import Contender
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.scheduler.state.versions import HoldsVersions, readable_versions
+from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.version_reading import readable_versions
 
 _MOST_VERSIONS: Final = 200
 _FEW_RUNS: Final = "more than {0:,} runs are running: who holds slots or goes first is known of the {0:,} oldest"
@@ -71,7 +72,7 @@ class Competition:
 
 
 async def competition(
-    reader: HoldsVersions, conn: DatabaseConnection, candidate: Candidate, room: Room, instance: Instance, now: datetime
+    cache: StateCache, conn: DatabaseConnection, candidate: Candidate, room: Room, instance: Instance, now: datetime
 ) -> Competition:
     """Who is in the way of a candidate. Nobody's rows are read where nothing is."""
     if instance.state is not TaskState.SCHEDULED:
@@ -93,37 +94,37 @@ async def competition(
     if waiting is None:
         notes.append(_LONG_QUEUE.format(why.MOST_INSTANCES))
     wanted = {each.version_id for each in (*of_pool, *of_dag, *(waiting or ()))}
-    too_many = len(wanted - reader.cache.versions.keys()) > _MOST_VERSIONS
+    too_many = len(wanted - cache.versions.keys()) > _MOST_VERSIONS
     if too_many:
         waiting = None
         notes.append(_MANY_VERSIONS.format(_MOST_VERSIONS))
         wanted = {each.version_id for each in (*of_pool[:MOST_HOLDERS], *of_dag[:MOST_HOLDERS])}
-    await readable_versions(reader, conn, wanted)
+    await readable_versions(cache, conn, wanted)
     deferred_too = pool is not None and pool.include_deferred
     holders_of_pool = [
         each
         for each in of_pool
-        if (task := _task(reader, each)) is not None
+        if (task := _task(cache, each)) is not None
         and task.pool == candidate.pool
         and (each.state is not TaskState.DEFERRED or deferred_too)
     ]
     return Competition(
-        tuple(_holder(reader, each, now, in_pool=True) for each in holders_of_pool[:MOST_HOLDERS]),
-        tuple(_holder(reader, each, now, in_pool=False) for each in of_dag[:MOST_HOLDERS]),
-        None if waiting is None else _ahead(reader, candidate, instance, waiting),
+        tuple(_holder(cache, each, now, in_pool=True) for each in holders_of_pool[:MOST_HOLDERS]),
+        tuple(_holder(cache, each, now, in_pool=False) for each in of_dag[:MOST_HOLDERS]),
+        None if waiting is None else _ahead(cache, candidate, instance, waiting),
         tuple(notes),
     )
 
 
-def _task(reader: HoldsVersions, contender: Contender) -> TaskSpec | None:
+def _task(cache: StateCache, contender: Contender) -> TaskSpec | None:
     """The task of a contender; None where its version was not read, or its task is gone."""
-    found = reader.cache.versions.get(contender.version_id)
+    found = cache.versions.get(contender.version_id)
     tasks = () if found is None else found[1].tasks
     return tasks[contender.task_index] if contender.task_index < len(tasks) else None
 
 
-def _holder(reader: HoldsVersions, contender: Contender, now: datetime, *, in_pool: bool) -> Holder:
-    task = _task(reader, contender)
+def _holder(cache: StateCache, contender: Contender, now: datetime, *, in_pool: bool) -> Holder:
+    task = _task(cache, contender)
     since = contender.queued_at if contender.state is TaskState.QUEUED else contender.start_date
     return Holder(
         dag_id=contender.dag_id,
@@ -138,13 +139,13 @@ def _holder(reader: HoldsVersions, contender: Contender, now: datetime, *, in_po
 
 
 def _ahead(
-    reader: HoldsVersions, candidate: Candidate, instance: Instance, waiting: Iterable[Contender]
+    cache: StateCache, candidate: Candidate, instance: Instance, waiting: Iterable[Contender]
 ) -> tuple[int, int]:
     """How many of the fleet go before the candidate in its pool, and the slots that these need."""
     mine = (*precedence(candidate), instance.scheduled_at or _EPOCH, candidate.key.run)
     number = slots = 0
     for each in waiting:
-        found, task = reader.cache.versions.get(each.version_id), _task(reader, each)
+        found, task = cache.versions.get(each.version_id), _task(cache, each)
         if found is None or task is None or task.pool != candidate.pool:
             continue
         other = Candidate(
@@ -162,18 +163,18 @@ def _ahead(
 class TypicalDurations:
     """How long tasks usually take: the median of their latest successes, in seconds, as far as it was asked."""
 
-    def __init__(self, reader: HoldsVersions, conn: DatabaseConnection) -> None:
-        self._reader, self._conn = reader, conn
+    def __init__(self, cache: StateCache, conn: DatabaseConnection) -> None:
+        self._cache, self._conn = cache, conn
         self._seconds: dict[tuple[str, str], float] = {}
 
     async def learn(self, tasks: Collection[tuple[str, str]]) -> None:
         """Read those of tasks by (DAG id, task id)."""
         wanted = sorted(tasks)
         latest = await why.latest_runs(self._conn, {dag_id for dag_id, _ in wanted})
-        readable = await readable_versions(self._reader, self._conn, {version for *_, version in latest})
+        readable = await readable_versions(self._cache, self._conn, {version for *_, version in latest})
         places: list[tuple[int, int, int]] = []
         for dag_id, run, version in (each for each in latest if each[2] in readable):
-            index = self._reader.cache.versions[version][1].index
+            index = self._cache.versions[version][1].index
             for place, (owner, task_id) in enumerate(wanted):
                 if owner == dag_id and task_id in index:
                     places.append((place, run, index[task_id]))

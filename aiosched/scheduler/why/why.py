@@ -40,7 +40,7 @@ from aiosched.scheduler.partitions.previous_run import read_past
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
 from aiosched.scheduler.state.cache import OwnedDag, StateCache, candidate_of, make_board
-from aiosched.scheduler.state.versions import ensure_versions, readable_versions
+from aiosched.scheduler.state.version_reading import ensure_versions, readable_versions
 from aiosched.scheduler.why.slots import TypicalDurations, competition, room_for
 
 _MOST_LOOKED_BACK: Final = 200  # running runs of which is read whether they wait for a run before them
@@ -85,7 +85,7 @@ async def _explain(
     board = await reader.board_of(run)
     instance = None if task_id is None else _chosen(board, task_id, map_index)  # unknown names are told first
     facts = await reader.of_run(dag, run)
-    usual = TypicalDurations(reader, reader.conn)
+    usual = TypicalDurations(reader.cache, reader.conn)
     if instance is None:
         unfinished = [each for each in board if each.state not in FINISHED and each.state is not TaskState.NONE]
         names = {board.graph.task_ids[each.task] for each in unfinished[:MOST_HOLDERS]}
@@ -152,7 +152,7 @@ class _Reader:
         names = {each.incarnation: each.name or each.hostname for each in schedulers}
         reader = cls(conn, dag_id, now, owner, figures, blocked, names)
         if row is not None:
-            await ensure_versions(reader, conn, {row.version_id})
+            await ensure_versions(reader.cache, conn, {row.version_id})
             reader.dag = reader.cache.put_dag(row, reader.cache.versions[row.version_id][0])
             reader.unfinished = await why_rows.unfinished_runs(conn, dag_id, row.partition)
             if len(reader.unfinished) >= why_rows.MOST_RUNS:
@@ -284,7 +284,7 @@ class _Reader:
         Nothing where there are too many of them.
         """
         running = [each for each in self.unfinished if each.state is RunState.RUNNING]
-        await ensure_versions(self, self.conn, {each.version_id for each in self.unfinished})
+        await ensure_versions(self.cache, self.conn, {each.version_id for each in self.unfinished})
         versions = self.cache.versions
         looking = [each for each in running if versions[each.version_id][1].lookback is not None]
         if not looking:
@@ -299,7 +299,7 @@ class _Reader:
             board.is_paused = dag.row.is_paused
             rehydrations.get(each.key, NOTHING).tell(board)
         boards = list(dag.running.values())
-        for board, past, before in await read_past(self, self.conn, boards, dag.running):
+        for board, past, before in await read_past(self.cache, self.conn, boards, dag.running):
             self.cache.previous_run_index.add(board, past, before)
         for board in boards:
             board.resume()
@@ -309,7 +309,7 @@ class _Reader:
 
     async def board_of(self, run: Run) -> Board:
         """The run as it would be held: with what its rows say, and what they do not (loading.py)."""
-        await ensure_versions(self, self.conn, {run.version_id})
+        await ensure_versions(self.cache, self.conn, {run.version_id})
         version, graph = self.cache.versions[run.version_id]
         instances = await runs.load_instances(self.conn, [run.key])
         board = make_board(run, version, graph, instances[run.key])
@@ -319,7 +319,7 @@ class _Reader:
                 board.deferrals.recall(instance, waited)
         (await rehydrate(self.conn, [run], self.cache)).get(run.key, NOTHING).tell(board)
         if graph.lookback is not None:
-            for _, past, _ in await read_past(self, self.conn, [board]):
+            for _, past, _ in await read_past(self.cache, self.conn, [board]):
                 board.look_back(past)
         return board
 
@@ -332,7 +332,7 @@ class _Reader:
         graph, dag_id = board.graph, board.run.dag_id
         candidate = candidate_of(board, instance, dag.room)
         room, used = await room_for(self.conn, candidate, self.figures)
-        competing_demands = await competition(self, self.conn, candidate, room, instance, self.now)
+        competing_demands = await competition(self.cache, self.conn, candidate, room, instance, self.now)
         self.notes += competing_demands.notes
         names = {graph.task_ids[instance.task], *(graph.task_ids[each.task] for each in looked_at(board, instance))}
         await usual.learn({(dag_id, name) for name in names} | competing_demands.tasks())
@@ -366,7 +366,7 @@ class _Reader:
     async def _count_active(self, dag: OwnedDag) -> None:
         """Fill the DAG's room as a scheduler counts it."""
         counts = await why_rows.active_instances(self.conn, self.dag_id, dag.row.partition)
-        readable = await readable_versions(self, self.conn, {each.version_id for each in counts})
+        readable = await readable_versions(self.cache, self.conn, {each.version_id for each in counts})
         for each in (each for each in counts if each.version_id in readable):
             task_id = self.cache.versions[each.version_id][1].task_ids[each.task_index]
             task = dag.room.tasks.get(task_id)
