@@ -478,8 +478,8 @@ class Scheduler(Actions):
             return True
         if session is None:
             return False
-        cache = session.cache
-        return bool(cache.dirty or cache.pending.finished or cache.to_evaluate or session.cache.storing)
+        unstored = session.cache.unstored
+        return bool(unstored.dirty or unstored.pending.finished or unstored.storing or session.cache.work.to_evaluate)
 
     async def _progress(self) -> None:
         """Rest until something was committed, at most half a second."""

@@ -77,8 +77,8 @@ def check_starts(context: MemoryContext, still: Mapping[int, Board] = NOTHING) -
     Beyond a limit a run may begin when all others under it are `still`, and one of the DAG waits for it. That is
     judged once, by what was before it began: later its followers go on while it runs.
     """
-    new = [board for board in context.cache.pending.started if board not in context.judged]
-    context.judged = dict.fromkeys(context.cache.pending.started)
+    new = [board for board in context.cache.unstored.pending.started if board not in context.judged]
+    context.judged = dict.fromkeys(context.cache.unstored.pending.started)
     later: set[int] = set()  # have begun after the one that is looked at
     for board in reversed(new):
         dag, backfill = context.cache.dags[board.run.dag_id], board.run.backfill_id
@@ -107,7 +107,7 @@ def _waits_for(context: MemoryContext, run: Run, other: Run) -> bool:
 
 def _check_copies(context: MemoryContext) -> None:
     rows, boards = context.rows, context.cache.boards
-    ended = {board.run.key for board in context.cache.pending.finished}
+    ended = {board.run.key for board in context.cache.unstored.pending.finished}
     ours = context.cache.dags
     running = {run.key for run in rows.unfinished_runs() if run.state is RunState.RUNNING and run.dag_id in ours}
     _demand(running - ended <= boards.keys(), f"every running run is held, not only {sorted(boards)}")
@@ -130,7 +130,7 @@ def _compare(instance: Instance, row: InstanceChange | None) -> None:
 
 def _check_pools(context: MemoryContext, contexts: Sequence[MemoryContext], shrunk: set[str]) -> None:
     used: Counter[str] = Counter()
-    held = chain.from_iterable((*one.cache.pending.finished, *one.cache.boards.values()) for one in contexts)
+    held = chain.from_iterable((*one.cache.unstored.pending.finished, *one.cache.boards.values()) for one in contexts)
     for board in held:
         key = board.run.key
         for place, row in context.rows.instances[key].items():

@@ -17,13 +17,13 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.journal import PoolRow
+from aiosched.scheduler.session.pool_fairness import PoolFairness
+from aiosched.scheduler.session.trigger_queue import triggers_to_run
 from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
 from aiosched.scheduler.slots.evaluation import decide
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.changes import Changes, Committed
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.pool_fairness import PoolFairness
-from aiosched.scheduler.state.trigger_queue import triggers_to_run
 from aiosched.testing.attempts.endings import dies
 from aiosched.testing.attempts.executor import ScriptedExecutor
 from aiosched.testing.checks import check_commit, check_starts, standing
@@ -98,18 +98,19 @@ class Member:
     def work(self, now: datetime) -> bool:
         """The first of the passes that has work; whether one had."""
         cache, attempts = self.context.cache, self.attempts
+        work, unstored = cache.work, cache.unstored
         if (
             attempts.reports
-            or cache.to_evaluate
+            or work.to_evaluate
             or is_due(cache.timers.earliest, now)
             or is_due(attempts.stuck_attempts.look_at, now)
         ):
             decide(self.context, now)
         elif is_due(self.executor.earliest, now):
             self.executor.end_due(now)
-        elif cache.to_start or cache.asset_news or cache.to_look_back or is_due(cache.due_runs.earliest, now):
+        elif work.to_start or work.assets or work.to_look_back or is_due(work.due_runs.earliest, now):
             self.create_runs()
-        elif cache.dirty or cache.pending.finished or cache.room_changed or is_due(self._look_again, now):
+        elif unstored.dirty or unstored.pending.finished or work.room_changed or is_due(self._look_again, now):
             self.store()
         else:
             return False
@@ -121,7 +122,7 @@ class Member:
         self.context.starting_late.clear()
         for board in starts:
             if board.effects.lazy:
-                self.context.cache.dirty[board] = None
+                self.context.cache.unstored.dirty[board] = None
 
     # -- passes -----------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class Member:
     def store(self, limit: int | None = None) -> Changes | None:
         """One pass of the critical section, its commit and what follows it; None when the commit was lost."""
         fleet, cache = self.fleet, self.context.cache
-        cache.room_changed, self._look_again = False, None
+        cache.work.room_changed, self._look_again = False, None
         batch = self._claim(limit)
         if fleet.lose_commit is not None:
             stored, fleet.lose_commit = fleet.lose_commit, None
@@ -189,7 +190,7 @@ class Member:
         """After the commit: hand out what was claimed, stop what is not wanted any more, let others look."""
         batch, members = committed.changes, self.fleet.members
         triggers, cache = self.attempts.triggers, self.context.cache
-        cache.storing = None
+        cache.unstored.storing = None
         for key in batch.cancelled:
             if key in self.attempts.in_flight or key in triggers:
                 triggers.discard(key)
@@ -201,7 +202,7 @@ class Member:
         if batch.asset_events:
             partitions = {partition_of(event.name) for event in batch.asset_events}
             for member in members:
-                member.context.cache.asset_news |= partitions
+                member.context.cache.work.assets |= partitions
         if batch.finished:
             self.attempts.stuck_attempts.forget({board.run.key for board in batch.finished})
         for board in batch.finished:
@@ -210,7 +211,7 @@ class Member:
             cache.pause(dag_id)
         if len(members) > 1 and (batch.demands or any(delta < 0 for delta in batch.pool_deltas.values())):
             for member in members:
-                member.context.cache.room_changed |= member is not self
+                member.context.cache.work.room_changed |= member is not self
         if batch.slots_left_to:
             self._look_again = self.fleet.clock.at + _POOL_RETRY
 
@@ -247,7 +248,7 @@ class Member:
         """Another process begins in place of one that died with all that it ran."""
         for known in (self.attempts.in_flight, self.attempts.triggers, self.attempts.reports):
             known.clear()
-        self.context.cache.pending.reports.clear()
+        self.context.cache.unstored.pending.reports.clear()
         self.context.incarnation = incarnation
         self.renew(None)
 

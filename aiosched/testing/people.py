@@ -125,7 +125,7 @@ class People(WorldView):
         if 0 <= slots < old.used:
             self._fleet.shrunk.add(name)
         for member in self._fleet.members:
-            member.context.cache.room_changed = True
+            member.context.cache.work.room_changed = True
 
     def pause(self, dag_id: str) -> None:
         """Pause a DAG: nothing of it starts; what runs goes on."""
@@ -143,7 +143,7 @@ class People(WorldView):
         event = NewEvent(asset, uri, msgspec.json.encode(dict(extra or {})).decode(), None, self.now)
         self.rows.assets.record([event], self.rows.dags.values(), self.rows.versions)
         for member in self._fleet.members:
-            member.context.cache.asset_news.add(partition_of(asset))
+            member.context.cache.work.assets.add(partition_of(asset))
 
     # -- runs -------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class People(WorldView):
         board = self._board(dag_id, run_id)
         board.cancel(self.now)
         context.apply_effects(board)
-        context.cache.to_evaluate[board] = None
+        context.cache.work.to_evaluate[board] = None
 
     def clear(
         self,
@@ -310,7 +310,7 @@ class People(WorldView):
         dag = self._dag_of_backfill(number)
         self.rows.backfills.rows[number].is_paused = paused
         find_backfill(dag, number).is_paused = paused
-        self._context_of(dag.row.dag_id).cache.to_start[dag.row.dag_id] = None
+        self._context_of(dag.row.dag_id).cache.work.to_start[dag.row.dag_id] = None
 
     def cancel_backfill(self, number: int) -> int:
         """Its queued runs fail, running ones go on; returns how many have failed."""
@@ -386,7 +386,7 @@ class People(WorldView):
 
     def _carry_out(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> None:
         owner = self._fleet.owner_of(dag.row.dag_id)
-        if any(board.run.key in keys for board in owner.context.cache.pending.finished):
+        if any(board.run.key in keys for board in owner.context.cache.unstored.pending.finished):
             owner.store()  # an end that is not stored yet
             dag = self._dag(dag.row.dag_id)
         batch = owner.context.change(dag, keys, change, newest_version=newest_version)

@@ -176,7 +176,7 @@ class World(People):
             waiting.append(deadline)
         all_held = [member.context.cache for member in self._fleet.members]
         if waiting or not idle or any(dag.queued for held in all_held for dag in held.dags.values()):
-            waiting += [due for held in all_held if (due := held.due_runs.earliest) is not None]
+            waiting += [due for held in all_held if (due := held.work.due_runs.earliest) is not None]
         return min(waiting, default=None)
 
     def _settle(self) -> None:
@@ -212,7 +212,7 @@ class World(People):
     async def evaluate(self, dag_id: str, run_id: str) -> None:
         """Decide about one run alone; nothing is stored before the next `enqueue`."""
         board, context = self._board(dag_id, run_id), self._context_of(dag_id)
-        context.cache.to_evaluate.pop(board, None)
+        context.cache.work.to_evaluate.pop(board, None)
         board.evaluate(self.now)
         context.apply_effects(board)
 
@@ -241,11 +241,11 @@ class World(People):
             if key is None or not owner.executor.end(key, how):
                 raise NotFound(f"No attempt of {task_id!r} runs in {dag_id} {run_id}.")
         cache = owner.context.cache
-        waiting, cache.to_evaluate = cache.to_evaluate, {}
+        waiting, cache.work.to_evaluate = cache.work.to_evaluate, {}
         timers = cache.timers.earliest
         if timers is None or timers > self.now:
             decide(owner.context, self.now)
-        cache.to_evaluate = waiting | cache.to_evaluate
+        cache.work.to_evaluate = waiting | cache.work.to_evaluate
 
     # -- accidents --------------------------------------------------------------------------
 

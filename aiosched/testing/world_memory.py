@@ -62,7 +62,7 @@ class MemoryContext(DecisionContext):
         for run in [run for run in rows.unfinished_runs() if run.dag_id in cache.dags]:
             if run.state == "queued":
                 cache.dags[run.dag_id].queued.append(run)
-                cache.to_start[run.dag_id] = None
+                cache.work.to_start[run.dag_id] = None
             else:
                 resume(self, run, rows.load_instances(run.key), known, deferrals, rows.rehydration(run))
         self._look_back()
@@ -70,7 +70,7 @@ class MemoryContext(DecisionContext):
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
         now, cache = self.clock.now(), self.cache
-        due = cache.due_runs.due(now)
+        due = cache.work.due_runs.due(now)
         before: dict[int, int | None] = {}
         while asked := questions(cache, due, before):
             before |= {q.run.key: self.rows.run_before(q.run, catchup=q.without_manual) for q in asked}
@@ -87,7 +87,7 @@ class MemoryContext(DecisionContext):
 
     def _create_by_assets(self) -> list[Run | None]:
         cache, assets = self.cache, self.rows.assets
-        cache.asset_news = set()
+        cache.work.assets = set()
         created: list[Run | None] = []
         for dag_id in [dag_id for dag_id in assets.waiting if dag_id in cache.dags]:
             creation = assets.ready(cache.dags[dag_id], len(self.rows.runs) + 1)
@@ -129,7 +129,7 @@ class MemoryContext(DecisionContext):
         return missed
 
     def _complete_backfills(self) -> None:
-        for backfill in over_now(self.cache, self.cache.pending.finished):
+        for backfill in over_now(self.cache, self.cache.unstored.pending.finished):
             self.rows.backfills.completed[backfill.id] = self.clock.now()
             del self.cache.dags[backfill.dag_id].backfills[backfill.id]
 
@@ -142,7 +142,7 @@ class MemoryContext(DecisionContext):
             if (held := dag.running.get(key)) is not None:
                 change(held, now)
                 self.apply_effects(held)
-                self.cache.to_evaluate[held] = None
+                self.cache.work.to_evaluate[held] = None
                 continue
             run = next((run for run in dag.queued if run.key == key), None) or self._read(key)
             if newest_version and run.version_id != dag.version.id:
@@ -164,18 +164,20 @@ class MemoryContext(DecisionContext):
     def _look_back(self) -> None:
         """Let new boards know the run before theirs (scheduler/partitions/previous_run.py)."""
         cache = self.cache
-        dag_ids, cache.to_look_back = cache.to_look_back, {}
-        held = {board.run.key: board for board in (*cache.pending.finished, *cache.boards.values())} if dag_ids else {}
+        dag_ids, cache.work.to_look_back = cache.work.to_look_back, {}
+        if not dag_ids:
+            return
+        held = {board.run.key: board for board in (*cache.unstored.pending.finished, *cache.boards.values())}
         for dag_id in dag_ids:
             for board in cache.dags[dag_id].running.values():
                 if board.graph.lookback is not None and board.past is None:
                     past, before = self.rows.past(board.run, held, catchup=board.graph.spec.catchup)
                     cache.previous_run_index.add(board, past, before)
-                    cache.to_evaluate[board] = None
+                    cache.work.to_evaluate[board] = None
 
     def put_back(self, lost: Changes | None) -> None:
         """Reports whose effects were not committed are applied again by the next memory."""
-        reports = [*(lost.reports if lost else ()), *self.cache.pending.reports]
+        reports = [*(lost.reports if lost else ()), *self.cache.unstored.pending.reports]
         self.attempts.reports.extendleft(reversed(reports))
 
 

@@ -77,7 +77,7 @@ def commit_first() -> contextlib.AbstractContextManager[Any]:
             batch = await enqueueing._decide(session, transaction)
             after_commit(session, Committed(batch))
             await transaction.write(batch)
-        return 0.0 if session.cache.dirty else 0.5
+        return 0.0 if session.cache.unstored.dirty else 0.5
 
     return mock.patch.object(incarnation, "enqueue", hand_out_first)
 

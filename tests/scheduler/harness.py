@@ -165,12 +165,12 @@ class Running:
             "partitions are being read": not session.locks.loaded.is_set(),
             "news of DAGs": session.notifications.changed_dags,
             "ownership lock": session.locks.ownership.locked(),
-            "the journal commits": session.env.journal._lock.locked() or session.cache.storing is not None,
+            "the journal commits": session.env.journal._lock.locked() or session.cache.unstored.storing is not None,
             "the writer commits": session.env.command_journal._lock.locked(),
             "reports": attempts.reports or attempts.callback_reports,
             "callbacks": session.outbox.waiting and len(attempts.callbacks) < 4,
-            "runs to store": cache.dirty or cache.pending.finished,
-            "runs to evaluate": cache.to_evaluate,
+            "runs to store": cache.unstored.dirty or cache.unstored.pending.finished,
+            "runs to evaluate": cache.work.to_evaluate,
             "news for a loop": any(wakeup.has_news for wakeup in session.wakeups.all),
         }
         return ", ".join(what for what, is_so in busy.items() if is_so)

@@ -89,14 +89,14 @@ async def test_all_effects_are_called_in_their_order(it: Running, monkeypatch: p
 
 async def test_a_batch_that_is_committed_is_not_being_stored_any_more(it: Running) -> None:
     session, batch = it.session, Changes()
-    session.cache.storing = batch
+    session.cache.unstored.storing = batch
     session.locks.progress.clear()
 
     after_commit.forget_storing(session, Committed(Changes()))
-    assert session.cache.storing is batch, "another one was committed"
+    assert session.cache.unstored.storing is batch, "another one was committed"
     after_commit.forget_storing(session, Committed(batch))
 
-    assert session.cache.storing is None
+    assert session.cache.unstored.storing is None
     assert session.locks.progress.is_set()
 
 
@@ -229,10 +229,10 @@ async def test_conditions_on_assets_are_checked_by_the_owners(it: Running) -> No
     session = it.session
 
     after_commit.check_asset_conditions(session, Committed(Changes(), consumers={3}))
-    assert (session.cache.asset_news, spawned(session)) == ({3}, [])
+    assert (session.cache.work.assets, spawned(session)) == ({3}, [])
     after_commit.check_asset_conditions(session, Committed(Changes(), consumers={NOWHERE}))
 
-    assert (session.cache.asset_news, spawned(session)) == ({3}, ["notification of assets"])
+    assert (session.cache.work.assets, spawned(session)) == ({3}, ["notification of assets"])
     assert session.wakeups.creation.has_news
 
 
@@ -266,8 +266,8 @@ async def test_runs_that_have_ended_leave_the_memory(it: Running) -> None:
     session = it.session
     async with session.env.journal._lock:  # the end of the run is decided, and not committed
         it.executor.succeed(await it.attempt("a"))
-        await it.until(lambda: session.cache.pending.finished, "the end of the run")
-        (board,) = session.cache.pending.finished
+        await it.until(lambda: session.cache.unstored.pending.finished, "the end of the run")
+        (board,) = session.cache.unstored.pending.finished
         with it.scheduler.notified_of_end(board.run.key) as ended:
             after_commit.release_finished_runs(session, Committed(Changes(finished=[board])))
 

@@ -242,7 +242,7 @@ async def test_a_clear_waits_for_the_commit_of_an_end_that_is_under_way(dsn: str
         attempt = await it.attempt("a")
         async with it.session.env.journal._lock:  # nothing is committed meanwhile
             it.executor.succeed(attempt)
-            await it.until(lambda: it.session.cache.pending.finished, "the run to end in memory")
+            await it.until(lambda: it.session.cache.unstored.pending.finished, "the run to end in memory")
             request = asyncio.create_task(it.scheduler.request("clear", "d", {"run_ids": ["r"]}))
             await it.until(it.session.locks.ownership.locked, "the request to be taken up")
             for _ in range(50):
@@ -264,7 +264,7 @@ async def test_an_answer_that_is_committed_while_the_inbox_is_read_is_not_given_
 
     async def read_slowly(*args: Any, **kwargs: Any) -> list[inbox.Command]:
         found = await read(*args, **kwargs)
-        await it.until(lambda: not it.session.cache.unstored_answers())  # now it is out of date
+        await it.until(lambda: not it.session.cache.unstored.answers())  # now it is out of date
         return found
 
     async with running(dsn, clock, dag("d")) as it:

@@ -289,16 +289,16 @@ async def test_tasks_that_wait_for_a_slot_are_held_back_by_a_pause(dsn: str, clo
 async def test_looking_at_a_run_to_come_again_and_again_costs_no_memory(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
         await it.trigger("d", "later", run_after=NEW_YEAR + 30 * HOUR)
-        before = len(it.session.cache.due_runs)
+        before = len(it.session.cache.work.due_runs)
 
         for _ in range(5):
-            it.session.cache.to_start["d"] = None
+            it.session.cache.work.to_start["d"] = None
             it.session.wakeups.creation.wake()
             await it.settled()
         await it.ask("pause", "d")
         await it.ask("unpause", "d")
 
-        assert len(it.session.cache.due_runs) == before == 1
+        assert len(it.session.cache.work.due_runs) == before == 1
         await it.advance(30 * 3600)
         assert await it.runs("d") == {"later": "running"}
 

@@ -133,7 +133,7 @@ async def test_the_decision_of_a_branch_survives_a_restart(dsn: str, clock: Fake
         await it.trigger("d", "r")
         branch = await it.attempt("branch")
         it.executor.start_running(await it.attempt("left"))
-        await it.until(lambda: not it.session.cache.dirty)
+        await it.until(lambda: not it.session.cache.unstored.dirty)
         it.executor.succeed(branch, skip=SkipDecision(followed=("right",)))  # what runs already goes on
         await it.settled()
         assert (await it.states("r"))["left"] in ("queued", "running")

@@ -16,7 +16,7 @@ from aiosched.core.slots.waiting import WaitingQueue
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import AttemptKey
 from aiosched.db.statements.journal import PoolRow
-from aiosched.scheduler.state.pool_fairness import PATIENCE, PoolFairness
+from aiosched.scheduler.session.pool_fairness import PATIENCE, PoolFairness
 from tests.scheduler.harness import GUARD, Running, dag, dag_in, running, task
 
 # -- the decisions, without a database --------------------------------------------------------

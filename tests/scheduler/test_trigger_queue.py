@@ -6,9 +6,9 @@ from aiosched.clock import FakeClock
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements import inbox
+from aiosched.scheduler.session.trigger_queue import TriggerQueue
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.trigger_queue import TriggerQueue
 from tests.scheduler.harness import Running, dag, running, task
 
 

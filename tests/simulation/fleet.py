@@ -29,7 +29,7 @@ from aiosched.scheduler.membership import lease as lease_module
 from aiosched.scheduler.membership.lease import Lease
 from aiosched.scheduler.partitions import ownership
 from aiosched.scheduler.service import Scheduler
-from aiosched.scheduler.state import broadcast
+from aiosched.scheduler.session import broadcast
 from tests.simulation.history import Began, CallbackRan, Ended, Handed, History
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.network import ModelledDatabase, Network

@@ -30,8 +30,8 @@ def after_commit(session: Session, committed: Committed) -> None:
 
 def forget_storing(session: Session, committed: Committed) -> None:
     """Its outcome is known now."""
-    if session.cache.storing is committed.changes:
-        session.cache.storing = None
+    if session.cache.unstored.storing is committed.changes:
+        session.cache.unstored.storing = None
     session.locks.progress.set()
 
 

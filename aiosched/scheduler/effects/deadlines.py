@@ -91,4 +91,4 @@ def missed_callback(partition: int, dag_id: str, run: int, index: int) -> NewCal
 
 def _kept_but_not_stored(session: Session) -> set[int]:
     """Runs that have just succeeded: the transaction under way prunes their deadlines, or everything is read again."""
-    return {board.run.key for board in session.cache.ending() if board.run.state is RunState.SUCCESS}
+    return {board.run.key for board in session.cache.unstored.runs_that_end() if board.run.state is RunState.SUCCESS}

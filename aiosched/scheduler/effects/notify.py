@@ -22,7 +22,7 @@ def announce_answers(session: Session, commands: list[int]) -> None:
 def asset_conditions_changed(session: Session, partitions: Collection[int]) -> None:
     """Asset events were queued for DAGs of these partitions: check ours, notify the owners of the others."""
     cache = session.cache
-    cache.asset_news.update(cache.partitions.intersection(partitions))
+    cache.work.assets.update(cache.partitions.intersection(partitions))
     session.wakeups.creation.wake()
     if others := set(partitions) - cache.partitions:
         notify_schedulers(session, "assets", others)

@@ -46,9 +46,9 @@ async def sweep_triggers(session: Session) -> None:
             logger.warning("stopped a trigger of run %d, which is not there any more", key.run)
             attempts.triggers.discard(key)
             stop_attempt(session, key)
-        elif found[1].stored_state is TaskState.DEFERRED and found[0] not in cache.dirty:
+        elif found[1].stored_state is TaskState.DEFERRED and found[0] not in cache.unstored.dirty:
             board, instance = found
             board.lose_trigger(instance, session.env.clock.now())
-            cache.to_evaluate[board] = None
+            cache.work.to_evaluate[board] = None
             session.context.apply_effects(board)
             session.wakeups.evaluation.wake()

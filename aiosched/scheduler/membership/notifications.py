@@ -12,8 +12,8 @@ from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.loading import reload_dags
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.asset_runs import check_assets
+from aiosched.scheduler.session.period import Period
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.period import Period
 from aiosched.scheduler.state.version_reading import forget_versions
 from aiosched.scheduler.state.wakeup import run_loop
 
@@ -66,7 +66,7 @@ def _receive(session: Session, payload: str) -> None:
     if kind == "dags":
         session.notifications.changed_dags |= partitions or session.cache.partitions
     elif kind == "assets":
-        session.cache.asset_news |= partitions or session.cache.partitions
+        session.cache.work.assets |= partitions or session.cache.partitions
         session.wakeups.creation.wake()
     elif kind == "reports":
         is_loading = not session.locks.loaded.is_set()
@@ -88,7 +88,7 @@ def recheck_pools(session: Session) -> None:
     """Somebody changed a pool, or left slots to us: what waits may fit now."""
     session.env.journal.forget_pools()
     if len(session.cache.waiting):
-        session.cache.room_changed = True
+        session.cache.work.room_changed = True
         session.wakeups.enqueueing.wake()
 
 

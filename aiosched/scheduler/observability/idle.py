@@ -58,7 +58,7 @@ def left_here(session: Session, now: datetime) -> str | None:
     cache = session.cache
     if not session.locks.loaded.is_set() or session.locks.ownership.locked():
         return "partitions, requests or new runs are being looked at"
-    if session.notifications.changed_dags or cache.asset_news:
+    if session.notifications.changed_dags or cache.work.assets:
         return "there is news of DAGs or assets"
     if any(not cache.dags[board.run.dag_id].row.is_paused for board in cache.boards.values()):
         return "runs are unfinished"

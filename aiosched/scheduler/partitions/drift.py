@@ -40,7 +40,7 @@ class DriftSweep:
             wrong = [
                 text
                 for board in boards
-                if board not in cache.dirty and cache.boards.get(board.run.key) is board
+                if board not in cache.unstored.dirty and cache.boards.get(board.run.key) is board
                 for text in differences(board, rows[board.run.key])
             ]
         if wrong:

@@ -74,9 +74,10 @@ async def receive_remote_reports(session: Session, conn: DatabaseConnection, par
 
 def _unapplied(session: Session) -> set[int]:
     """Reports of other schedulers that are read and not yet done with, by their rows."""
-    cache = session.cache
+    unstored = session.cache.unstored
     read = {report.inbox_id for report in session.env.attempts.reports if report.inbox_id is not None}
-    return read.union(cache.pending.read_reports, cache.storing.read_reports if cache.storing is not None else ())
+    storing = unstored.storing.read_reports if unstored.storing is not None else ()
+    return read.union(unstored.pending.read_reports, storing)
 
 
 async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
@@ -93,7 +94,7 @@ async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
         for instance in board:
             if instance.state in HOLDING_SLOT and instance.queued_by in gone and board.key(instance) not in known:
                 board.lose(instance, now, "its scheduler ended while it ran")
-                cache.to_evaluate[board] = None
+                cache.work.to_evaluate[board] = None
                 lost += 1
     cache.elsewhere -= gone
     session.env.metrics.lost_attempts += lost

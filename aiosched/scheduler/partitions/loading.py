@@ -67,7 +67,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         for run in unfinished:
             if run.state is RunState.QUEUED:
                 session.cache.dags[run.dag_id].queued.append(run)
-                session.cache.to_start[run.dag_id] = None
+                session.cache.work.to_start[run.dag_id] = None
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
             instances = await run_statements.load_instances(conn, [run.key for run in chunk])
@@ -169,7 +169,7 @@ def plan_next(context: DecisionContext, dag: OwnedDag, position: SchedulePositio
         logger.error("not scheduled: %s", error, extra={"dag_id": dag.row.dag_id})
         dag.next_run = None
     context.cache.plan(dag)
-    context.cache.asset_news.add(dag.row.partition)
+    context.cache.work.assets.add(dag.row.partition)
 
 
 def resume(

@@ -121,7 +121,7 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
         keeping, _ = await check_pools(session, transaction, claims=False)
         leaving = _choose(session, count, busy_ones=busy_ones)
         dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]
-        cache.dirty |= {board: None for dag in dags for board in dag.running.values() if board.effects.lazy}
+        cache.unstored.dirty |= {board: None for dag in dags for board in dag.running.values() if board.effects.lazy}
         batch = cache.collect(keeping)
         session.env.attempts.lend({run: dag.row.partition for dag in dags for run in (*dag.running, *dag.ending)})
         for dag in dags:

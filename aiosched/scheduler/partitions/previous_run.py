@@ -26,7 +26,7 @@ from aiosched.scheduler.state.version_reading import readable_versions
 async def look_back(session: Session) -> None:
     """Let every board that looks back, and does not know its past yet, know it. Call it under the `locks.ownership`."""
     cache = session.cache
-    dag_ids, cache.to_look_back = cache.to_look_back, {}
+    dag_ids, cache.work.to_look_back = cache.work.to_look_back, {}
     dags = [dag for dag_id in dag_ids if (dag := cache.dags.get(dag_id)) is not None]
     waiting = [
         board
@@ -36,7 +36,7 @@ async def look_back(session: Session) -> None:
     ]
     if not waiting:
         return
-    held = {board.run.key: board for board in (*session.cache.ending(), *cache.boards.values())}
+    held = {board.run.key: board for board in (*session.cache.unstored.runs_that_end(), *cache.boards.values())}
     async with session.env.db.acquire() as conn:
         for board, past, before in await read_past(cache, conn, waiting, held):
             if before in cache.boards:  # it may have started meanwhile
@@ -44,7 +44,7 @@ async def look_back(session: Session) -> None:
             cache.previous_run_index.add(board, past, before)
     for board in waiting:
         if board.run.key in cache.boards:
-            cache.to_evaluate[board] = None
+            cache.work.to_evaluate[board] = None
         else:
             cache.previous_run_index.forget(board)
     session.wakeups.evaluation.wake()
@@ -53,7 +53,7 @@ async def look_back(session: Session) -> None:
 def look_again(context: DecisionContext, run: Run) -> None:
     """The rows of a run that is not held have changed: those who look at it are to read them again."""
     if context.cache.previous_run_index.look_again(run.key):
-        context.cache.to_look_back[run.dag_id] = None
+        context.cache.work.to_look_back[run.dag_id] = None
         context.wakeups.creation.wake()
 
 

@@ -208,6 +208,6 @@ async def _apply(
         board = dag.running[key]
         change(board, now)
         session.context.apply_effects(board)
-        session.cache.to_evaluate[board] = None
+        session.cache.work.to_evaluate[board] = None
     session.context.answer(command.id, CommandResult("applied", answer()))
     session.wakeups.evaluation.wake()

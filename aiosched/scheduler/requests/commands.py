@@ -57,7 +57,7 @@ async def apply_commands(session: Session) -> int:
 
     Call it with `locks.ownership` held. Raises StaleRows when one of them met a bug; those after it still wait.
     """
-    applied = session.cache.unstored_answers()  # asked before the query: an answer may be committed while it runs
+    applied = session.cache.unstored.answers()  # asked before the query: an answer may be committed while it runs
     async with session.env.db.acquire() as conn:
         commands = await inbox.waiting_commands(conn, sorted(session.cache.partitions), limit=_COMMANDS_PER_PASS)
     commands = [command for command in commands if command.id not in applied]
@@ -180,7 +180,7 @@ async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> None
             board.cancel(now)
             session.context.answer(command.id, CommandResult("applied", {"run_id": run_id}))
             session.context.apply_effects(board)
-            session.cache.to_evaluate[board] = None  # its teardowns may start now
+            session.cache.work.to_evaluate[board] = None  # its teardowns may start now
             return
     for run in list(dag.queued):
         if run.run_id == run_id:

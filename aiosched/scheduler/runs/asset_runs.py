@@ -31,9 +31,9 @@ from aiosched.errors import DagError, did_you_mean
 from aiosched.scheduler.effects.notify import asset_conditions_changed
 from aiosched.scheduler.journal.asset_events import store_events
 from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, store
+from aiosched.scheduler.session.period import Period
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
-from aiosched.scheduler.state.period import Period
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ Aliases = Mapping[str, Collection[str]]
 async def create_asset_runs(session: Session, now: datetime) -> None:
     """Create the runs whose conditions are met, of the partitions with news. Call it under the `locks.ownership`."""
     cache = session.cache
-    partitions, cache.asset_news = cache.asset_news & cache.partitions, set()
+    partitions, cache.work.assets = cache.work.assets & cache.partitions, set()
     if not partitions:
         return
     async with session.env.db.acquire() as conn:
@@ -140,7 +140,7 @@ async def _forget(session: Session, dag_ids: Collection[str]) -> None:
 
 async def check_assets(session: Session, cleanup: Period) -> None:
     """The safety net, now and then: notifications that got lost, and assets that no DAG mentions any more."""
-    session.cache.asset_news |= session.cache.partitions
+    session.cache.work.assets |= session.cache.partitions
     session.wakeups.creation.wake()
     if cleanup.is_over(session.env.clock.monotonic(), session.env.settings.parsing.cleanup_interval):
         async with session.env.db.acquire() as conn:

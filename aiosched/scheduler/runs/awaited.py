@@ -42,7 +42,7 @@ def awaited_in(cache: StateCache, dag: OwnedDag, known: Mapping[int, int | None]
 def questions(cache: StateCache, due: Iterable[str], known: Mapping[int, int | None]) -> list[PreviousRunQuestion]:
     """What has to be asked before `choose_starting` is called with these DAGs. Ask again with the answers."""
     asked: list[PreviousRunQuestion] = []
-    for dag_id in dict.fromkeys(due) | cache.to_start:
+    for dag_id in dict.fromkeys(due) | cache.work.to_start:
         dag = cache.dags.get(dag_id)
         if dag is not None and dag.looks_back and dag.queued:
             asked += _before(cache, dag, _standings(cache, dag), known)[1]
@@ -79,7 +79,7 @@ def _standings(cache: StateCache, dag: OwnedDag) -> dict[int, Standing]:
     for key, board in dag.running.items():
         if board.graph.lookback is not None:
             waits_for = cache.previous_run_index.before(board) if board.is_held_back else None
-            still = board.stands_still and board not in cache.to_evaluate
+            still = board.stands_still and board not in cache.work.to_evaluate
             found[key] = Standing(board.run.backfill_id, waits_for, still)
     return found
 

@@ -142,7 +142,7 @@ async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paus
     async with session.env.command_journal.transaction() as transaction:
         await backfills.pause_backfill(transaction.conn, backfill.id, is_paused)
     backfill.is_paused = is_paused
-    session.cache.to_start[dag.row.dag_id] = None
+    session.cache.work.to_start[dag.row.dag_id] = None
     return {}
 
 
@@ -161,7 +161,7 @@ async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> 
 
 async def complete_backfills(session: Session, now: datetime) -> None:
     """Note the end of backfills whose runs are all over. Call it with `locks.ownership` held."""
-    over = over_now(session.cache, session.cache.ending())
+    over = over_now(session.cache, session.cache.unstored.runs_that_end())
     if not over:
         return
     async with session.env.command_journal.transaction() as transaction:
@@ -173,10 +173,10 @@ async def complete_backfills(session: Session, now: datetime) -> None:
 
 def over_now(cache: StateCache, ending: Iterable[Board]) -> list[Backfill]:
     """The backfills whose runs are all over; `ending` are runs whose end is not stored yet."""
-    if not cache.backfilled:
+    if not cache.work.backfilled:
         return []
-    dags = [dag for dag_id in cache.backfilled if (dag := cache.dags.get(dag_id)) is not None and dag.backfills]
-    cache.backfilled = {dag.row.dag_id: None for dag in dags}
+    dags = [dag for dag_id in cache.work.backfilled if (dag := cache.dags.get(dag_id)) is not None and dag.backfills]
+    cache.work.backfilled = {dag.row.dag_id: None for dag in dags}
     over = [backfill for dag in dags for backfill in dag.finished_backfills()]
     unstored = {board.run.backfill_id for board in ending}
     return [backfill for backfill in over if backfill.id not in unstored]

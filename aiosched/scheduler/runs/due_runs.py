@@ -73,7 +73,7 @@ def choose_starting(
 
     `due` are DAG ids from the calendar, `before` has the run before each queued run that is waited for (awaited.py).
     """
-    candidates, cache.to_start = dict.fromkeys(due) | cache.to_start, {}
+    candidates, cache.work.to_start = dict.fromkeys(due) | cache.work.to_start, {}
     starting: list[Run] = []
     for dag_id in candidates:
         dag = cache.dags.get(dag_id)
@@ -104,7 +104,7 @@ def choose_starting(
             starting.append(run)
         for run in first:
             if run.run_after > now:
-                cache.due_runs.add(run.run_after, dag_id)
+                cache.work.due_runs.add(run.run_after, dag_id)
     return starting
 
 
@@ -122,7 +122,7 @@ def begin(
     rehydration.tell(board)
     board.start(now)
     cache.add_board(board)
-    cache.pending.started.append(board)
+    cache.unstored.pending.started.append(board)
     return board
 
 

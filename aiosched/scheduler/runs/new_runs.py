@@ -157,15 +157,15 @@ def _hold(context: DecisionContext, creation: Creation, key: int | None, now: da
         and run.logical_date is not None
         and context.cache.previous_run_index.overtaken(dag.running.values(), run.logical_date)
     ):
-        context.cache.to_look_back[run.dag_id] = None
+        context.cache.work.to_look_back[run.dag_id] = None
     if not creation.starts:
         dag.queued.append(run)
-        context.cache.to_start[run.dag_id] = None
+        context.cache.work.to_start[run.dag_id] = None
         context.wakeups.creation.wake()
         return run
     board = make_board(run, dag.version, dag.graph, new_instances(dag.graph, creation.tasks))
     board.start(now)
     context.cache.add_board(board)
-    context.cache.pending.started.append(board)
+    context.cache.unstored.pending.started.append(board)
     context.wakeups.evaluation.wake()
     return run

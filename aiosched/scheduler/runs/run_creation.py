@@ -34,7 +34,7 @@ async def create_runs(session: Session) -> float | None:
         return None
     async with session.locks.ownership:
         now = session.env.clock.now()
-        due = session.cache.due_runs.due(now)
+        due = session.cache.work.due_runs.due(now)
         await _start_queued(session, due, now)
         more = await _create_due(session, due, now)
         await create_asset_runs(session, now)
@@ -42,7 +42,7 @@ async def create_runs(session: Session) -> float | None:
         await complete_backfills(session, now)
     if more:
         return 0.0
-    earliest = session.cache.due_runs.earliest
+    earliest = session.cache.work.due_runs.earliest
     return None if earliest is None else max((earliest - session.env.clock.now()).total_seconds(), 0.001)
 
 

@@ -39,7 +39,7 @@ async def until_stored(session: Session, keys: Collection[int]) -> None:
 
     Raises StaleRows when the scheduler stops meanwhile.
     """
-    while any(board.run.key in keys for board in session.cache.ending()):
+    while any(board.run.key in keys for board in session.cache.unstored.runs_that_end()):
         if session.wakeups.enqueueing.stopping:
             raise StaleRows("The scheduler stops before the end of a run is stored")
         if not session.locks.loaded.is_set():  # the loop that stores it waits until this request, too, is applied
@@ -85,13 +85,13 @@ def settle(context: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> 
     waiting = {run.key for run in dag.queued}
     for board in boards:
         run = board.run
-        context.cache.to_evaluate.update(dict.fromkeys(context.cache.previous_run_index.tell(board)))
+        context.cache.work.to_evaluate.update(dict.fromkeys(context.cache.previous_run_index.tell(board)))
         if run.state is RunState.QUEUED and run.key not in waiting:
             dag.queued.append(run)
         elif run.state in RUN_FINISHED and run.key in waiting:
             dag.queued.remove(run)
             context.on_run_end(run)
-    context.cache.to_start[dag.row.dag_id] = None
+    context.cache.work.to_start[dag.row.dag_id] = None
     context.cache.plan(dag)
     context.wakeups.creation.wake()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aiosched.scheduler.state.period import Period
-from aiosched.scheduler.state.pool_fairness import PoolFairness
+from aiosched.scheduler.session.period import Period
+from aiosched.scheduler.session.pool_fairness import PoolFairness
 
 
 @dataclass(slots=True)

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from aiosched.scheduler.session.background import Background
+from aiosched.scheduler.session.broadcast import Broadcast
 from aiosched.scheduler.session.environment import SchedulerEnvironment
 from aiosched.scheduler.session.fleet import Membership, Notifications
 from aiosched.scheduler.session.locks import Locks
-from aiosched.scheduler.state.broadcast import Broadcast
+from aiosched.scheduler.session.outbox import Outbox
+from aiosched.scheduler.session.pool_fairness import PoolFairness
+from aiosched.scheduler.session.trigger_queue import TriggerQueue
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.changes import Changes
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.lazy_starts import LazyStarts
-from aiosched.scheduler.state.outbox import Outbox
-from aiosched.scheduler.state.pool_fairness import PoolFairness
-from aiosched.scheduler.state.trigger_queue import TriggerQueue
 from aiosched.scheduler.state.wakeups import Wakeups
 
 
@@ -76,7 +76,7 @@ class Session:
     def close(self) -> None:
         """Leave this session: reports whose effects were not committed are applied again in the next one."""
         attempts = self.env.attempts
-        reports = (*self.cache.unstored_reports(), *attempts.reports)
+        reports = (*self.cache.unstored.reports(), *attempts.reports)
         attempts.reports = deque(report for report in reports if report.inbox_id is None)  # others' are read again
         self.starts.cancel()
         self.locks.loaded.clear()

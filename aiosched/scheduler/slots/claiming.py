@@ -14,9 +14,9 @@ from aiosched.core.slots.allocation import ExecutorRoom, PoolRoom, Room
 from aiosched.core.values.messages import Executor
 from aiosched.db.statements.journal import PoolRow
 from aiosched.executors.executor_router import members_of
+from aiosched.scheduler.session.pool_fairness import PoolFairness
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.changes import Changes
-from aiosched.scheduler.state.pool_fairness import PoolFairness
 
 
 def room_of(
@@ -63,7 +63,7 @@ def claim(
                 cache.apply_effects(board)
                 continue
             board.grant(instance, now, incarnation)
-            cache.dirty[board] = None
+            cache.unstored.dirty[board] = None
             claimed.append((board, instance))
     batch = cache.collect(include_deferred)
     batch.claimed = claimed

@@ -21,19 +21,19 @@ _POOL_RETRY: Final = 0.5  # seconds until a pool that others may have left is lo
 
 async def enqueue(session: Session) -> float | None:
     """One pass; returns how long to rest before the next without news."""
-    cache, pending = session.cache, session.cache.pending
-    unstored = cache.dirty or pending.finished or pending.answers or pending.read_reports
-    if not (unstored or cache.room_changed) and _rest(session) is None:
+    cache, pending = session.cache, session.cache.unstored.pending
+    unstored = cache.unstored.dirty or pending.finished or pending.answers or pending.read_reports
+    if not (unstored or cache.work.room_changed) and _rest(session) is None:
         return None
     started = time.perf_counter()
-    cache.room_changed = False
+    cache.work.room_changed = False
     async with session.env.journal.batch(shared=session.membership.has_peers) as transaction:
         batch = await _decide(session, transaction)
         committed = await transaction.write(batch)
     session.env.metrics.critical_section.observe(time.perf_counter() - started)
     session.env.metrics.journal_batch.observe(len(batch.instances))
     after_commit(session, committed)
-    return 0.0 if cache.dirty else _rest(session)
+    return 0.0 if cache.unstored.dirty else _rest(session)
 
 
 async def store(session: Session) -> None:

@@ -39,8 +39,8 @@ def decide(context: DecisionContext, now: datetime) -> None:
     check_queue(context, now)
     _apply_reports(context, now)
     _wake_due(context, now)
-    while cache.to_evaluate:  # what happens in one run may concern the next one
-        to_evaluate, cache.to_evaluate = cache.to_evaluate, {}
+    while cache.work.to_evaluate:  # what happens in one run may concern the next one
+        to_evaluate, cache.work.to_evaluate = cache.work.to_evaluate, {}
         for board in to_evaluate:
             board.evaluate(now)
             context.apply_effects(board)
@@ -63,13 +63,13 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
     if board is None and report.inbox_id is not None and report.key.run in cache.unreadable.runs:
         return  # its row stays, for whoever can read the run
     if report.inbox_id is not None:
-        cache.pending.read_reports.append(report.inbox_id)
+        cache.unstored.pending.read_reports.append(report.inbox_id)
         context.wakeups.enqueueing.wake()
     if board is None or _is_of_an_earlier_call(board, report) or not board.apply(report, now):
         context.metrics.stale_reports += 1
         logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
         if report.outcome is not Outcome.STARTED and not is_trigger(report.key):
-            cache.room_changed = True  # it was told to stop, and has left its executor's slot now
+            cache.work.room_changed = True  # it was told to stop, and has left its executor's slot now
             context.wakeups.enqueueing.wake()
         return
     if report.outcome is Outcome.LOST and not is_trigger(report.key):
@@ -78,9 +78,9 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
         context.apply_effects(board)  # nothing to decide, the row may wait for the next commit
         return
     if report.assets and report.outcome is Outcome.SUCCESS:
-        cache.pending.asset_events.extend(events_of(report, board.run.dag_id, now))
-    cache.pending.reports.append(report)
-    cache.to_evaluate[board] = None
+        cache.unstored.pending.asset_events.extend(events_of(report, board.run.dag_id, now))
+    cache.unstored.pending.reports.append(report)
+    cache.work.to_evaluate[board] = None
 
 
 def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
@@ -111,4 +111,4 @@ def _wake_due(context: DecisionContext, now: datetime) -> None:
                 and (now - start).total_seconds() > timeout
             ):
                 board.time_out(now)
-        cache.to_evaluate[board] = None
+        cache.work.to_evaluate[board] = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -27,7 +27,7 @@ from aiosched.core.slots.waiting import WaitingQueue
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import NextRun
 from aiosched.core.values.instants import later
-from aiosched.core.values.messages import AttemptKey, Report
+from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
 from aiosched.db.statements.backfills import Backfill
 from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
@@ -39,8 +39,10 @@ from aiosched.scheduler.state.changes import Changes
 from aiosched.scheduler.state.deadline_rows import moved_deadlines
 from aiosched.scheduler.state.previous_run_index import PreviousRunIndex
 from aiosched.scheduler.state.queued_runs import QueuedRuns
+from aiosched.scheduler.state.unstored import Unstored
 from aiosched.scheduler.state.versions import Unreadable, renew_code, run_info
 from aiosched.scheduler.state.wakeup import Timers
+from aiosched.scheduler.state.worklists import Worklists
 
 _TICK: Final = timedelta(microseconds=1)
 
@@ -107,19 +109,11 @@ class StateCache:
         self.unreadable = Unreadable()
         self.boards: dict[int, Board] = {}
         self.waiting = WaitingQueue()
-        self.to_evaluate: dict[Board, None] = {}
-        self.dirty: dict[Board, None] = {}  # have something to store
         self.timers: Timers[tuple[int, Instance | None]] = Timers()  # (run, instance; None: the run's timeout)
-        self.due_runs: Timers[str] = Timers()  # DAG ids by their next run
         self.previous_run_index = PreviousRunIndex()
-        self.to_look_back: dict[str, None] = {}  # DAGs with boards that do not know the run before theirs
-        self.to_start: dict[str, None] = {}  # DAGs whose queued runs may start, or whose backfills may be over
-        self.backfilled: dict[str, None] = {}  # DAGs that have, or had, backfills that are not completed
-        self.room_changed = False  # something waiting might fit now
-        self.pending = Changes()  # decided and not sent yet, but for what the boards in `dirty` have to store
-        self.storing: Changes | None = None  # sent, not yet known to be committed
         self.elsewhere: set[int] = set()  # other incarnations that run, or ran, attempts of ours
-        self.asset_news: set[int] = set()  # partitions with events that may make a run
+        self.work = Worklists()
+        self.unstored = Unstored()
 
     def graph_of(self, version: StoredVersion) -> Graph:
         """The compiled graph of a version, remembered."""
@@ -140,8 +134,8 @@ class StateCache:
             renew_code(board, dag.version)
         if board.graph.lookback is not None:
             dag.looks_back = True
-            self.to_look_back[board.run.dag_id] = None
-            self.to_evaluate.update(dict.fromkeys(self.previous_run_index.tell(board)))
+            self.work.to_look_back[board.run.dag_id] = None
+            self.work.to_evaluate.update(dict.fromkeys(self.previous_run_index.tell(board)))
         timeout = board.graph.spec.dagrun_timeout
         if timeout is not None and board.run.start_date is not None:
             self.timers.add(later(board.run.start_date, timeout) + _TICK, (board.run.key, None))
@@ -151,7 +145,7 @@ class StateCache:
                 dag.room.occupy(board.run.key, task_room)
             elif task_room is not None and instance.state in ACTIVE_FOR_TASK_LIMITS:
                 task_room.occupy(board.run.key)
-        self.to_evaluate[board] = None
+        self.work.to_evaluate[board] = None
 
     def apply_effects(self, board: Board) -> None:
         """Take over what a board's decisions ask for, except what is to be stored."""
@@ -165,7 +159,7 @@ class StateCache:
                 if (task_room := dag.room.tasks.get(board.graph.task_ids[instance.task])) is not None:
                     task_room.vacate(key)
             self.waiting.release(dag.room)
-            self.room_changed = True
+            self.work.room_changed = True
             effects.released.clear()
             effects.inactive.clear()
         if effects.withdrawn:
@@ -182,26 +176,26 @@ class StateCache:
                 self.timers.add(at, (key, instance))
             effects.timers.clear()
         if effects.cancelled:
-            self.pending.cancelled.extend(effects.cancelled)
+            self.unstored.pending.cancelled.extend(effects.cancelled)
             effects.cancelled.clear()
         if effects or effects.triggers:
-            self.dirty[board] = None
+            self.unstored.dirty[board] = None
         if told := self.previous_run_index.tell(board):
-            self.to_evaluate.update(dict.fromkeys(told))
+            self.work.to_evaluate.update(dict.fromkeys(told))
         if board.finished and key in self.boards:
             self.previous_run_index.forget(board)
             del self.boards[key], dag.running[key]
             dag.ending[key] = board
-            self.pending.finished.append(board)
+            self.unstored.pending.finished.append(board)
         elif board.graph.lookback is not None and dag.queued and board.stands_still:
-            self.to_start[dag.row.dag_id] = None  # the run that it waits for may be a queued one
+            self.work.to_start[dag.row.dag_id] = None  # the run that it waits for may be a queued one
 
     def let_go(self, board: Board) -> None:
         """The end of a run is stored: from now on its place is free for another."""
         dag = self.dags.get(board.run.dag_id)
         if dag is not None and dag.ending.pop(board.run.key, None) is not None:
             if dag.queued or dag.backfills:
-                self.to_start[dag.row.dag_id] = None
+                self.work.to_start[dag.row.dag_id] = None
             self.plan(dag)
 
     def _line_up(self, dag: OwnedDag, board: Board, instance: Instance) -> None:
@@ -209,7 +203,7 @@ class StateCache:
             dag.held_back[instance] = board
             return
         self.waiting.add(candidate_of(board, instance, dag.room))
-        self.room_changed = True
+        self.work.room_changed = True
 
     def find(self, key: AttemptKey) -> tuple[Board, Instance] | None:
         """The board and the instance of an attempt; None when its run is not held."""
@@ -230,7 +224,7 @@ class StateCache:
         `include_deferred` are the pools whose slots are kept by tasks that defer.
         """
         freed: dict[str, int] = {}
-        for board in self.dirty:
+        for board in self.unstored.dirty:
             for instance in board.effects.changed:
                 pool = board.graph.tasks[instance.task].pool
                 if held_pool(instance) and not holds_pool(instance, pool, include_deferred):
@@ -242,11 +236,11 @@ class StateCache:
 
         `include_deferred` as for `slots_given_back`.
         """
-        batch, self.pending = self.pending, Changes()
-        for board in self.dirty:
+        batch, self.unstored.pending = self.unstored.pending, Changes()
+        for board in self.unstored.dirty:
             self.collect_board(board, batch, include_deferred)
-        self.dirty.clear()
-        self.storing = batch
+        self.unstored.dirty.clear()
+        self.unstored.storing = batch
         return batch
 
     def collect_board(self, board: Board, batch: Changes, include_deferred: Collection[str] = ()) -> None:
@@ -334,7 +328,7 @@ class StateCache:
     def add_backfill(self, backfill: Backfill) -> None:
         """Hold a backfill that is not completed; its DAG must be held."""
         self.dags[backfill.dag_id].backfills[backfill.id] = backfill
-        self.backfilled[backfill.dag_id] = self.to_start[backfill.dag_id] = None
+        self.work.backfilled[backfill.dag_id] = self.work.to_start[backfill.dag_id] = None
 
     def pause(self, dag_id: str) -> None:
         """The DAG was paused in the database: nothing more of it starts."""
@@ -355,7 +349,7 @@ class StateCache:
         dag.row, dag.version, dag.graph = row, version, graph
         self._apply_limits(dag)
         if dag.queued:
-            self.to_start[row.dag_id] = None
+            self.work.to_start[row.dag_id] = None
         if was_paused and not row.is_paused:
             self._let_go(dag)
         elif row.is_paused and not was_paused:
@@ -377,7 +371,7 @@ class StateCache:
             self._recount(dag)
             self._line_up_again(dag)
         self.waiting.release(room)
-        self.room_changed = True
+        self.work.room_changed = True
 
     def _recount(self, dag: OwnedDag) -> None:
         """Count the tasks with limits of their own anew, from the boards."""
@@ -403,7 +397,7 @@ class StateCache:
             self._line_up(dag, board, instance)
         for board in dag.running.values():
             board.unpause()
-            self.to_evaluate[board] = None
+            self.work.to_evaluate[board] = None
             if board.graph.spec.dagrun_timeout is not None and board.run.start_date is not None:
                 at = later(board.run.start_date, board.graph.spec.dagrun_timeout) + _TICK
                 self.timers.add(at, (board.run.key, None))
@@ -420,9 +414,9 @@ class StateCache:
         """Put the DAG's next run on the calendar, and have a look at the asset events that wait for it."""
         if dag.next_run is not None and dag.creates_runs and dag.on_calendar != dag.next_run.run_after:
             dag.on_calendar = dag.next_run.run_after
-            self.due_runs.add(dag.next_run.run_after, dag.row.dag_id)
+            self.work.due_runs.add(dag.next_run.run_after, dag.row.dag_id)
         if dag.asset_condition is not None:
-            self.asset_news.add(dag.row.partition)
+            self.work.assets.add(dag.row.partition)
 
     def drop_dag(self, dag_id: str) -> None:
         """Forget a DAG and its runs."""
@@ -432,27 +426,12 @@ class StateCache:
         for board in dag.running.values():
             self.boards.pop(board.run.key, None)
             self.previous_run_index.forget(board)
-            self.to_evaluate.pop(board, None)
-            self.dirty.pop(board, None)
+            self.work.to_evaluate.pop(board, None)
+            self.unstored.dirty.pop(board, None)
             for instance in board:
                 self.waiting.discard(board.key(instance))
 
     # -- asking -----------------------------------------------------------------------------
-
-    def ending(self) -> Iterator[Board]:
-        """The runs that have ended in memory, and whose end is not committed yet."""
-        yield from self.pending.finished
-        if self.storing is not None:
-            yield from self.storing.finished
-
-    def unstored_reports(self) -> list[Report]:
-        """The reports whose effects are not committed yet, in their order."""
-        return [*(self.storing.reports if self.storing is not None else ()), *self.pending.reports]
-
-    def unstored_answers(self) -> set[int]:
-        """The requests that are applied in memory, and whose answers are not committed yet."""
-        storing = self.storing.answers if self.storing is not None else ()
-        return {command for command, _ in (*storing, *self.pending.answers)}
 
     def unfinished_runs(self) -> int:
         """Runs that are held and not finished, queued ones included."""

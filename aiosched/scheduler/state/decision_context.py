@@ -36,16 +36,16 @@ class DecisionContext:
         """Carry out what a board's decisions ask for, and wake the loops that have work by them."""
         cache, wakeups = self.cache, self.wakeups
         cache.apply_effects(board)
-        if cache.dirty or cache.room_changed:
+        if cache.unstored.dirty or cache.work.room_changed:
             wakeups.enqueueing.wake()
         if board.effects.lazy:
             self.add_start(board)
-        if cache.to_start:
+        if cache.work.to_start:
             wakeups.creation.wake()
-        if cache.to_evaluate:
+        if cache.work.to_evaluate:
             wakeups.evaluation.wake()
 
     def answer(self, command: int, result: CommandResult) -> None:
         """Answer a request in the transaction that stores what it did; until then it is not applied again."""
-        self.cache.pending.answers.append((command, result))
+        self.cache.unstored.pending.answers.append((command, result))
         self.wakeups.enqueueing.wake()

@@ -38,6 +38,6 @@ class LazyStarts:
         boards, self._boards = self._boards, {}
         for board in boards:
             if board.effects.lazy and board.run.key in self.cache.boards:
-                self.cache.dirty[board] = None
-        if self.cache.dirty:
+                self.cache.unstored.dirty[board] = None
+        if self.cache.unstored.dirty:
             self.enqueueing.wake()

@@ -10,8 +10,8 @@ from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.deferral import trigger_key
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
 from aiosched.core.values.states import TaskState
+from aiosched.scheduler.session.period import Period
 from aiosched.scheduler.state.attempts import Attempts
-from aiosched.scheduler.state.period import Period
 
 
 class TriggerQueue:

@@ -1,0 +1,34 @@
+"""What was decided and is not known to be stored: the boards and changes that wait, and those that were sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from aiosched.core.run.board import Board
+from aiosched.core.values.messages import Report
+from aiosched.scheduler.state.changes import Changes
+
+
+@dataclass(slots=True)
+class Unstored:
+    """See the module docstring."""
+
+    dirty: dict[Board, None] = field(default_factory=dict)  # have something to store
+    pending: Changes = field(default_factory=Changes)  # what else the next commit stores
+    storing: Changes | None = None  # sent, not yet known to be committed
+
+    def runs_that_end(self) -> Iterator[Board]:
+        """The runs that have ended in memory, and whose end is not committed yet."""
+        yield from self.pending.finished
+        if self.storing is not None:
+            yield from self.storing.finished
+
+    def reports(self) -> list[Report]:
+        """The reports whose effects are not committed yet, in their order."""
+        return [*(self.storing.reports if self.storing is not None else ()), *self.pending.reports]
+
+    def answers(self) -> set[int]:
+        """The requests that are applied in memory, and whose answers are not committed yet."""
+        storing = self.storing.answers if self.storing is not None else ()
+        return {command for command, _ in (*storing, *self.pending.answers)}
