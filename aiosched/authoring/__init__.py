@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
-    from aiosched.authoring.assets.asset_dags import asset
+    from aiosched.authoring.decorators.asset_dags import asset
     from aiosched.authoring.assets.asset_events import Metadata
     from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
     from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
         WeekDay,
     )
     from aiosched.authoring.runtime.connections import BaseHook, Connection
-    from aiosched.authoring.runtime.context import Context, build_context, current_context, get_current_context
-    from aiosched.authoring.runtime.rendering import literal
+    from aiosched.authoring.runtime.context import Context, current_context, get_current_context
+    from aiosched.authoring.tasks.rendering import literal
     from aiosched.authoring.runtime.task_instance import TaskInstance
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
@@ -64,9 +64,10 @@ if TYPE_CHECKING:
         TimeSensor,
     )
     from aiosched.authoring.tasks.operator import BaseOperator
-    from aiosched.authoring.tasks.setup_teardown import setup, teardown
+    from aiosched.authoring.decorators.setup_teardown import setup, teardown
     from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
-    from aiosched.authoring.tasks.taskflow import task
+    from aiosched.authoring.decorators.taskflow import task
+    from aiosched.authoring.tasks.task_context import build_context
     from aiosched.authoring.tasks.xcom_arg import XComArg
     from aiosched.authoring.triggers import (
         BaseTrigger,
@@ -148,20 +149,20 @@ _HOMES = {
     "WebhookNotifier": "notifiers",
     "WeekDay": "operators",
     "XComArg": "tasks.xcom_arg",
-    "asset": "assets.asset_dags",
-    "build_context": "runtime.context",
+    "asset": "decorators.asset_dags",
+    "build_context": "tasks.task_context",
     "chain": "base.dependencies",
     "cross_downstream": "base.dependencies",
     "current_context": "runtime.context",
     "get_current_context": "runtime.context",
-    "literal": "runtime.rendering",
+    "literal": "tasks.rendering",
     "load_file": "dag.loader",
     "may_define_dags": "dag.loader",
     "send_email": "notifiers",
     "send_webhook": "notifiers",
-    "setup": "tasks.setup_teardown",
-    "task": "tasks.taskflow",
-    "teardown": "tasks.setup_teardown",
+    "setup": "decorators.setup_teardown",
+    "task": "decorators.taskflow",
+    "teardown": "decorators.setup_teardown",
     "use_defaults": "base.settings",
 }
 

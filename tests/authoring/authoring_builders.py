@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from aiosched.authoring.runtime.context import Context, build_context, current_context
+from aiosched.authoring.runtime.context import Context, current_context
+from aiosched.authoring.tasks.task_context import build_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo, XComRef

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched import DAG, BaseOperator, BashOperator, EmptyOperator, Param, PythonOperator, PythonSensor, task
-from aiosched.authoring.mapping.nesting import split_index
-from aiosched.authoring.runtime.rendering import render_label
+from aiosched.authoring.tasks.nesting import split_index
+from aiosched.authoring.tasks.rendering import render_label
 from aiosched.core.graph.spec import (
     Concatenated,
     LiteralLength,

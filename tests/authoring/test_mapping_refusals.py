@@ -14,7 +14,7 @@ import pytest
 from aiosched import DAG, BashOperator, EmptyOperator, TaskGroup, task, task_group
 from aiosched.authoring.base.checks import AuthoringWarning
 from aiosched.authoring.dag.serialize import advise
-from aiosched.authoring.mapping.nesting import is_mapped_over, map_length
+from aiosched.authoring.tasks.nesting import is_mapped_over, map_length
 from aiosched.errors import AioschedError, DagError
 
 

@@ -27,10 +27,8 @@ from aiosched.core.assets.conditions import (
     ReferenceRequired,
     WatcherSpec,
 )
-from aiosched.core.graph.spec import AssetRef
 
 if TYPE_CHECKING:
-    from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.triggers.base import BaseTrigger
 
 _LONGEST: Final = 1500  # bytes: names are indexed
@@ -205,28 +203,11 @@ class AssetAny(Condition):
 Outlet = Asset | AssetAlias | AssetLink
 
 
-def asset_refs(task: BaseOperator, role: str, values: Iterable[object]) -> tuple[AssetRef, ...]:
-    """A task's inlets or outlets as its spec has them, each once; a string is the name of an asset."""
-    refs = (_ref(task, role, value) for value in values)
-    return tuple({(ref.is_alias, ref.kind, ref.name): ref for ref in refs}.values())
-
-
 def outlet_of(value: object) -> Outlet | None:
     """The asset, alias or link that `value` is or names; None for anything else."""
     if isinstance(value, Outlet):
         return value
     return Asset(value) if isinstance(value, str) else None
-
-
-def _ref(task: BaseOperator, role: str, value: object) -> AssetRef:
-    found = outlet_of(value)
-    if isinstance(found, AssetAlias):
-        return AssetRef(name=found.name, is_alias=True)
-    if isinstance(found, AssetLink):
-        return AssetRef(name=found.name or found.uri, kind="name" if found.name else "uri")
-    if isinstance(found, Asset):
-        return AssetRef(name=found.name, uri="" if found.uri == found.name else found.uri, extra=found.extra)
-    raise task.fail(f"Task {task.task_id!r}: {value!r} among its {role}s is no asset. Write Asset('…').")
 
 
 def _members(kind: type[AssetAll | AssetAny], members: Iterable[Condition]) -> tuple[Condition, ...]:

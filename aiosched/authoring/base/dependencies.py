@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aiosched.authoring.base.checks import fail
 
 if TYPE_CHECKING:
-    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.base.protocols import Task
 
 T = TypeVar("T")
 
@@ -20,12 +20,12 @@ class Dependable:
 
     @property
     @abstractmethod
-    def first_tasks(self) -> Sequence[BaseOperator]:
+    def first_tasks(self) -> Sequence[Task]:
         """The tasks that an arrow to this leads to."""
 
     @property
     @abstractmethod
-    def last_tasks(self) -> Sequence[BaseOperator]:
+    def last_tasks(self) -> Sequence[Task]:
         """The tasks that an arrow from this starts at."""
 
     def set_downstream(self, other: Any, edge_modifier: Label | None = None) -> None:
@@ -70,11 +70,11 @@ class Label(Dependable):
         self._after: list[Dependable] = []
 
     @property
-    def first_tasks(self) -> Sequence[BaseOperator]:
+    def first_tasks(self) -> Sequence[Task]:
         return [task for node in self._after for task in node.first_tasks]
 
     @property
-    def last_tasks(self) -> Sequence[BaseOperator]:
+    def last_tasks(self) -> Sequence[Task]:
         return [task for node in self._before for task in node.last_tasks]
 
     def set_upstream(self, other: Any, edge_modifier: Label | None = None) -> None:
@@ -142,7 +142,7 @@ def _link(before: Dependable, after: Dependable, label: Label | None) -> None:
             connect(upstream, downstream, label.label if label else None)
 
 
-def connect(upstream: BaseOperator, downstream: BaseOperator, label: str | None = None) -> None:
+def connect(upstream: Task, downstream: Task, label: str | None = None) -> None:
     """Let one task wait for another. Both must be in one DAG; one without a DAG joins the other's."""
     if upstream.dag is None and downstream.dag is None:
         raise fail(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aiosched.authoring.assets.assets import asset_refs
 from aiosched.authoring.base.checks import fail, warn
-from aiosched.authoring.base.plain_values import as_json, strict_json
+from aiosched.authoring.tasks.plain_values import as_json, strict_json
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.mapping.mapped import check_rule
 from aiosched.authoring.tasks.start_trigger import starts_deferred
@@ -40,14 +40,14 @@ def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
         dag_id=dag.dag_id,
         timetable=dag.timetable_at(now),
         timezone=dag.timezone,
-        start_date=_utc(dag.start_date),
-        end_date=_utc(dag.end_date),
+        start_date=utc(dag.start_date),
+        end_date=utc(dag.end_date),
         catchup=dag.catchup,
         max_active_runs=dag.max_active_runs,
         max_active_tasks=dag.max_active_tasks,
         max_active_tasks_per_run=dag.max_active_tasks_per_run,
         max_consecutive_failed_dag_runs=dag.max_consecutive_failed_dag_runs,
-        dagrun_timeout=_seconds(dag.dagrun_timeout),
+        dagrun_timeout=seconds(dag.dagrun_timeout),
         fail_fast=dag.fail_fast,
         is_paused_upon_creation=dag.is_paused_upon_creation,
         allowed_run_types=dag.allowed_run_types,
@@ -115,57 +115,6 @@ def _advise_on_slas(dag: DAG) -> None:
         if task.email and task.sla is None and "email" not in task._defaults:
             warn(f"Task {task.task_id!r}: 'email' is told of missed SLAs, and there is no sla=. For failures use "
                  "on_failure_callback=send_email(to=…).", task._origin)  # fmt: skip
-
-
-def task_spec(task: BaseOperator) -> TaskSpec:
-    """The serialized form of one task."""
-    return TaskSpec(
-        task_id=task.task_id,
-        operator=task.task_type,
-        module=task._class.__module__,
-        upstream=tuple(sorted(task.upstream_task_ids)),
-        group_id=task.task_group.group_id if task.task_group else None,
-        trigger_rule=task.trigger_rule,
-        is_async=task.is_async,
-        is_empty=_is_empty(task),
-        can_skip_downstream=task.can_skip_downstream,
-        has_retry_callback=bool(task.on_retry_callback),
-        has_failure_callback=bool(task.on_failure_callback),
-        has_success_callback=bool(task.on_success_callback),
-        has_skipped_callback=bool(task.on_skipped_callback),
-        starts_deferred=starts_deferred(task),
-        retries=task.retries,
-        retry_delay=task.retry_delay.total_seconds(),
-        retry_exponential_backoff=task.retry_exponential_backoff,
-        max_retry_delay=_max_retry_delay(task),
-        execution_timeout=_seconds(task.execution_timeout),
-        sla=_seconds(task.sla),
-        pool=task.pool,
-        pool_slots=task.pool_slots,
-        priority_weight=task.priority_weight,
-        weight_rule=task.weight_rule,
-        queue=task.queue,
-        executor=task.executor,
-        max_active_tis_per_dag=task.max_active_tis_per_dag,
-        max_active_tis_per_dagrun=task.max_active_tis_per_dagrun,
-        depends_on_past=task.depends_on_past,
-        wait_for_downstream=task.wait_for_downstream,
-        ignore_first_depends_on_past=task.ignore_first_depends_on_past,
-        wait_for_past_depends_before_skipping=task.wait_for_past_depends_before_skipping,
-        start_date=_utc(task.start_date),
-        end_date=_utc(task.end_date),
-        mapping=task.expand_input.spec() if task.expand_input is not None else None,
-        map_index_template=task.map_index_template,
-        is_setup=task.is_setup,
-        is_teardown=task.is_teardown,
-        on_failure_fail_dagrun=task.on_failure_fail_dagrun,
-        owner=task.owner,
-        doc=task.doc,
-        template_fields={name: as_json(value) for name, value in task._shown_fields().items()},
-        inlets=asset_refs(task, "inlet", task.inlets),
-        outlets=asset_refs(task, "outlet", task.outlets),
-        params={name: as_json(task.params[name]) for name in task._params},
-    )
 
 
 def check_cycle(dag: DAG) -> None:
@@ -243,21 +192,6 @@ def _check_rules(dag: DAG, task: BaseOperator) -> None:
             )
 
 
-def _is_empty(task: BaseOperator) -> bool:
-    from aiosched.authoring.operators.empty import EmptyOperator
-
-    kind = type(task)
-    return (
-        isinstance(task, EmptyOperator)
-        and kind.execute is EmptyOperator.execute
-        and kind.pre_execute is EmptyOperator.pre_execute
-        and kind.post_execute is EmptyOperator.post_execute
-        and task._pre_execute is None
-        and task._post_execute is None
-        and not (task.on_execute_callback or task.on_success_callback or task.inlets or task.outlets)
-    )
-
-
 def _param(name: str, spec: ParamSpec, dag: DAG) -> ParamSpec:
     try:
         return ParamSpec(
@@ -272,23 +206,3 @@ def _param(name: str, spec: ParamSpec, dag: DAG) -> ParamSpec:
             dag.params.get_param(name).origin or dag._origin,
             kind=ParamError,
         ) from None
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else datetime.fromtimestamp(moment.timestamp(), UTC)
-
-
-def _max_retry_delay(task: BaseOperator) -> float | None:
-    """Where the delay of a task stops growing; None: where it does if nobody says anything (22.1)."""
-    own, limit = _seconds(task.max_retry_delay), defaults().max_retry_delay
-    if own is not None:
-        return min(own, limit)
-    grows = task.retry_exponential_backoff not in (0, 1)
-    return limit if grows and limit != MAX_TASK_RETRY_DELAY else None
-
-
-def _seconds(span: timedelta | None) -> float | None:
-    return None if span is None else span.total_seconds()
-
-
-__all__ = ["DagError", "as_json", "check_cycle", "task_spec", "to_spec"]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.authoring.base.mail import Mail, addresses
+from aiosched.authoring.runtime.mail import Mail, addresses
 from aiosched.authoring.notifiers.base import BaseNotifier
 
 if TYPE_CHECKING:

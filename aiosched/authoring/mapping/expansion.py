@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.params import DagParam
-from aiosched.authoring.base.plain_values import shortened
-from aiosched.authoring.mapping.nesting import group_index, mapped_groups, split_index
+from aiosched.authoring.tasks.shown_values import shortened
+from aiosched.authoring.tasks.nesting import group_index, mapped_groups, split_index
 from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE, Output, XComArg, XComView, iter_outputs
 from aiosched.core.graph.spec import LiteralLength, MapInput, MappingSpec
 from aiosched.errors import AioschedError

@@ -22,7 +22,7 @@ from aiosched.authoring.mapping.mapped import OPTIONS, mapped_operator, wrong_ar
 from aiosched.authoring.tasks.xcom_arg import Output, XComArg
 
 if TYPE_CHECKING:
-    from aiosched.authoring.tasks.taskflow import TaskFunction
+    from aiosched.authoring.decorators.taskflow import TaskFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")

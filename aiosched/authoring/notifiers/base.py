@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from aiosched.authoring.runtime.rendering import MARKS
+from aiosched.authoring.tasks.rendering import MARKS
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context

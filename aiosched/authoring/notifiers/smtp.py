@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from aiosched.authoring.base.mail import Mail
+from aiosched.authoring.runtime.mail import Mail
 from aiosched.authoring.notifiers.base import BaseNotifier
 
 if TYPE_CHECKING:

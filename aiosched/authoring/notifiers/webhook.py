@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.base.http import HttpCall, checked
+from aiosched.authoring.runtime.http import HttpCall, checked
 from aiosched.authoring.notifiers.base import BaseNotifier
 
 if TYPE_CHECKING:

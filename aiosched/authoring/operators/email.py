@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.base.mail import Mail
+from aiosched.authoring.runtime.mail import Mail
 from aiosched.authoring.tasks.operator import BaseOperator
 
 if TYPE_CHECKING:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.base.http import HttpCall, checked, judged
+from aiosched.authoring.operators.python import call_arguments
+from aiosched.authoring.runtime.http import HttpCall, checked
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.errors import CommandFailed
 
 if TYPE_CHECKING:
+    import httpx2
+
     from aiosched.authoring.runtime.context import Context
 
 
@@ -64,3 +68,9 @@ class HttpOperator(BaseOperator):
         if self.response_check is not None and not await judged(self.response_check, response, context):
             raise CommandFailed(f"The response_check of task {self.task_id!r} does not accept the answer.")
         return response.text if self.response_filter is None else await judged(self.response_filter, response, context)
+
+
+async def judged(check: Callable[..., Any], response: httpx2.Response, context: Context) -> Any:
+    """What an author's function of the response (plain or coroutine) says; it may also name parts of the context."""
+    result = check(response, **call_arguments(check, (response,), {}, context))
+    return await result if inspect.isawaitable(result) else result

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.assets.asset_events import exhaust
 from aiosched.authoring.dag.groups import TaskGroup
-from aiosched.authoring.runtime.previous_run import PREVIOUS_RUN, names_previous_run
+from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, names_previous_run
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
-from aiosched.authoring.runtime import context as contexts
+from aiosched.authoring.runtime.context import running_context
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def running_services() -> Services | None:
     offered = _offered.get()
     if offered is not None:
         return offered
-    context = contexts.running_context()
+    context = running_context()
     return None if context is None else context["ti"].services
 
 

@@ -8,15 +8,16 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aiosched.authoring.runtime.context import moment
 from aiosched.authoring.runtime.services import Services
-from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE
 from aiosched.clock import SystemClock
+from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.values.messages import Attempt, SkipDecision, TaskServices, XComRef
 
 if TYPE_CHECKING:
     from pendulum import DateTime
 
-    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.base.protocols import Task
 
 Pairs = list[tuple[int, Any]]  # (map_index, value), in index order
 
@@ -41,7 +42,7 @@ class TaskInstance:
     def __init__(
         self,
         attempt: Attempt,
-        task: BaseOperator,
+        task: Task,
         services: TaskServices,
         blocking: Callable[[Coroutine[Any, Any, Any]], Any],
         *,
@@ -70,8 +71,6 @@ class TaskInstance:
     @property
     def logical_date(self) -> DateTime | None:
         """The run's logical date in UTC, None for a run without one."""
-        from aiosched.authoring.runtime.context import moment
-
         return moment(self.attempt.run.logical_date)
 
     @property

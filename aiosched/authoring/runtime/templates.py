@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol
 
 import jinja2
 import jinja2.nativetypes
@@ -13,16 +13,22 @@ import jinja2.sandbox
 from jinja2 import nodes
 from jinja2.utils import missing
 
-from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE
+from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.values.messages import XComRef
 
-if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
-    from aiosched.authoring.tasks.operator import BaseOperator
 
-    Task = TypeVar("Task", bound=BaseOperator)
+class TemplateOptions(Protocol):
+    """What a DAG says of its templates."""
 
-MARKS = ("{{", "{%", "{#")
+    template_searchpath: list[str]
+    template_undefined: type[jinja2.Undefined] | None
+    jinja_environment_kwargs: dict[str, Any]
+    render_template_as_native_obj: bool
+    user_defined_macros: dict[str, Any]
+    user_defined_filters: dict[str, Any]
+
+    @property
+    def folder(self) -> str: ...
 
 
 class _Scope(jinja2.runtime.Context):
@@ -58,7 +64,7 @@ class TemplateEngine:
         self.references = lru_cache(maxsize=1024)(self._references)
 
     @classmethod
-    def of(cls, dag: DAG | None) -> TemplateEngine:
+    def of(cls, dag: TemplateOptions | None) -> TemplateEngine:
         """The engine with the folders, macros, filters and options of `dag`."""
         options: dict[str, Any] = {
             "undefined": jinja2.StrictUndefined,
@@ -125,13 +131,9 @@ def _pulled(call: nodes.Call) -> Iterator[XComRef]:
         yield from (XComRef(task_id, key, index) for task_id in ids for index in indexes)
 
 
-def engine_of(task: BaseOperator) -> TemplateEngine:
-    """The engine of the task's DAG, or a plain one for a task without a DAG."""
-    return task.dag.templates if task.dag is not None else _plain_engine()
-
-
 @lru_cache(maxsize=1)
-def _plain_engine() -> TemplateEngine:
+def plain_engine() -> TemplateEngine:
+    """The engine of tasks without a DAG."""
     return TemplateEngine.of(None)
 
 

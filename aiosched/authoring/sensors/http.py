@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.base.http import HttpCall, checked, judged
+from aiosched.authoring.operators.http import judged
 from aiosched.authoring.operators.sensor import BaseSensorOperator
+from aiosched.authoring.runtime.http import HttpCall, checked
 from aiosched.authoring.triggers.http import HttpTrigger
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from aiosched.authoring.base.dates import optional_aware
 from aiosched.authoring.base.dependencies import Dependable, connect
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.settings import defaults
-from aiosched.authoring.mapping.nesting import measured_by
-from aiosched.authoring.runtime.rendering import render_task, template_references
+from aiosched.authoring.tasks.nesting import measured_by
+from aiosched.authoring.tasks.rendering import render_task, template_references
 from aiosched.authoring.tasks.defaults_by_name import OperatorMeta
 from aiosched.authoring.tasks.setup_scopes import close_scope, join_scope, open_scope
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, declared

@@ -15,15 +15,15 @@ from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.dependencies import Dependable, connect
 
 if TYPE_CHECKING:
-    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.base.protocols import Task
 
 
 class Scope:
     """The tasks between setups and their teardowns. Setups and teardowns find each other by the arrows between them."""
 
-    def __init__(self, ends: Iterable[BaseOperator]) -> None:
+    def __init__(self, ends: Iterable[Task]) -> None:
         self._ends = {task.task_id: task for task in ends}
-        self._tasks: dict[str, BaseOperator] = {}
+        self._tasks: dict[str, Task] = {}
 
     def add_task(self, *tasks: Any) -> None:
         """Take tasks in that were made before the block: tasks, outputs of tasks, groups."""
@@ -33,18 +33,18 @@ class Scope:
             for task in {task.task_id: task for task in [*one.first_tasks, *one.last_tasks]}.values():
                 self._tasks[task.task_id] = task
 
-    def join(self, task: BaseOperator) -> None:
+    def join(self, task: Task) -> None:
         """Take a task in that is being made."""
         self._tasks[task.task_id] = task
 
     @property
-    def setups(self) -> dict[str, BaseOperator]:
+    def setups(self) -> dict[str, Task]:
         """The setups of the scope, by id: those named, and those before a teardown that was named."""
         before = [up for end in self._ends.values() if end.is_teardown for up in end.upstream_list]
         return {task.task_id: task for task in [*self._ends.values(), *before] if task.is_setup}
 
     @property
-    def teardowns(self) -> dict[str, BaseOperator]:
+    def teardowns(self) -> dict[str, Task]:
         """The teardowns of the scope, by id: those named, and those after a setup that was named."""
         after = [down for end in self._ends.values() if end.is_setup for down in end.downstream_list]
         return {task.task_id: task for task in [*self._ends.values(), *after] if task.is_teardown}
@@ -66,7 +66,7 @@ class Scope:
 _scopes: ContextVar[tuple[Scope, ...]] = ContextVar("aiosched_setup_scopes", default=())
 
 
-def open_scope(ends: Iterable[BaseOperator]) -> Scope:
+def open_scope(ends: Iterable[Task]) -> Scope:
     """Begin the scope of some setups and teardowns; raises DagError for a task that is neither."""
     ends = list(ends)
     for task in ends:
@@ -95,7 +95,7 @@ def close_scope(*, wire: bool) -> None:
             outer[-1].join(task)
 
 
-def join_scope(task: BaseOperator) -> None:
+def join_scope(task: Task) -> None:
     """Let every scope that is open, and of the same DAG, know that `task` was made."""
     for scope in _scopes.get():
         if all(end.dag is task.dag for end in scope._ends.values()):

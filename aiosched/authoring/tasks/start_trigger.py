@@ -10,12 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.authoring.runtime.rendering import needs_rendering
-
 if TYPE_CHECKING:
-    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.base.protocols import Task
     from aiosched.authoring.triggers.base import BaseTrigger
-    from aiosched.core.values.messages import Deferral
 
 _SHARED: Final = frozenset({"start_from_trigger", "trigger_kwargs", "next_kwargs", "trigger_timeout"})
 
@@ -43,7 +40,7 @@ class StartTriggerArgs:
         return replace(self, trigger_kwargs=kwargs)
 
 
-def declared(task: BaseOperator, args: StartTriggerArgs | None) -> StartTriggerArgs:
+def declared(task: Task, args: StartTriggerArgs | None) -> StartTriggerArgs:
     """What a task with `start_from_trigger` declares. Raises DagError when that is nothing."""
     if isinstance(args, StartTriggerArgs):
         return args
@@ -54,7 +51,7 @@ def declared(task: BaseOperator, args: StartTriggerArgs | None) -> StartTriggerA
 
 
 def shared_by_instances(
-    task: BaseOperator, args: StartTriggerArgs | None, shared: Mapping[str, Any], mapped: Collection[str]
+    task: Task, args: StartTriggerArgs | None, shared: Mapping[str, Any], mapped: Collection[str]
 ) -> StartTriggerArgs:
     """What all instances of a mapped task begin in: what its class declares, with the arguments of `partial()`.
 
@@ -72,37 +69,3 @@ def shared_by_instances(
         next_kwargs=shared.get("next_kwargs", found.next_kwargs),
         timeout=shared.get("trigger_timeout", found.timeout),
     )
-
-
-def starts_deferred(task: BaseOperator) -> Deferral | None:
-    """What `task` waits for before its first worker; None: it begins in a worker. Raises DagError."""
-    if (args := task.begins_in()) is None:
-        return None
-    from aiosched.authoring.triggers.encoding import deferral  # few tasks defer
-
-    called = f"Task {task.task_id!r}"
-    if needs_rendering((args.trigger_kwargs, args.next_kwargs), task):
-        raise task.fail(
-            f"{called} begins in its trigger, where templates and outputs of other tasks are not filled in. "
-            "Give plain values in start_trigger_args, or leave start_from_trigger out and let execute() defer."
-        )
-    if not callable(getattr(task._class, args.next_method, None)):
-        raise task.fail(
-            f"{called} is to go on with {args.next_method!r} after its trigger, but {task.task_type} has no such "
-            "method. Name an existing one in StartTriggerArgs(next_method=…)."
-        )
-    try:
-        path = _path_of(args.trigger_cls)
-        return deferral(path, args.trigger_kwargs or {}, args.next_method, args.next_kwargs or {}, args.timeout)
-    except TypeError as error:
-        raise task.fail(f"{called}, start_trigger_args: {error}") from None
-
-
-def _path_of(kind: type[BaseTrigger] | str) -> str:
-    if isinstance(kind, str):
-        if "." not in kind:
-            raise TypeError(f"trigger_cls={kind!r} is no path of a class, such as 'my_triggers.Door'.")
-        return kind
-    if not isinstance(kind, type) or "<locals>" in kind.__qualname__:
-        raise TypeError(f"trigger_cls={kind!r} is no class at the top of a module, nor the path of one.")
-    return f"{kind.__module__}.{kind.__qualname__}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
@@ -16,17 +16,17 @@ import msgspec
 
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.dependencies import Dependable
-from aiosched.authoring.mapping.nesting import indexes_read, is_mapped, mapped_groups, reads_own_index
+from aiosched.authoring.tasks.nesting import indexes_read, is_mapped, mapped_groups, reads_own_index
+from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import Concatenated, MapInput, TaskOutput, Zipped
 from aiosched.core.values.messages import XComRef
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
+    from aiosched.authoring.base.protocols import Task
     from aiosched.authoring.runtime.context import Context
-    from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.tasks.setup_scopes import Scope
 
-RETURN_VALUE: Final = "return_value"
 _NO_FILL: Final = object()
 
 
@@ -54,7 +54,7 @@ class Output(Dependable):
     def resolve(self, context: Context) -> Any:
         """The value, from the XComs that were fetched for the task."""
 
-    def check_reader(self, reader: BaseOperator) -> None:
+    def check_reader(self, reader: Task) -> None:
         """Raise DagError when `reader` cannot have it as an argument."""
 
     def view(self, context: Context) -> XComView:
@@ -88,11 +88,11 @@ class Output(Dependable):
         )
 
     @property
-    def first_tasks(self) -> Sequence[BaseOperator]:
+    def first_tasks(self) -> Sequence[Task]:
         return list({arg.operator.task_id: arg.operator for arg in self.sources}.values())
 
     @property
-    def last_tasks(self) -> Sequence[BaseOperator]:
+    def last_tasks(self) -> Sequence[Task]:
         return self.first_tasks
 
 
@@ -104,7 +104,7 @@ class XComArg(Output):
     the instance with the same index returned.
     """
 
-    def __init__(self, operator: BaseOperator, key: str = RETURN_VALUE) -> None:
+    def __init__(self, operator: Task, key: str = RETURN_VALUE) -> None:
         self.operator = operator
         self.key = key
 
@@ -150,7 +150,7 @@ class XComArg(Output):
         """The stored values that this stands for, of all map indexes."""
         return XComRef(self.operator.task_id, self.key)
 
-    def ref_of(self, reader: BaseOperator, map_index: int) -> XComRef:
+    def ref_of(self, reader: Task, map_index: int) -> XComRef:
         """The stored values that instance `map_index` of `reader` has to fetch."""
         if map_index >= 0 and reads_own_index(self.operator, reader):
             return XComRef(self.operator.task_id, self.key, map_index)
@@ -226,7 +226,7 @@ def _items_of(text: str) -> list[msgspec.Raw] | dict[str, msgspec.Raw] | None:
     return msgspec.json.decode(text, type=dict[str, msgspec.Raw]) if text.startswith("{") else None
 
 
-def _is_one(source: BaseOperator, reader: BaseOperator) -> bool:
+def _is_one(source: Task, reader: Task) -> bool:
     """Whether `reader` sees a single instance of `source`: all mapped groups around it are around `reader` too."""
     groups = mapped_groups(source)
     return bool(groups) and mapped_groups(reader)[: len(groups)] == groups
@@ -346,6 +346,16 @@ def iter_xcom_args(value: Any) -> Iterator[XComArg]:
     """Every stored value that an output inside `value` is made of."""
     for output in iter_outputs(value):
         yield from output.sources
+
+
+def measured_by(reader: Task, read: Iterable[Task]) -> list[XComArg]:
+    """The values whose lengths say which indexes of the tasks `read` belong to an instance of `reader`."""
+    groups = {group.group_id: group for group in mapped_groups(reader)}
+    if groups:
+        groups |= {group.group_id: group for task in read for group in mapped_groups(task)}
+    if len(groups) < 2:  # its index is theirs
+        return []
+    return [source for group in groups.values() if group.expand_input for source in group.expand_input.sources]
 
 
 def _outputs(method: str, *inputs: Output) -> Sequence[Output]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from aiosched.authoring.base.http import HttpCall, checked
+from aiosched.authoring.runtime.http import HttpCall, checked
 from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
 
 

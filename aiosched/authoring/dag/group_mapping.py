@@ -16,7 +16,7 @@ from aiosched.authoring.dag.groups import TaskGroup
 from aiosched.authoring.mapping.expansion import REQUIRED, ExpandInput, GroupArgument, check_groups
 from aiosched.authoring.mapping.function_mapping import checked_arguments, checked_kwargs, known_arguments
 from aiosched.authoring.mapping.mapped import check_rule
-from aiosched.authoring.mapping.nesting import groups_around
+from aiosched.authoring.tasks.nesting import groups_around
 
 
 class PartialGroup:

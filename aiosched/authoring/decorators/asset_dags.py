@@ -20,7 +20,8 @@ from aiosched.authoring.assets.assets import Asset, AssetAlias
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.operators.python import PythonOperator, is_coroutine_function
-from aiosched.authoring.runtime.context import CONTEXT_KEYS, get_current_context
+from aiosched.authoring.runtime.context import get_current_context
+from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
 
 
 class AssetDefinition(Asset):

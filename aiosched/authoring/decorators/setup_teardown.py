@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.tasks.operator import BaseOperator
-from aiosched.authoring.tasks.taskflow import TaskFunction, task
+from aiosched.authoring.decorators.taskflow import TaskFunction, task
 
 P = ParamSpec("P")
 R = TypeVar("R")

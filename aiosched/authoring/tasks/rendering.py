@@ -18,11 +18,11 @@ from aiosched.core.values.messages import XComRef
 from aiosched.errors import TaskSignal, TaskTimeout, TemplateError
 
 if TYPE_CHECKING:
+    from aiosched.authoring.base.protocols import Task
     from aiosched.authoring.runtime.context import Context
     from aiosched.authoring.runtime.templates import TemplateEngine
-    from aiosched.authoring.tasks.operator import BaseOperator
 
-    Task = TypeVar("Task", bound=BaseOperator)
+    T = TypeVar("T", bound=Task)
 
 MARKS: Final = ("{{", "{%", "{#")
 LONGEST_LABEL: Final = 250  # characters
@@ -35,7 +35,7 @@ class literal:
         self.value = value
 
 
-def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = (), in_place: bool = False) -> Task:
+def render_task(task: T, context: Context, *, as_they_are: Iterable[Any] = (), in_place: bool = False) -> T:
     """A copy of `task` with its template fields rendered; itself when nothing changes and it keeps no state.
 
     With `in_place` it is always `task` itself. No templates are looked for inside the objects `as_they_are`.
@@ -54,7 +54,7 @@ def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = ()
     return twin
 
 
-def render_label(task: BaseOperator, context: Context) -> str:
+def render_label(task: Task, context: Context) -> str:
     """The task's `map_index_template` rendered, at most 250 characters.
 
     Source: the semantics reference, section 26.9.
@@ -63,7 +63,7 @@ def render_label(task: BaseOperator, context: Context) -> str:
     return text[:LONGEST_LABEL]
 
 
-def needs_rendering(value: Any, task: BaseOperator) -> bool:
+def needs_rendering(value: Any, task: Task) -> bool:
     """Whether `value` holds a template, a template file's name, a `literal` or an output of a task."""
     if value is None or (isinstance(value, (str, tuple, dict, list)) and not value):
         return False
@@ -82,19 +82,19 @@ def needs_rendering(value: Any, task: BaseOperator) -> bool:
     )
 
 
-def render_value(task: BaseOperator, name: str, value: Any, context: Context) -> Any:
+def render_value(task: Task, name: str, value: Any, context: Context) -> Any:
     """`value` rendered as if it stood in the field `name` of `task`. Raises TemplateError."""
     return _render_field(task, name, value, context) if needs_rendering(value, task) else value
 
 
-def template_references(arguments: Any, task: BaseOperator) -> Iterator[XComRef]:
+def template_references(arguments: Any, task: Task) -> Iterator[XComRef]:
     """The XComs that templates in `arguments` of `task` pull with constant arguments."""
     for source in _strings(arguments):
         if "xcom_pull" in source:
             yield from _engine(task).references(source)
 
 
-def _render_field(task: BaseOperator, name: str, value: Any, context: Context, kept: Container[int] = ()) -> Any:
+def _render_field(task: Task, name: str, value: Any, context: Context, kept: Container[int] = ()) -> Any:
     try:
         return _rendered(value, task, context, kept)
     except (TaskSignal, TaskTimeout):  # a macro of the author may end the task
@@ -110,7 +110,7 @@ def _render_field(task: BaseOperator, name: str, value: Any, context: Context, k
         ) from error
 
 
-def _rendered(value: Any, task: BaseOperator, context: Context, kept: Container[int]) -> Any:
+def _rendered(value: Any, task: Task, context: Context, kept: Container[int]) -> Any:
     if id(value) in kept:
         return value
     if isinstance(value, str):
@@ -135,7 +135,7 @@ def _rendered(value: Any, task: BaseOperator, context: Context, kept: Container[
     return value
 
 
-def _is_file(value: str, task: BaseOperator) -> bool:
+def _is_file(value: str, task: Task) -> bool:
     return bool(task.template_ext) and value.endswith(tuple(task.template_ext)) and "\n" not in value
 
 
@@ -155,7 +155,10 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= 300 else f"{text[:300]}…"
 
 
-def _engine(task: BaseOperator) -> TemplateEngine:
-    from aiosched.authoring.runtime.templates import engine_of  # imports Jinja
+def _engine(task: Task) -> TemplateEngine:
+    if task.dag is not None:
+        engine: TemplateEngine = task.dag.templates
+        return engine
+    from aiosched.authoring.runtime.templates import plain_engine  # imports Jinja
 
-    return engine_of(task)
+    return plain_engine()

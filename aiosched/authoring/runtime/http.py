@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aiosched.authoring.operators.python import call_arguments
 from aiosched.authoring.runtime.connections import Connection
 from aiosched.errors import AioschedError, CommandFailed
 
 if TYPE_CHECKING:
     import httpx2
-
-    from aiosched.authoring.runtime.context import Context
 
 
 def require_httpx2() -> Any:
@@ -74,12 +70,6 @@ def checked(response: httpx2.Response) -> httpx2.Response:
             f"{response.text[:500]!r}"
         )
     return response
-
-
-async def judged(check: Callable[..., Any], response: httpx2.Response, context: Context) -> Any:
-    """What an author's function of the response (plain or coroutine) says; it may also name parts of the context."""
-    result = check(response, **call_arguments(check, (response,), {}, context))
-    return await result if inspect.isawaitable(result) else result
 
 
 async def _address(conn_id: str | None) -> tuple[str, dict[str, str], Any]:

@@ -13,11 +13,11 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from aiosched.authoring.runtime.context import Context
-    from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.runtime.context import Context, moment
+from aiosched.authoring.runtime.services import acall, call
+from aiosched.authoring.tasks.operator import BaseOperator
 
 _SERVICE: Final = "previous_success"
 PREVIOUS_RUN: Final = {  # name in the context -> name in the service's answer
@@ -30,22 +30,16 @@ PREVIOUS_RUN: Final = {  # name in the context -> name in the service's answer
 
 def read_previous_run(context: Context, name: str) -> Any:
     """One of the four; asks the scheduler the first time. Raises WouldBlock on an event loop."""
-    from aiosched.authoring.runtime.services import call
-
     _fill(context, None if context.run.logical_date is None else call(_SERVICE))
     return context[name]
 
 
 async def load_previous_run(context: Context) -> None:
     """Fetch them, for code that cannot wait where it reads them."""
-    from aiosched.authoring.runtime.services import acall
-
     _fill(context, None if context.run.logical_date is None else await acall(_SERVICE))
 
 
 def _fill(context: Context, found: Mapping[str, str | None] | None) -> None:
-    from aiosched.authoring.runtime.context import moment
-
     for name, fact in PREVIOUS_RUN.items():
         text = None if found is None else found[fact]
         context[name] = moment(None if text is None else datetime.fromisoformat(text))
@@ -64,8 +58,6 @@ def task_names_previous_run(task: BaseOperator) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _class_names_previous_run(kind: type[BaseOperator]) -> bool:
     """Whether the code of an operator's class names one of them, `BaseOperator` and what is above it apart."""
-    from aiosched.authoring.tasks.operator import BaseOperator
-
     classes = kind.__mro__[: kind.__mro__.index(BaseOperator)]
     return any(names_previous_run(f) for one in classes for f in vars(one).values() if inspect.isfunction(f))
 

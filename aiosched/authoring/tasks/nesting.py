@@ -7,29 +7,26 @@ index varies fastest. Source: the semantics reference, section 26.7.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
-    from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.base.protocols import Dag, Group, Task
     from aiosched.authoring.runtime.context import Context
-    from aiosched.authoring.tasks.operator import BaseOperator
-    from aiosched.authoring.tasks.xcom_arg import XComArg
 
 
-def mapped_groups(task: BaseOperator) -> list[TaskGroup]:
+def mapped_groups(task: Task) -> list[Group]:
     """The mapped groups around `task`, outermost first."""
     return groups_around(task.task_group) if task.task_group is not None else []
 
 
-def groups_around(group: TaskGroup) -> list[TaskGroup]:
+def groups_around(group: Group) -> list[Group]:
     """The mapped groups of which `group` is a part, itself included, outermost first."""
     found = []
-    inner: TaskGroup | None = group
+    inner: Group | None = group
     while inner is not None:
         if inner.expand_input is not None:
             found.append(inner)
@@ -37,28 +34,28 @@ def groups_around(group: TaskGroup) -> list[TaskGroup]:
     return found[::-1]
 
 
-def is_mapped(task: BaseOperator) -> bool:
+def is_mapped(task: Task) -> bool:
     """Whether the task has several instances: it is mapped itself, or stands in a mapped group."""
     return task.expand_input is not None or bool(mapped_groups(task))
 
 
-def is_mapped_over(task: BaseOperator) -> bool:
+def is_mapped_over(task: Task) -> bool:
     """Whether the number of instances of another task, or of a group, depends on what `task` returns."""
     return task.dag is not None and task.task_id in _producers(task.dag)
 
 
-def _producers(dag: DAG) -> frozenset[str]:
-    """The tasks over whose return values others are mapped; asked anew while the DAG grows."""
+def _producers(dag: Dag) -> frozenset[str]:
+    """The tasks over whose return values others are mapped; asked anew while the Dag grows."""
     size = (len(dag.task_dict), len(dag.task_groups))
     known = _known_producers.get(dag)
     if known is None or known[0] != size:
-        mapped: list[BaseOperator | TaskGroup] = [*dag.task_dict.values(), *dag.task_groups.values()]
+        mapped: list[Task | Group] = [*dag.task_dict.values(), *dag.task_groups.values()]
         found = (one.expand_input.producers for one in mapped if one.expand_input is not None)
         known = _known_producers[dag] = (size, frozenset().union(*found))
     return known[1]
 
 
-_known_producers: Final[WeakKeyDictionary[DAG, tuple[tuple[int, int], frozenset[str]]]] = WeakKeyDictionary()
+_known_producers: Final[WeakKeyDictionary[Dag, tuple[tuple[int, int], frozenset[str]]]] = WeakKeyDictionary()
 
 
 class Returning(Protocol):
@@ -109,18 +106,18 @@ def split_index(index: int, lengths: Sequence[int]) -> list[int]:
     return positions[::-1]
 
 
-def reads_own_index(source: BaseOperator, reader: BaseOperator) -> bool:
+def reads_own_index(source: Task, reader: Task) -> bool:
     """Whether instance i of `reader` reads instance i of `source`, and no other."""
     groups = mapped_groups(reader)
     return bool(groups) and groups == mapped_groups(source)
 
 
-def indexes_read(source: BaseOperator, context: Context) -> range | None:
+def indexes_read(source: Task, context: Context) -> range | None:
     """The map indexes of `source` that the running task reads; None for all of them.
 
     Tasks in a common mapped group meet under the same index of it.
     """
-    reader: BaseOperator = context["task"]
+    reader: Task = context["task"]
     theirs, ours = mapped_groups(source), mapped_groups(reader)
     common = sum(1 for one, other in zip(theirs, ours, strict=False) if one is other)
     if not common:
@@ -130,17 +127,7 @@ def indexes_read(source: BaseOperator, context: Context) -> range | None:
     return range(index * below_theirs, (index + 1) * below_theirs)
 
 
-def measured_by(reader: BaseOperator, read: Iterable[BaseOperator]) -> list[XComArg]:
-    """The values whose lengths say which indexes of the tasks `read` belong to an instance of `reader`."""
-    groups = {group.group_id: group for group in mapped_groups(reader)}
-    if groups:
-        groups |= {group.group_id: group for task in read for group in mapped_groups(task)}
-    if len(groups) < 2:  # its index is theirs
-        return []
-    return [source for group in groups.values() if group.expand_input for source in group.expand_input.sources]
-
-
-def group_index(group: TaskGroup, context: Context) -> int:
+def group_index(group: Group, context: Context) -> int:
     """Which of the group's instances the running task belongs to."""
     groups = mapped_groups(context["task"])
     index: int = context["ti"].map_index
@@ -149,10 +136,10 @@ def group_index(group: TaskGroup, context: Context) -> int:
     return split_index(index, [_length(one, context) for one in groups])[groups.index(group)]
 
 
-def _count(groups: Sequence[TaskGroup], context: Context) -> int:
+def _count(groups: Sequence[Group], context: Context) -> int:
     return math.prod(_length(group, context) for group in groups)
 
 
-def _length(group: TaskGroup, context: Context) -> int:
+def _length(group: Group, context: Context) -> int:
     assert group.expand_input is not None
     return group.expand_input.length(context)
