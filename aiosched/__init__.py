@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
-    from aiosched.authoring.decorators.asset_dags import asset
     from aiosched.authoring.assets.asset_events import Metadata
     from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
     from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
     from aiosched.authoring.base.params import Param
     from aiosched.authoring.dag.dag import DAG
     from aiosched.authoring.dag.deadlines import DeadlineAlert, DeadlineReference
-    from aiosched.authoring.decorators.dags import dag, task_group
     from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.decorators.asset_dags import asset
+    from aiosched.authoring.decorators.dags import dag, task_group
+    from aiosched.authoring.decorators.setup_teardown import setup, teardown
+    from aiosched.authoring.decorators.taskflow import task
     from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email, send_webhook
     from aiosched.authoring.operators import (
         BaseBranchOperator,
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     )
     from aiosched.authoring.runtime.connections import BaseHook, Connection
     from aiosched.authoring.runtime.context import Context, get_current_context
-    from aiosched.authoring.tasks.rendering import literal
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
         BashSensor,
@@ -57,9 +58,8 @@ if TYPE_CHECKING:
         TimeSensor,
     )
     from aiosched.authoring.tasks.operator import BaseOperator
-    from aiosched.authoring.decorators.setup_teardown import setup, teardown
+    from aiosched.authoring.tasks.rendering import literal
     from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
-    from aiosched.authoring.decorators.taskflow import task
     from aiosched.authoring.tasks.xcom_arg import XComArg
     from aiosched.authoring.triggers import (
         BaseTrigger,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
-    from aiosched.authoring.decorators.asset_dags import asset
     from aiosched.authoring.assets.asset_events import Metadata
     from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
     from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
     from aiosched.authoring.dag.deadlines import DeadlineAlert, DeadlineReference
     from aiosched.authoring.dag.groups import TaskGroup
     from aiosched.authoring.dag.loader import LoadedFile, load_file, may_define_dags
+    from aiosched.authoring.decorators.asset_dags import asset
+    from aiosched.authoring.decorators.setup_teardown import setup, teardown
+    from aiosched.authoring.decorators.taskflow import task
     from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email, send_webhook
     from aiosched.authoring.operators import (
         BaseBranchOperator,
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     )
     from aiosched.authoring.runtime.connections import BaseHook, Connection
     from aiosched.authoring.runtime.context import Context, current_context, get_current_context
-    from aiosched.authoring.tasks.rendering import literal
     from aiosched.authoring.runtime.task_instance import TaskInstance
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
@@ -64,9 +65,8 @@ if TYPE_CHECKING:
         TimeSensor,
     )
     from aiosched.authoring.tasks.operator import BaseOperator
-    from aiosched.authoring.decorators.setup_teardown import setup, teardown
+    from aiosched.authoring.tasks.rendering import literal
     from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
-    from aiosched.authoring.decorators.taskflow import task
     from aiosched.authoring.tasks.task_context import build_context
     from aiosched.authoring.tasks.xcom_arg import XComArg
     from aiosched.authoring.triggers import (

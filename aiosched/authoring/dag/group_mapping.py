@@ -52,7 +52,7 @@ class PartialGroup:
         group = self._new_group()
         check_groups(f"Group {group.group_id!r}", inputs, groups_around(group), where)
         group.expand_input = inputs
-        arguments = {name: GroupArgument(name, group, self._default(name)) for name in mapped}
+        arguments = {name: GroupArgument(name, group, inputs, self._default(name)) for name in mapped}
         with group:
             result = self._function(**self._kwargs, **arguments)
         tasks = list(group)

@@ -12,7 +12,7 @@ from aiosched.authoring.base.location import author_location
 from aiosched.errors import DuplicateTaskError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.base.protocols import Dag, Group
     from aiosched.authoring.mapping.expansion import ExpandInput
     from aiosched.authoring.tasks.operator import BaseOperator
 
@@ -30,7 +30,7 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
         group_id: str,
         prefix_group_id: bool = True,
         parent_group: TaskGroup | None = None,
-        dag: DAG | None = None,
+        dag: Dag | None = None,
         default_args: Mapping[str, Any] | None = None,
         tooltip: str = "",
         add_suffix_on_collision: bool = False,
@@ -43,8 +43,8 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
             raise checks.fail(message, where)
         if "." in checks.valid_key("group_id", group_id, where):
             raise checks.fail(f"group_id {group_id!r} must not contain a dot: dots separate nested groups.", where)
-        self.dag: DAG = dag
-        self.parent_group = parent_group or building.current_group(dag)
+        self.dag: Dag = dag
+        self.parent_group: Group | None = parent_group or building.current_group(dag)
         self.prefix_group_id = prefix_group_id
         self.label = group_id
         self.tooltip = tooltip
@@ -67,14 +67,15 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
 
     def child_id(self, label: str) -> str:
         """The full id of a task or group called `label` in here."""
-        prefix = self._prefix
+        prefix = self.prefix
         return f"{prefix}.{label}" if prefix else label
 
     @property
-    def _prefix(self) -> str:
+    def prefix(self) -> str:
+        """What ids in here begin with, without the dot; may be empty."""
         if self.prefix_group_id:
             return self.group_id
-        return self.parent_group._prefix if self.parent_group else ""
+        return self.parent_group.prefix if self.parent_group else ""
 
     def __enter__(self) -> Self:
         building.open_group(self)

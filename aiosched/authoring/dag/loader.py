@@ -180,7 +180,7 @@ def _execute(name: str, file: Path, loader: _Loader) -> _Module:
         raise
     finally:
         building.collector.reset(token)
-    return _Module(module, collector.dags)
+    return _Module(module, [dag for dag in collector.dags if isinstance(dag, DAG)])
 
 
 def _collect(modules: Iterable[_Module]) -> list[DAG]:

@@ -7,28 +7,25 @@ the file's place or the time of day. Source: the semantics reference, section 31
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from aiosched.authoring.assets.assets import asset_refs
 from aiosched.authoring.base.checks import fail, warn
-from aiosched.authoring.tasks.plain_values import as_json, strict_json
-from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.base.plain_values import strict_json
+from aiosched.authoring.dag.task_specs import seconds, task_spec, utc
 from aiosched.authoring.mapping.mapped import check_rule
-from aiosched.authoring.tasks.start_trigger import starts_deferred
-from aiosched.core.graph.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, GroupSpec, ParamSpec
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.timetables import AssetOrTimeSchedule, condition_of
-from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
 from aiosched.core.values.states import RunType
-from aiosched.errors import DagCycleError, DagError, ParamError
+from aiosched.errors import DagCycleError, ParamError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.dag.definition import DagDefinition
     from aiosched.authoring.tasks.operator import BaseOperator
 
 
-def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
+def to_spec(dag: DagDefinition, *, now: datetime) -> DagSpec:
     """The serialized form of `dag`. Raises DagError, or a kind of it, for a DAG that could not run."""
     for task in dag.task_dict.values():
         task.wire_arguments()
@@ -77,7 +74,7 @@ def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
     )
 
 
-def advise(dag: DAG) -> None:
+def advise(dag: DagDefinition) -> None:
     """Warn, at the author's line, of what works but not as its author may think."""
     for partial in dag.partials:
         if not partial.expanded:
@@ -95,7 +92,7 @@ def advise(dag: DAG) -> None:
             )
 
 
-def _advise_on_run_types(dag: DAG) -> None:
+def _advise_on_run_types(dag: DagDefinition) -> None:
     condition, timetable = condition_of(dag.timetable), dag.timetable
     is_timed = isinstance(timetable, AssetOrTimeSchedule) or (condition is None and timetable.can_be_scheduled)
     for run_type, makes in ((RunType.SCHEDULED, is_timed), (RunType.ASSET_TRIGGERED, condition is not None)):
@@ -104,7 +101,7 @@ def _advise_on_run_types(dag: DAG) -> None:
                  "them out. Add them, or leave out schedule=.", dag._origin)  # fmt: skip
 
 
-def _advise_on_slas(dag: DAG) -> None:
+def _advise_on_slas(dag: DagDefinition) -> None:
     slas = [task for task in dag.tasks if task.sla is not None]
     if slas and not dag.timetable.periodic:
         warn(f"DAG {dag.dag_id!r} has no schedule dates, so no SLA of its tasks can be missed. Leave out sla=.",
@@ -117,7 +114,7 @@ def _advise_on_slas(dag: DAG) -> None:
                  "on_failure_callback=send_email(to=…).", task._origin)  # fmt: skip
 
 
-def check_cycle(dag: DAG) -> None:
+def check_cycle(dag: DagDefinition) -> None:
     """Raise DagCycleError naming the tasks of a cycle, if there is one."""
     tasks = dag.task_dict
     waiting = {task_id: len(task.upstream_task_ids) for task_id, task in tasks.items()}
@@ -133,7 +130,7 @@ def check_cycle(dag: DAG) -> None:
         _raise_cycle(dag, waiting)
 
 
-def _raise_cycle(dag: DAG, left: Mapping[str, int]) -> None:
+def _raise_cycle(dag: DagDefinition, left: Mapping[str, int]) -> None:
     """`left` are the tasks on a cycle or behind one: walking upstream inside it must come back somewhere."""
     path = {min(left): 0}  # each next one is an upstream of the one before
     while (before := min(dag.task(next(reversed(path))).upstream_task_ids & left.keys())) not in path:
@@ -149,7 +146,7 @@ def _raise_cycle(dag: DAG, left: Mapping[str, int]) -> None:
     )
 
 
-def _check_schedule(dag: DAG) -> None:
+def _check_schedule(dag: DagDefinition) -> None:
     if not dag.timetable.can_be_scheduled:
         return
     starts = [dag.start_date, *(task.start_date for task in dag.task_dict.values())]
@@ -164,7 +161,7 @@ def _check_schedule(dag: DAG) -> None:
             raise fail(message, param.origin or dag._origin, kind=ParamError) from None
 
 
-def _check_rules(dag: DAG, task: BaseOperator) -> None:
+def _check_rules(dag: DagDefinition, task: BaseOperator) -> None:
     """Source: the semantics reference, section 5.2 (parse-time restrictions) and 8.1."""
     check_rule(task)
     if task.on_failure_fail_dagrun and not task.is_teardown:
@@ -192,7 +189,7 @@ def _check_rules(dag: DAG, task: BaseOperator) -> None:
             )
 
 
-def _param(name: str, spec: ParamSpec, dag: DAG) -> ParamSpec:
+def _param(name: str, spec: ParamSpec, dag: DagDefinition) -> ParamSpec:
     try:
         return ParamSpec(
             value=strict_json(spec.value),

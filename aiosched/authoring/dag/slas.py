@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.authoring.runtime.mail import Mail, addresses
 from aiosched.authoring.notifiers.base import BaseNotifier
+from aiosched.authoring.runtime.mail import Mail, addresses
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG

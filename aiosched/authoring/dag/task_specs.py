@@ -38,7 +38,7 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         has_skipped_callback=bool(task.on_skipped_callback),
         starts_deferred=_starts_deferred(task),
         retries=task.retries,
-        retry_delay=task.retry_delay.totalseconds(),
+        retry_delay=task.retry_delay.total_seconds(),
         retry_exponential_backoff=task.retry_exponential_backoff,
         max_retry_delay=_max_retry_delay(task),
         execution_timeout=seconds(task.execution_timeout),
@@ -151,4 +151,4 @@ def utc(moment: datetime | None) -> datetime | None:
 
 def seconds(span: timedelta | None) -> float | None:
     """The length of a duration."""
-    return None if span is None else span.totalseconds()
+    return None if span is None else span.total_seconds()

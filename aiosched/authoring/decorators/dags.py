@@ -9,8 +9,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.dag.dag import DAG
-from aiosched.authoring.dag.groups import TaskGroup
 from aiosched.authoring.dag.group_mapping import PartialGroup
+from aiosched.authoring.dag.groups import TaskGroup
 
 P = ParamSpec("P")
 R = TypeVar("R")

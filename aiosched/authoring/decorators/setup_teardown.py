@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from aiosched.authoring.base.checks import fail
-from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.decorators.taskflow import TaskFunction, task
+from aiosched.authoring.tasks.operator import BaseOperator
 
 P = ParamSpec("P")
 R = TypeVar("R")

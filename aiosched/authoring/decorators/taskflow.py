@@ -16,8 +16,8 @@ from aiosched.authoring.operators.bash import DecoratedBashOperator
 from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
 from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
 from aiosched.authoring.operators.sensor import PythonSensor
-from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
 from aiosched.authoring.tasks.xcom_arg import XComArg
 
 P = ParamSpec("P")

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.params import DagParam
-from aiosched.authoring.tasks.shown_values import shortened
 from aiosched.authoring.tasks.nesting import group_index, mapped_groups, split_index
-from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE, Output, XComArg, XComView, iter_outputs
+from aiosched.authoring.tasks.shown_values import shortened
+from aiosched.authoring.tasks.xcom_arg import Output, XComArg, XComView, iter_outputs
+from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import LiteralLength, MapInput, MappingSpec
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.base.protocols import Group, Task
     from aiosched.authoring.runtime.context import Context
-    from aiosched.authoring.tasks.operator import BaseOperator
 
 
 class Arguments(NamedTuple):
@@ -134,29 +134,25 @@ class MappedKwargs(ExpandInput):
 class GroupArgument(Output):
     """An argument of a mapped group's function: in each instance of the group's tasks its own value."""
 
-    def __init__(self, name: str, group: TaskGroup, default: Any) -> None:
+    def __init__(self, name: str, group: Group, inputs: ExpandInput, default: Any) -> None:
         self.name = name
         self.group = group
         self.default = default
-
-    @property
-    def _input(self) -> ExpandInput:
-        assert self.group.expand_input is not None
-        return self.group.expand_input
+        self._inputs = inputs
 
     @property
     def sources(self) -> Sequence[XComArg]:
-        return self._input.sources
+        return self._inputs.sources
 
     @property
     def map_input(self) -> MapInput:
         raise fail(_nested(f"the argument {self.name!r} of the mapped group {self.group.group_id!r}"))
 
     @property
-    def first_tasks(self) -> Sequence[BaseOperator]:
+    def first_tasks(self) -> Sequence[Task]:
         raise fail(f"{self!r} is a value, not a task: draw arrows to or from the group or its tasks.")
 
-    def check_reader(self, reader: BaseOperator) -> None:
+    def check_reader(self, reader: Task) -> None:
         if self.group not in mapped_groups(reader):
             raise reader.fail(
                 f"Task {reader.task_id!r} has the argument {self.name!r} of the mapped group {self.group.group_id!r}, "
@@ -165,7 +161,7 @@ class GroupArgument(Output):
 
     def resolve(self, context: Context) -> Any:
         """The value at the index of the running task's instance of the group."""
-        values = self._input.at(group_index(self.group, context), context).values
+        values = self._inputs.at(group_index(self.group, context), context).values
         if self.name not in values and self.default is REQUIRED:
             raise AioschedError(
                 f"The mapped group {self.group.group_id!r} got no argument {self.name!r} for map index "
@@ -236,7 +232,7 @@ def check_source(called: str, output: Output, where: Location | None) -> None:
             )
 
 
-def check_groups(called: str, inputs: ExpandInput, around: Sequence[TaskGroup], where: Location | None) -> None:
+def check_groups(called: str, inputs: ExpandInput, around: Sequence[Group], where: Location | None) -> None:
     """Raise DagError when a group inside mapped groups is mapped over what differs between their instances."""
     for source in inputs.sources:
         if any(group in around for group in mapped_groups(source.operator)):

@@ -6,8 +6,8 @@ The names of arguments are those of the function. Source: the semantics referenc
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.location import Location, author_location
@@ -19,10 +19,8 @@ from aiosched.authoring.mapping.expansion import (
     mapped_kwargs,
 )
 from aiosched.authoring.mapping.mapped import OPTIONS, mapped_operator, wrong_arguments
+from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.xcom_arg import Output, XComArg
-
-if TYPE_CHECKING:
-    from aiosched.authoring.decorators.taskflow import TaskFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,10 +28,23 @@ R = TypeVar("R")
 _INTO = "op_kwargs"  # where an operator takes the arguments of its function
 
 
+class MappableFunction(Protocol[P, R]):
+    """A `TaskFunction`."""
+
+    function: Callable[P, R]
+    operator: type[BaseOperator]
+
+    @property
+    def call_signature(self) -> inspect.Signature: ...
+    def operator_options(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]: ...
+    def output_of(self, made: BaseOperator) -> XComArg: ...
+    def override(self, **options: Any) -> MappableFunction[P, R]: ...
+
+
 class PartialFunction(Generic[P, R]):
     """A task function with some of its arguments, the same for all instances of a mapped task."""
 
-    def __init__(self, function: TaskFunction[P, R], kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, function: MappableFunction[P, R], kwargs: Mapping[str, Any]) -> None:
         self._function = function
         self._kwargs = dict(kwargs)
         self._name = function.function.__name__

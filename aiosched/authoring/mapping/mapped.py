@@ -15,10 +15,10 @@ from aiosched.authoring.base import building, checks
 from aiosched.authoring.base.dependencies import connect
 from aiosched.authoring.base.location import author_location
 from aiosched.authoring.mapping.expansion import ExpandInput, mapped_arguments, mapped_kwargs
-from aiosched.authoring.tasks.nesting import mapped_groups
-from aiosched.authoring.tasks.rendering import render_task
 from aiosched.authoring.tasks.defaults_by_name import parameters_of, required_of
+from aiosched.authoring.tasks.nesting import mapped_groups
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.rendering import render_task
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, shared_by_instances
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.values.messages import Resume, XComRef

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from aiosched.authoring.runtime.mail import Mail
 from aiosched.authoring.notifiers.base import BaseNotifier
+from aiosched.authoring.runtime.mail import Mail
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.runtime.http import HttpCall, checked
 from aiosched.authoring.notifiers.base import BaseNotifier
+from aiosched.authoring.runtime.http import HttpCall, checked
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.operators.python import call_arguments
 from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, describe_code
-from aiosched.authoring.tasks.rendering import render_value
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.rendering import render_value
 from aiosched.errors import CommandFailed, SkipTask
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from aiosched.core.timetables import DataInterval, Restriction
 from aiosched.core.values.messages import SkipDecision
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.base.protocols import Dag
     from aiosched.authoring.runtime.context import Context
 
 Followed = str | Collection[str] | None
@@ -146,14 +146,14 @@ class LatestOnlyOperator(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Leave the decision on `ti.skip_decision`, if something is to be skipped."""
-        dag: DAG | None = context["dag"]
+        dag: Dag | None = context["dag"]
         if dag is None or self._is_latest(context, dag):
             return
         skipped = [task_id for task_id in sorted(self.downstream_task_ids) if not dag.task(task_id).is_teardown]
         self.log.info("not the latest run: %s are skipped", ", ".join(skipped) or "no tasks")
         context["ti"].skip_decision = SkipDecision(skipped=tuple(skipped))
 
-    def _is_latest(self, context: Context, dag: DAG) -> bool:
+    def _is_latest(self, context: Context, dag: Dag) -> bool:
         run = context.run
         start, end = run.interval_start, run.interval_end
         if run.run_type == "manual" or start is None or end is None or start == end:

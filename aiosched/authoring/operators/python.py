@@ -14,14 +14,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.assets.asset_events import exhaust
-from aiosched.authoring.dag.groups import TaskGroup
-from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, names_previous_run
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, names_previous_run
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.base.protocols import Dag, Group
     from aiosched.authoring.runtime.context import Context
 
 
@@ -122,7 +121,7 @@ class ShortCircuitOperator(PythonOperator):
         """`result` if nothing is skipped for it; else leave the decision on `ti.skip_decision` and return None."""
         if result:
             return result
-        dag: DAG | None = context["dag"]
+        dag: Dag | None = context["dag"]
         found = (
             _descendants(self.downstream_task_ids, dag)
             if self.ignore_downstream_trigger_rules
@@ -175,7 +174,7 @@ def decide_branch(task: BaseOperator, result: Any, context: Context) -> Any:
     else None: a branch that skipped something has no return value. Source: the semantics reference, section
     34, decision 7. Raises BranchError for an id that is not in the DAG.
     """
-    dag: DAG | None = context["dag"]
+    dag: Dag | None = context["dag"]
     followed = _followed_tasks(task, result, dag)
     context["ti"].skip_decision = SkipDecision(followed=followed)
     if result is None or task.downstream_task_ids - _descendants(followed, dag):
@@ -183,7 +182,7 @@ def decide_branch(task: BaseOperator, result: Any, context: Context) -> Any:
     return result if isinstance(result, str) else list(result)
 
 
-def _followed_tasks(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[str, ...]:
+def _followed_tasks(task: BaseOperator, result: Any, dag: Dag | None) -> tuple[str, ...]:
     """The task ids that a branch's result names: tasks, and the first tasks of groups."""
     if result is None:
         return ()
@@ -195,7 +194,7 @@ def _followed_tasks(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[s
         )
     followed: set[str] = set()
     for name in names:
-        group: TaskGroup | None = dag.task_groups.get(name) if dag is not None else None
+        group: Group | None = dag.task_groups.get(name) if dag is not None else None
         if group is not None:
             followed.update(first.task_id for first in group.first_tasks)
         elif dag is not None and not dag.has_task(name):
@@ -208,7 +207,7 @@ def _followed_tasks(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[s
     return tuple(sorted(followed))
 
 
-def _descendants(task_ids: Collection[str], dag: DAG | None) -> set[str]:
+def _descendants(task_ids: Collection[str], dag: Dag | None) -> set[str]:
     """These tasks and all that is downstream of them."""
     found: set[str] = set()
     waiting = set(task_ids)

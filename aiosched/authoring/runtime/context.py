@@ -18,10 +18,10 @@ Compute = Callable[["Context"], Any]
 
 
 class Context(dict[str, Any]):
-    """A dict. Values that few tasks read are computed when they are first asked for: those in `lazy`, and those in
-    `unlisted`, which iteration leaves out because they are asked of the scheduler.
+    """A dict, some of whose values are computed when they are first read.
 
-    A run without a logical date has no `logical_date`, `ds`, `ts` and the other dates: a template that names them fails.
+    These are `lazy` and `unlisted`: iteration leaves the latter out, because the scheduler is asked for them. A run
+    without a logical date has no `logical_date`, `ds`, `ts` and the like: a template that names them fails.
     """
 
     __slots__ = ("_lazy", "_run", "_unlisted")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from aiosched.authoring.base import checks
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.operators.weekdays import WeekDay, week_days, zone_of
-from aiosched.authoring.tasks.rendering import needs_rendering
 from aiosched.authoring.tasks.operator import Seconds
+from aiosched.authoring.tasks.rendering import needs_rendering
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
 from aiosched.authoring.triggers.temporal import DateTimeTrigger
 

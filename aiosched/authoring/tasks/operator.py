@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, Self, TypeAlias
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.building import current_dag, current_group
@@ -16,12 +17,12 @@ from aiosched.authoring.base.dates import optional_aware
 from aiosched.authoring.base.dependencies import Dependable, connect
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.settings import defaults
-from aiosched.authoring.tasks.nesting import measured_by
-from aiosched.authoring.tasks.rendering import render_task, template_references
 from aiosched.authoring.tasks.defaults_by_name import OperatorMeta
+from aiosched.authoring.tasks.rendering import render_task, template_references
 from aiosched.authoring.tasks.setup_scopes import close_scope, join_scope, open_scope
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, declared
-from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE, XComArg, iter_outputs
+from aiosched.authoring.tasks.xcom_arg import XComArg, iter_outputs, measured_by
+from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.graph.weights import WeightRule
@@ -30,10 +31,7 @@ from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDefe
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.params import ParamsDict
-    from aiosched.authoring.dag.dag import DAG
-    from aiosched.authoring.dag.groups import TaskGroup
-    from aiosched.authoring.mapping.expansion import ExpandInput
-    from aiosched.authoring.mapping.mapped import OperatorPartial
+    from aiosched.authoring.base.protocols import Dag, Group, MapInputs
     from aiosched.authoring.runtime.context import Context
     from aiosched.authoring.tasks.setup_scopes import Scope
     from aiosched.authoring.triggers.base import BaseTrigger
@@ -46,6 +44,13 @@ Seconds: TypeAlias = timedelta | float
 RetryPolicy: TypeAlias = Callable[[BaseException, "Context"], Seconds | bool | None]
 """Is asked when a try has failed and may be repeated: False does not repeat it, a duration repeats it after that
 time, None (and what it raises) leaves it to the options of the task. Source: the semantics reference, section 22.4."""
+
+
+class Partial(Protocol):
+    """What `SomeOperator.partial(…)` returns: see `OperatorPartial`."""
+
+    def expand(self, **mapped: Any) -> BaseOperator: ...
+    def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> BaseOperator: ...
 
 
 class BaseOperator(Dependable, metaclass=OperatorMeta):
@@ -69,7 +74,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
     start_from_trigger: bool = False  # begin in the trigger of start_trigger_args, without a worker
     start_trigger_args: StartTriggerArgs | None = None
 
-    expand_input: ExpandInput | None = None  # what a mapped task is mapped over
+    expand_input: MapInputs | None = None  # what a mapped task is mapped over
     _origin: Location | None
     _defaults: Mapping[str, Any]
 
@@ -104,8 +109,8 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         max_active_tis_per_dagrun: int | None = None,
         params: Mapping[str, Any] | None = None,
         default_args: Mapping[str, Any] | None = None,
-        dag: DAG | None = None,
-        task_group: TaskGroup | None = None,
+        dag: Dag | None = None,
+        task_group: Group | None = None,
         on_execute_callback: Callbacks = None,
         on_success_callback: Callbacks = None,
         on_failure_callback: Callbacks = None,
@@ -191,12 +196,12 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
             self.start_trigger_args = self.start_trigger_args.copy()
 
         self._params = dict(params or {})
-        self.dag: DAG | None = None
-        self.task_group: TaskGroup | None = None
+        self.dag: Dag | None = None
+        self.task_group: Group | None = None
         self.task_id = task_id
         self._join(dag, task_group)
 
-    def _join(self, dag: DAG | None, group: TaskGroup | None) -> None:
+    def _join(self, dag: Dag | None, group: Group | None) -> None:
         """Take the place in the DAG and group that were given, or in those of the innermost `with`."""
         where = self._origin
         if dag is None:
@@ -415,11 +420,11 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         close_scope(wire=error is None)
 
     @classmethod
-    def partial(cls, **kwargs: Any) -> OperatorPartial:
+    def partial(cls, **kwargs: Any) -> Partial:
         """The arguments that all instances of a mapped task share; `.expand(…)` on it makes the task."""
-        from aiosched.authoring.mapping.mapped import OperatorPartial
-
-        return OperatorPartial(cls, kwargs)
+        # Imported by name, since the class of mapped tasks is derived from this one.
+        partial: Partial = importlib.import_module("aiosched.authoring.mapping.mapped").OperatorPartial(cls, kwargs)
+        return partial
 
     def fail(self, message: str) -> DagError:
         """The error to raise about this task, with the line where its author made it."""

@@ -169,7 +169,8 @@ class XComArg(Output):
         return self
 
     def __enter__(self) -> Scope:
-        return self.operator.__enter__()
+        scope: Scope = self.operator.__enter__()
+        return scope
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
