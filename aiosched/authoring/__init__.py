@@ -1,12 +1,13 @@
-"""What DAG authors import, and how a DAG becomes a `DagSpec`.
+"""What DAG authors import, and how a DAG becomes a `DagSpec`. A folder imports only those below it.
 
-    base/       checks, dates, arrows, params, HTTP and mail    dag/        the DAG, its groups, its file, its spec
-    tasks/      BaseOperator, @task, outputs, setups            mapping/    mapped tasks and groups
-    runtime/    what a task has while it runs                   assets/     assets and their events
-    operators/  what tasks do: Python, bash, SQL, HTTP, …       sensors/    tasks that wait
-    triggers/   what deferred tasks wait for                    notifiers/  callbacks that tell somebody
+    decorators/  @task, @dag, @task_group, @setup, @asset     notifiers/   callbacks that send a message
+    dag/         the DAG, its groups, its file, its spec      sensors/     tasks that wait
+    operators/   what tasks do: Python, bash, SQL, HTTP, …    mapping/     mapped tasks
+    tasks/       BaseOperator, its arguments and outputs      assets/      assets and their events
+    triggers/    what deferred tasks wait for                 runtime/     what a running task can use
+    base/        checks, dates, dependencies, params
 
-Names are imported when they are first used; DAG files import everything from `aiosched`.
+Names are imported when they are first used. DAG files import them from `aiosched`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is being built right now: the DAG and group of the innermost `with`, and the DAGs a file made."""
+"""The DAG and the group of the innermost `with`, and the DAGs that a file defines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Collector:
-    """Takes the DAGs that a module makes while it is imported."""
+    """Collects the DAGs that a module opens while it is imported."""
 
     module: str
     dags: list[Dag] = field(default_factory=list)
@@ -34,7 +34,7 @@ def current_dag() -> Dag | None:
 
 
 def open_dag(dag: Dag) -> None:
-    """Make `dag` the current one; the loader takes note when its file is the one being imported."""
+    """Make `dag` the current one, and collect it if the module being imported is the one that opens it."""
     _open_dags.set((*_open_dags.get(), dag))
     collecting = collector.get()
     if collecting is not None and dag.auto_register and executing_module() == collecting.module:
@@ -47,8 +47,8 @@ def close_dag() -> None:
 
 
 @contextlib.contextmanager
-def nothing_open() -> Iterator[None]:
-    """Operators made in the block join no DAG by themselves."""
+def no_open_dag() -> Iterator[None]:
+    """In the block there is no current DAG: new operators join none."""
     dags, groups = _open_dags.set(()), _open_groups.set(())
     try:
         yield

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pendulum import DateTime
 
 STEPS: Final = (timedelta(days=28), timedelta(days=1), timedelta(hours=1))  # in which the list moves on
-AHEAD: Final = 3  # steps that are listed from the beginning of the current one on
-AT_LEAST: Final = 10  # runs after that beginning are listed, however far ahead
-AT_MOST: Final = 1_000  # runs after it
-PAST: Final = 400  # runs before it, without catchup
-LONGEST_WALK: Final = 10_000  # runs that are asked for
-_MANUAL_PAST: Final = 50  # runs back to which the intervals of manual runs are worked out
+STEPS_AHEAD: Final = 3  # steps that are listed from the beginning of the current one on
+MIN_RUNS_AHEAD: Final = 10  # runs after that beginning are listed, however far ahead
+MAX_RUNS_AHEAD: Final = 1_000  # runs after it
+MAX_RUNS_PAST: Final = 400  # runs before it, without catchup
+MAX_RUNS_COMPUTED: Final = 10_000  # runs that are asked for
+_MANUAL_RUNS_PAST: Final = 50  # runs back to which the intervals of manual runs are worked out
 
 
 class TimeRestriction(NamedTuple):
@@ -123,12 +123,12 @@ def list_runs(author: Timetable, restriction: Restriction, now: datetime) -> Cus
     """
     timetable = author.to_timetable()
     now = now.astimezone(UTC)
-    step, runs = _listed(author, restriction, now) if timetable.can_be_scheduled else (STEPS[0], [])
+    step, runs = _runs_to_list(author, restriction, now) if timetable.can_be_scheduled else (STEPS[0], [])
     begin = _floor(now, step)
     current = next((position for position, run in enumerate(runs) if run.run_after > begin), len(runs))
-    samples = [run.run_after for run in runs[max(0, current - _MANUAL_PAST) :]] or [begin, begin + step]
-    shift, steps = _manual(author, samples)
-    kept = runs if restriction.catchup else runs[max(0, current - PAST) :]
+    samples = [run.run_after for run in runs[max(0, current - _MANUAL_RUNS_PAST) :]] or [begin, begin + step]
+    shift, steps = _manual_rule(author, samples)
+    kept = runs if restriction.catchup else runs[max(0, current - MAX_RUNS_PAST) :]
     return CustomTimetable(
         timetable.name,
         description=timetable.description,
@@ -141,40 +141,40 @@ def list_runs(author: Timetable, restriction: Restriction, now: datetime) -> Cus
     )
 
 
-def _listed(author: Timetable, restriction: Restriction, now: datetime) -> tuple[timedelta, list[ListedRun]]:
+def _runs_to_list(author: Timetable, restriction: Restriction, now: datetime) -> tuple[timedelta, list[ListedRun]]:
     """The runs from the start date to some steps ahead, and the step in which the list moves on."""
     if restriction.earliest is not None:
-        runs, is_complete = _walk(author, restriction.earliest, restriction, now)
+        runs, is_complete = _compute_runs(author, restriction.earliest, restriction, now)
         if runs is not None:
             for step in STEPS:
-                if (found := _cut(runs, step, now, is_complete)) is not None:
+                if (found := _part_to_list(runs, step, now, is_complete)) is not None:
                     return step, found
         elif restriction.catchup:
             raise _wrong(
                 author,
-                f"has more than {LONGEST_WALK} runs between {restriction.earliest:%Y-%m-%d} and now. "
+                f"has more than {MAX_RUNS_COMPUTED} runs between {restriction.earliest:%Y-%m-%d} and now. "
                 "Use a later start_date, or catchup=False",
             )
     for step in STEPS:
-        runs, is_complete = _walk(author, _floor(now, step) - step, restriction, now)
-        if runs is not None and (found := _cut(runs, step, now, is_complete)) is not None:
+        runs, is_complete = _compute_runs(author, _floor(now, step) - step, restriction, now)
+        if runs is not None and (found := _part_to_list(runs, step, now, is_complete)) is not None:
             return step, found
-    raise _wrong(author, f"has more than {AT_MOST} runs in {AHEAD} hours. Let it make fewer")
+    raise _wrong(author, f"has more than {MAX_RUNS_AHEAD} runs in {STEPS_AHEAD} hours. Let it make fewer")
 
 
-def _cut(runs: list[ListedRun], step: timedelta, now: datetime, is_complete: bool) -> list[ListedRun] | None:
+def _part_to_list(runs: list[ListedRun], step: timedelta, now: datetime, is_complete: bool) -> list[ListedRun] | None:
     """The part of `runs` that is listed during one step; None when these are too many, or not all there."""
     begin = _floor(now, step)
-    end = begin + AHEAD * step
+    end = begin + STEPS_AHEAD * step
     current = sum(run.run_after <= begin for run in runs)
     inside = sum(run.run_after <= end for run in runs) - current
-    wanted = max(inside, AT_LEAST)
-    if wanted > AT_MOST or (not is_complete and len(runs) < current + wanted):
+    wanted = max(inside, MIN_RUNS_AHEAD)
+    if wanted > MAX_RUNS_AHEAD or (not is_complete and len(runs) < current + wanted):
         return None
     return runs[: current + wanted]
 
 
-def _walk(
+def _compute_runs(
     author: Timetable, earliest: datetime, restriction: Restriction, now: datetime
 ) -> tuple[list[ListedRun] | None, bool]:
     """All runs from `earliest` to as far ahead as could be listed; and whether none comes after them.
@@ -182,18 +182,18 @@ def _walk(
     None when these are too many to ask for.
     """
     runs: list[ListedRun] = []
-    ahead, horizon = 0, now + AHEAD * STEPS[0]
-    for run in _asked(author, Restriction(earliest, restriction.latest, catchup=True)):
+    ahead, horizon = 0, now + STEPS_AHEAD * STEPS[0]
+    for run in _runs_of(author, Restriction(earliest, restriction.latest, catchup=True)):
         runs.append(run)
         ahead += run.run_after > now
-        if ahead > 2 * AT_MOST or (ahead > AT_LEAST and run.run_after > horizon):
+        if ahead > 2 * MAX_RUNS_AHEAD or (ahead > MIN_RUNS_AHEAD and run.run_after > horizon):
             return runs, False
-        if len(runs) >= LONGEST_WALK:
+        if len(runs) >= MAX_RUNS_COMPUTED:
             return None, False
     return runs, True
 
 
-def _asked(author: Timetable, restriction: Restriction) -> Iterator[ListedRun]:
+def _runs_of(author: Timetable, restriction: Restriction) -> Iterator[ListedRun]:
     """The author's answers, checked, until there is none."""
     limits = TimeRestriction(_moment(restriction.earliest), _moment(restriction.latest), restriction.catchup)
     last: ListedRun | None = None
@@ -233,7 +233,7 @@ def _aware(author: Timetable, moment: Any) -> datetime:
     return datetime.combine(moment.astimezone(UTC).date(), moment.astimezone(UTC).time(), UTC)
 
 
-def _manual(author: Timetable, samples: Sequence[datetime]) -> tuple[tuple[float, float], tuple[ManualStep, ...]]:
+def _manual_rule(author: Timetable, samples: Sequence[datetime]) -> tuple[tuple[float, float], tuple[ManualStep, ...]]:
     """The intervals of manual runs, tried at `samples` and between them: a distance, or one for each sample."""
     intervals = [_manual_interval(author, at) for at in samples]
     between = [one + (other - one) / 2 for one, other in pairwise(samples)]

@@ -73,7 +73,7 @@ def task_spec(task: BaseOperator) -> TaskSpec:
 
 def _starts_deferred(task: BaseOperator) -> Deferral | None:
     """What `task` waits for before its first worker; None: it begins in a worker. Raises DagError."""
-    if (args := task.begins_in()) is None:
+    if (args := task.initial_trigger()) is None:
         return None
     from aiosched.authoring.triggers.encoding import deferral  # few tasks begin so
 

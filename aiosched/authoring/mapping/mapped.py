@@ -87,7 +87,7 @@ class MappedOperator(BaseOperator):
         except AttributeError:  # it depends on an argument that is mapped: the runner asks each operator
             return False
 
-    def begins_in(self) -> StartTriggerArgs | None:
+    def initial_trigger(self) -> StartTriggerArgs | None:
         kind, shared = self.operator_class, self.partial_kwargs
         if not shared.get("start_from_trigger", kind.start_from_trigger):
             return None
@@ -134,7 +134,7 @@ class MappedOperator(BaseOperator):
         operator = self.unmapped(mapped.values)
         context["task"] = ti.task = operator
         from_tasks = [mapped.values[name] for name in mapped.from_tasks]
-        return render_task(operator, context, as_they_are=from_tasks, in_place=True)
+        return render_task(operator, context, verbatim=from_tasks, in_place=True)
 
     def unmapped(self, mapped: Mapping[str, Any]) -> BaseOperator:
         """The operator with those arguments; it stands at the same place of the DAG."""
@@ -149,7 +149,7 @@ class MappedOperator(BaseOperator):
         operator = self.operator_class.__new__(self.operator_class)
         operator._origin, operator._defaults = self._origin, self._defaults
         kwargs["task_id"] = self.label
-        with building.nothing_open():
+        with building.no_open_dag():
             operator.__init__(**kwargs)  # type: ignore[misc] # without joining a DAG
         operator.dag, operator.task_group, operator.task_id = self.dag, self.task_group, self.task_id
         operator.upstream_task_ids, operator.downstream_task_ids = self.upstream_task_ids, self.downstream_task_ids

@@ -65,12 +65,16 @@ class HttpOperator(BaseOperator):
         if self.log_response:
             self.log.info("%s", response.text)
         checked(response)
-        if self.response_check is not None and not await judged(self.response_check, response, context):
+        if self.response_check is not None and not await apply_check(self.response_check, response, context):
             raise CommandFailed(f"The response_check of task {self.task_id!r} does not accept the answer.")
-        return response.text if self.response_filter is None else await judged(self.response_filter, response, context)
+        return (
+            response.text
+            if self.response_filter is None
+            else await apply_check(self.response_filter, response, context)
+        )
 
 
-async def judged(check: Callable[..., Any], response: httpx2.Response, context: Context) -> Any:
+async def apply_check(check: Callable[..., Any], response: httpx2.Response, context: Context) -> Any:
     """What an author's function of the response (plain or coroutine) says; it may also name parts of the context."""
     result = check(response, **call_arguments(check, (response,), {}, context))
     return await result if inspect.isawaitable(result) else result

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.assets.asset_events import exhaust
+from aiosched.authoring.assets.asset_events import run_generator
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, names_previous_run
 from aiosched.core.values.messages import SkipDecision
@@ -69,7 +69,7 @@ class PythonOperator(BaseOperator):
             return self._execute_async(context)
         result = self._call(context)
         if inspect.isgenerator(result):  # it yields what it says about its outlets
-            result = exhaust(result, context)
+            result = run_generator(result, context)
         return self.conclude(result, context)
 
     async def _execute_async(self, context: Context) -> Any:

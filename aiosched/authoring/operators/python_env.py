@@ -111,7 +111,7 @@ class IsolatedPythonOperator(PythonOperator):
 
     async def execute(self, context: Context) -> Any:
         """Run the function to its end; raises SkipTask or CommandFailed by its exit code."""
-        given = self._travelling(context)
+        given = self._function_arguments(context)
         env = command_environment(context, self.env_vars, inherit=self.inherit_env)
         python = await self.interpreter(env)
         pickled = self.serializer == "pickle"
@@ -135,7 +135,7 @@ class IsolatedPythonOperator(PythonOperator):
         if self._command is not None:
             self._command.stop()
 
-    def _travelling(self, context: Context) -> dict[str, Any]:
+    def _function_arguments(self, context: Context) -> dict[str, Any]:
         """The arguments for the function: its own, and what it names of the context as far as that is plain data."""
         kwargs: dict[str, Any] = {}
         for name, value in call_arguments(self.python_callable, self.op_args, self.op_kwargs, context).items():

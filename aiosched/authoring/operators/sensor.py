@@ -101,12 +101,12 @@ class BaseSensorOperator(BaseOperator):
         if self.is_async:
             return self._poke_and_defer(context) if self.deferrable else self._wait_async(context)
         self._killed = threading.Event()
-        started, pokes = self._beginning(context)
+        started, pokes = self._first_poke(context)
         while True:
             try:
                 found = self.poke(context)
             except Exception as error:
-                found = self._weighed(error)
+                found = self._after_error(error)
             if found:
                 return _value(found)
             if self._killed.wait(self._pause(context, started, pokes)):
@@ -114,12 +114,12 @@ class BaseSensorOperator(BaseOperator):
             pokes += 1
 
     async def _wait_async(self, context: Context) -> Any:
-        started, pokes = self._beginning(context)
+        started, pokes = self._first_poke(context)
         while True:
             try:
                 found = await self.poke(context)
             except Exception as error:
-                found = self._weighed(error)
+                found = self._after_error(error)
             if found:
                 return _value(found)
             await asyncio.sleep(self._pause(context, started, pokes))
@@ -129,7 +129,7 @@ class BaseSensorOperator(BaseOperator):
         try:
             found = await self.poke(context)
         except Exception as error:
-            found = self._weighed(error)
+            found = self._after_error(error)
         if not found:
             self.defer(trigger=self.deferred_on(context), method_name="execute_complete", timeout=self.timeout)
         return _value(found)
@@ -176,7 +176,7 @@ class BaseSensorOperator(BaseOperator):
         if self._killed is not None:
             self._killed.set()
 
-    def _beginning(self, context: Context) -> tuple[float, int]:
+    def _first_poke(self, context: Context) -> tuple[float, int]:
         """When the first poke of this try was, by `_seconds`, and the number of the coming poke."""
         now = self._seconds()
         if self.mode == "poke":
@@ -215,7 +215,7 @@ class BaseSensorOperator(BaseOperator):
         seconds = float(base + int(hashlib.sha1(seed, usedforsecurity=False).hexdigest(), 16) % base)
         return seconds if self.max_wait is None else min(seconds, self.max_wait)
 
-    def _weighed(self, error: Exception) -> bool:
+    def _after_error(self, error: Exception) -> bool:
         """What an error in `poke` means: False to go on, else it is raised, as itself or as SkipTask."""
         if isinstance(error, TaskSignal) and not isinstance(error, FailTask):
             raise error

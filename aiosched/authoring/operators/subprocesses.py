@@ -84,7 +84,7 @@ class ProcessCommand:
                 guard.begun(process.pid)
             try:
                 last = await self._follow(output)
-                return await _end_of(process), last
+                return await _wait_for_exit(process), last
             finally:
                 try:
                     await _stop_group(process)
@@ -154,7 +154,7 @@ async def _pipe(stack: contextlib.ExitStack) -> tuple[asyncio.StreamReader, int]
     return reader, theirs
 
 
-async def _end_of(process: subprocess.Popen[bytes]) -> int:
+async def _wait_for_exit(process: subprocess.Popen[bytes]) -> int:
     """Wait for a process; its exit code.
 
     Not by asyncio's subprocesses: with uvloop a child inherits its pipes under other numbers as well, so that what a
@@ -164,7 +164,7 @@ async def _end_of(process: subprocess.Popen[bytes]) -> int:
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # macOS, old kernels
-        threading.Thread(target=_tell_end, args=(process, loop, ended), daemon=True).start()
+        threading.Thread(target=_signal_end, args=(process, loop, ended), daemon=True).start()
         await ended.wait()
     else:
         try:
@@ -190,7 +190,7 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int:
     return process.returncode
 
 
-def _tell_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+def _signal_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
     if hasattr(os, "waitid"):
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -208,13 +208,13 @@ async def _stop_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ChildProcessError):  # it has ended, whoever waited for it
         try:
             async with clean_up_timeout(KILL_AFTER):
-                await _end_of(process)
+                await _wait_for_exit(process)
         except TimeoutError:
             pass  # it does not obey
         finally:
             if process.returncode is None:
                 _signal_group(process.pid, signal.SIGKILL)
-                await _end_of(process)
+                await _wait_for_exit(process)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

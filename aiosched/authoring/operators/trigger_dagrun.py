@@ -89,12 +89,12 @@ class TriggerDagRunOperator(BaseOperator):
         while True:
             state = await self._state(run_id)
             if state is None or state in self._final_states:
-                return self._judge(run_id, state)
+                return self._check_final_state(run_id, state)
             await asyncio.sleep(self.poke_interval)
 
     def execute_complete(self, context: Context, event: Any) -> None:
         """Go on after the deferral: the run has ended."""
-        self._judge(event["run_id"], event["state"])
+        self._check_final_state(event["run_id"], event["state"])
 
     async def _trigger(self) -> str:
         date = None if self.logical_date is None else aware("logical_date", self.logical_date).isoformat()
@@ -142,7 +142,7 @@ class TriggerDagRunOperator(BaseOperator):
         run = (await acall("run_state", dag_id=self.trigger_dag_id, run_id=run_id))["run"]
         return None if run is None else str(run["state"])
 
-    def _judge(self, run_id: str, state: str | None) -> None:
+    def _check_final_state(self, run_id: str, state: str | None) -> None:
         if state is None:
             raise TriggeredRunFailed(f"Run {run_id!r} of DAG {self.trigger_dag_id!r} does not exist any more.")
         if state in self.failed_states:

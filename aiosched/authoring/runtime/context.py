@@ -1,4 +1,4 @@
-"""What a task knows about its run: the context that functions, templates and callbacks see."""
+"""The context of a running task: a dict for functions, templates and callbacks."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Context(dict[str, Any]):
 
 
 class DagRun:
-    """The run of a task, as `dag_run` shows it. Times are pendulum, in UTC."""
+    """The value of `dag_run`. Times are pendulum, in UTC."""
 
     state = "running"
 
@@ -133,12 +133,12 @@ def get_current_context() -> Context:
 
 
 def running_context() -> Context | None:
-    """As `get_current_context`, but None outside of a task."""
+    """As `get_current_context`, but None outside a task."""
     return _current.get()
 
 
 class current_context:
-    """Makes `context` the answer of `get_current_context` in this thread or coroutine, and those started from it."""
+    """Sets what `get_current_context` returns in this thread or coroutine, and in those started from it."""
 
     __slots__ = ("_context", "_token")
 
@@ -154,7 +154,7 @@ class current_context:
 
 
 def moment(value: datetime | None) -> DateTime | None:
-    """An instant as the context shows it: pendulum, in UTC."""
+    """An instant as pendulum, in UTC; None for None."""
     if value is None:
         return None
     import pendulum

@@ -18,7 +18,7 @@ from aiosched.core.values.messages import XComRef
 
 
 class TemplateOptions(Protocol):
-    """What a DAG says of its templates."""
+    """The options of a DAG for its templates."""
 
     template_searchpath: list[str]
     template_undefined: type[jinja2.Undefined] | None
@@ -32,7 +32,7 @@ class TemplateOptions(Protocol):
 
 
 class _Scope(jinja2.runtime.Context):
-    """Names in a template: what Jinja knows, then the task's context, whose dear values stay lazy."""
+    """Names in a template: Jinja's own, then those of the task's context, which are computed only when used."""
 
     names: Mapping[str, Any] = {}
 
@@ -56,7 +56,7 @@ class _NativeEnvironment(jinja2.sandbox.SandboxedEnvironment, jinja2.nativetypes
 
 
 class TemplateEngine:
-    """Renders strings and template files for the tasks of one DAG, compiled once each."""
+    """Renders strings and template files for the tasks of one DAG. Each is compiled once."""
 
     def __init__(self, environment: jinja2.Environment) -> None:
         self.environment = environment
@@ -83,11 +83,11 @@ class TemplateEngine:
         return cls(_filtered(environment, dag.user_defined_filters))
 
     def text(self, source: str, context: Mapping[str, Any]) -> Any:
-        """`source` rendered: a string, or a Python value with native objects."""
+        """`source` rendered: a string, or a Python value when the DAG renders native objects."""
         return self._render(self._compiled(source), context)
 
     def file(self, name: str, context: Mapping[str, Any]) -> Any:
-        """The template file called `name` rendered; looked for in the DAG file's folder and the search path."""
+        """The template file `name` rendered. It is searched in the DAG file's folder and the search path."""
         return self._render(self.environment.get_template(name), context)
 
     def _render(self, template: jinja2.Template, context: Mapping[str, Any]) -> Any:
@@ -104,7 +104,7 @@ class TemplateEngine:
         try:
             tree = self.environment.parse(source)
         except jinja2.TemplateSyntaxError:
-            return ()  # rendering tells the author
+            return ()  # rendering reports it
         found: dict[XComRef, None] = {}
         for call in tree.find_all(nodes.Call):
             found.update(dict.fromkeys(_pulled(call)))
@@ -112,7 +112,7 @@ class TemplateEngine:
 
 
 def _pulled(call: nodes.Call) -> Iterator[XComRef]:
-    """The references of `ti.xcom_pull("a", key="b")`, when its arguments are constants."""
+    """The XComs that a call `ti.xcom_pull("a", key="b")` reads, if its arguments are constants."""
     target = call.node
     if not (isinstance(target, nodes.Getattr) and target.attr == "xcom_pull" and isinstance(target.node, nodes.Name)):
         return

@@ -83,7 +83,7 @@ class ExternalTaskSensor(BaseSensorOperator):
         trigger = self.deferred_on(context)
         if self.check_existence:
             await self._must_exist(trigger)
-        trigger.most_unanswered = 0  # here an error is one of a poke
+        trigger.max_unanswered = 0  # here an error is one of a poke
         status = await trigger.status()
         if status not in (None, "success"):
             self._ended(status)

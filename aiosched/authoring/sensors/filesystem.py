@@ -60,7 +60,7 @@ class FileSensor(BaseSensorOperator):
             self.log.info("found %s", ", ".join(found[:20]))
         return bool(found)
 
-    def begins_in(self) -> StartTriggerArgs | None:
+    def initial_trigger(self) -> StartTriggerArgs | None:
         if not self.start_from_trigger:
             return None
         kwargs = {"filepath": self.filepath, "recursive": self.recursive, "poke_interval": self.poke_interval}

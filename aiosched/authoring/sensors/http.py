@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.operators.http import judged
+from aiosched.authoring.operators.http import apply_check
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.runtime.http import HttpCall, checked
 from aiosched.authoring.triggers.http import HttpTrigger
@@ -64,7 +64,7 @@ class HttpSensor(BaseSensorOperator):
         if str(response.status_code) in self.response_error_codes_allowlist:
             return False
         checked(response)
-        return self.response_check is None or bool(await judged(self.response_check, response, context))
+        return self.response_check is None or bool(await apply_check(self.response_check, response, context))
 
     def deferred_on(self, context: Context) -> HttpTrigger:
         """Asks the same."""

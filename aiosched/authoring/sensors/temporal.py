@@ -60,7 +60,7 @@ class DateTimeSensor(MomentSensor):
             return self.target_time
         return self._read(str(self.target_time))
 
-    def begins_in(self) -> StartTriggerArgs | None:
+    def initial_trigger(self) -> StartTriggerArgs | None:
         if not self.start_from_trigger:
             return None
         moment = self.target_time

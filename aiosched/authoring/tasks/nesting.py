@@ -1,7 +1,7 @@
-"""Which instances of a task an instance of another one reads, by the mapped groups that they share.
+"""Which instances of a task are read by an instance of another task: those in the same instance of a mapped group.
 
-A task inside mapped groups has one instance for each combination of their indexes; the innermost group's
-index varies fastest. Source: the semantics reference, section 26.7.
+A task in nested mapped groups has one instance for each combination of their indexes; the index of the
+innermost group varies fastest. Source: the semantics reference, section 26.7.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def mapped_groups(task: Task) -> list[Group]:
 
 
 def groups_around(group: Group) -> list[Group]:
-    """The mapped groups of which `group` is a part, itself included, outermost first."""
+    """The mapped groups around `group`, including itself, outermost first."""
     found = []
     inner: Group | None = group
     while inner is not None:
@@ -35,7 +35,7 @@ def groups_around(group: Group) -> list[Group]:
 
 
 def is_mapped(task: Task) -> bool:
-    """Whether the task has several instances: it is mapped itself, or stands in a mapped group."""
+    """Whether the task is mapped, or is in a mapped group."""
     return task.expand_input is not None or bool(mapped_groups(task))
 
 
@@ -45,7 +45,7 @@ def is_mapped_over(task: Task) -> bool:
 
 
 def _producers(dag: Dag) -> frozenset[str]:
-    """The tasks over whose return values others are mapped; asked anew while the Dag grows."""
+    """The tasks over whose return values others are mapped. Computed again while the DAG grows."""
     size = (len(dag.task_dict), len(dag.task_groups))
     known = _known_producers.get(dag)
     if known is None or known[0] != size:
@@ -59,7 +59,7 @@ _known_producers: Final[WeakKeyDictionary[Dag, tuple[tuple[int, int], frozenset[
 
 
 class Returning(Protocol):
-    """What matters of a task for what it returns."""
+    """The attributes of a task that concern its return value."""
 
     @property
     def task_id(self) -> str: ...
@@ -68,10 +68,10 @@ class Returning(Protocol):
 
 
 def map_length(value: Any, task: Returning, map_index: int, limit: int) -> int | None:
-    """How many values `value`, which an instance of `task` returned, is to others that are mapped over it.
+    """The number of values for tasks that are mapped over `value`, which an instance of `task` returned.
 
-    Of a task that has several instances it is one value, or None when it is not stored: they are mapped over
-    the list of all. Raises AioschedError, by which the task fails, when nothing can be mapped over it.
+    For an instance of a mapped task it is 1, or None when the value is not stored: others are mapped over the list
+    of all instances' values. Raises AioschedError, which fails the task, when `value` cannot be mapped over.
     Source: the semantics reference, sections 26.2 and 26.3.
     """
     if map_index >= 0:
@@ -90,7 +90,7 @@ def map_length(value: Any, task: Returning, map_index: int, limit: int) -> int |
 
 
 def split_index(index: int, lengths: Sequence[int]) -> list[int]:
-    """The position in each of several inputs that `index` stands for: the last one varies fastest."""
+    """The position in each of several inputs for a map index. The last input varies fastest."""
     rest, positions = index, []
     for length in reversed(lengths):
         if length == 0:
@@ -100,14 +100,14 @@ def split_index(index: int, lengths: Sequence[int]) -> list[int]:
         positions.append(position)
     if rest or index < 0:
         raise AioschedError(
-            f"Map index {index} is outside of what it maps over now: {' x '.join(map(str, lengths))} values. "
+            f"Map index {index} is out of range: the inputs now have {' x '.join(map(str, lengths))} values. "
             "They changed since the run was expanded; clear the task that returns them, with its downstream tasks."
         )
     return positions[::-1]
 
 
 def reads_own_index(source: Task, reader: Task) -> bool:
-    """Whether instance i of `reader` reads instance i of `source`, and no other."""
+    """Whether instance i of `reader` reads only instance i of `source`."""
     groups = mapped_groups(reader)
     return bool(groups) and groups == mapped_groups(source)
 
@@ -115,7 +115,7 @@ def reads_own_index(source: Task, reader: Task) -> bool:
 def indexes_read(source: Task, context: Context) -> range | None:
     """The map indexes of `source` that the running task reads; None for all of them.
 
-    Tasks in a common mapped group meet under the same index of it.
+    In a common mapped group these are the indexes of the same instance of the group.
     """
     reader: Task = context["task"]
     theirs, ours = mapped_groups(source), mapped_groups(reader)
@@ -128,7 +128,7 @@ def indexes_read(source: Task, context: Context) -> range | None:
 
 
 def group_index(group: Group, context: Context) -> int:
-    """Which of the group's instances the running task belongs to."""
+    """The instance of the group that the running task belongs to."""
     groups = mapped_groups(context["task"])
     index: int = context["ti"].map_index
     if len(groups) == 1:

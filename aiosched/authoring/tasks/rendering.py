@@ -1,7 +1,6 @@
 """Filling in the arguments of a task before each attempt: templates, outputs of other tasks, params.
 
-Lives here: walking the arguments, without Jinja. Rendering a template is templates.py's business, which is
-imported only when there is one.
+This file needs no Jinja; runtime/templates.py, which renders templates, is imported only when there is one.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ if TYPE_CHECKING:
     T = TypeVar("T", bound=Task)
 
 MARKS: Final = ("{{", "{%", "{#")
-LONGEST_LABEL: Final = 250  # characters
+MAX_LABEL_LENGTH: Final = 250  # characters
 
 
 class literal:
-    """A value that stays as it is: `bash_command=literal("echo {{ this }}")`."""
+    """A value that is not rendered: `bash_command=literal("echo {{ this }}")`."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
-def render_task(task: T, context: Context, *, as_they_are: Iterable[Any] = (), in_place: bool = False) -> T:
-    """A copy of `task` with its template fields rendered; itself when nothing changes and it keeps no state.
+def render_task(task: T, context: Context, *, verbatim: Iterable[Any] = (), in_place: bool = False) -> T:
+    """A copy of `task` with its template fields rendered; `task` itself when nothing changes and it keeps no state.
 
-    With `in_place` it is always `task` itself. No templates are looked for inside the objects `as_they_are`.
-    Raises TemplateError naming task, field, template and name.
+    With `in_place` it is always `task` itself. The objects in `verbatim` are not rendered. Raises TemplateError
+    with task, field, template and name.
     """
     changed: dict[str, Any] = {}
-    kept = {id(value) for value in as_they_are if not isinstance(value, int | float | None)}
+    kept = {id(value) for value in verbatim if not isinstance(value, int | float | None)}
     for name in task.template_fields:
         value = getattr(task, name, None)
         if id(value) not in kept and needs_rendering(value, task):
@@ -60,7 +59,7 @@ def render_label(task: Task, context: Context) -> str:
     Source: the semantics reference, section 26.9.
     """
     text = str(_rendered(task.map_index_template, task, context, ()))
-    return text[:LONGEST_LABEL]
+    return text[:MAX_LABEL_LENGTH]
 
 
 def needs_rendering(value: Any, task: Task) -> bool:
@@ -83,12 +82,12 @@ def needs_rendering(value: Any, task: Task) -> bool:
 
 
 def render_value(task: Task, name: str, value: Any, context: Context) -> Any:
-    """`value` rendered as if it stood in the field `name` of `task`. Raises TemplateError."""
+    """`value` rendered like a value of the field `name` of `task`. Raises TemplateError."""
     return _render_field(task, name, value, context) if needs_rendering(value, task) else value
 
 
 def template_references(arguments: Any, task: Task) -> Iterator[XComRef]:
-    """The XComs that templates in `arguments` of `task` pull with constant arguments."""
+    """The XComs that templates in `arguments` pull with constant arguments."""
     for source in _strings(arguments):
         if "xcom_pull" in source:
             yield from _engine(task).references(source)
@@ -97,7 +96,7 @@ def template_references(arguments: Any, task: Task) -> Iterator[XComRef]:
 def _render_field(task: Task, name: str, value: Any, context: Context, kept: Container[int] = ()) -> Any:
     try:
         return _rendered(value, task, context, kept)
-    except (TaskSignal, TaskTimeout):  # a macro of the author may end the task
+    except (TaskSignal, TaskTimeout):  # raised by a macro of the author
         raise
     except Exception as error:
         no_file = type(error).__name__ == "TemplateNotFound"

@@ -1,4 +1,4 @@
-"""Values of DAG files as people see them: JSON, where anything else becomes a stable text."""
+"""Values of DAG files to display: as JSON, with a stable text for anything else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN: Final = 20  # items of a long value
 
 
 def as_json(value: Any) -> Any:
-    """`value` as JSON for people: what JSON cannot hold becomes a stable text without addresses."""
+    """`value` as JSON to display: what JSON cannot hold becomes a stable text, without memory addresses."""
     if isinstance(value, Enum):
         return as_json(value.value)
     if value is None or isinstance(value, str | int | float):
@@ -45,7 +45,7 @@ def as_json(value: Any) -> Any:
 
 
 def shortened(value: Any) -> Any:
-    """`value` as JSON; of a long list or dict the first items, and a digest that differs when one of all does."""
+    """`value` as JSON to display; of a long list or dict the first items, and a digest of all."""
     plain = as_json(value)
     if not isinstance(plain, list | dict) or len(plain) <= _SHOWN:
         return plain

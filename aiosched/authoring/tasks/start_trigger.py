@@ -1,4 +1,4 @@
-"""Tasks that begin in their trigger: no worker runs until it has fired.
+"""Tasks that start in their trigger: no worker runs until it has fired.
 
 Source: the semantics reference, section 25.6.
 """
@@ -19,11 +19,11 @@ _SHARED: Final = frozenset({"start_from_trigger", "trigger_kwargs", "next_kwargs
 
 @dataclass
 class StartTriggerArgs:
-    """The trigger in which a task with `start_from_trigger = True` begins, and how it goes on.
+    """The trigger in which a task with `start_from_trigger = True` starts, and what follows.
 
-    trigger_cls     the trigger's class, or its path as text
-    trigger_kwargs  its arguments: plain data, instants, durations; no templates, they would not be rendered
-    next_method     goes on with the event, in a worker; unless the trigger ends the task itself
+    trigger_cls     the trigger's class, or its import path
+    trigger_kwargs  its arguments: plain data, instants, durations; templates are not rendered
+    next_method     the method that gets the event, in a worker, unless the trigger ends the task itself
     next_kwargs     more arguments of that method
     timeout         how long to wait for the event: a timedelta or seconds
     """
@@ -35,13 +35,13 @@ class StartTriggerArgs:
     timeout: timedelta | float | None = None
 
     def copy(self) -> StartTriggerArgs:
-        """An equal one of its own, so that a task may change what its class declares."""
+        """A copy, so that a task can change what its class declares."""
         kwargs = dict(self.trigger_kwargs) if self.trigger_kwargs is not None else None
         return replace(self, trigger_kwargs=kwargs)
 
 
 def declared(task: Task, args: StartTriggerArgs | None) -> StartTriggerArgs:
-    """What a task with `start_from_trigger` declares. Raises DagError when that is nothing."""
+    """The arguments of a task with `start_from_trigger`. Raises DagError without any."""
     if isinstance(args, StartTriggerArgs):
         return args
     raise task.fail(
@@ -53,13 +53,13 @@ def declared(task: Task, args: StartTriggerArgs | None) -> StartTriggerArgs:
 def shared_by_instances(
     task: Task, args: StartTriggerArgs | None, shared: Mapping[str, Any], mapped: Collection[str]
 ) -> StartTriggerArgs:
-    """What all instances of a mapped task begin in: what its class declares, with the arguments of `partial()`.
+    """The trigger of all instances of a mapped task: that of its class, with the arguments of `partial()`.
 
-    `trigger_kwargs`, `next_kwargs` and `trigger_timeout` are known by name. Raises DagError where one is mapped.
+    These are `trigger_kwargs`, `next_kwargs` and `trigger_timeout`. Raises DagError when one of them is mapped.
     """
     if wrong := sorted(_SHARED.intersection(mapped)):
         raise task.fail(
-            f"Task {task.task_id!r} begins in its trigger, the same one for all its instances, so {wrong[0]!r} cannot "
+            f"Task {task.task_id!r} starts in its trigger, the same one for all its instances, so {wrong[0]!r} cannot "
             "be mapped. Give it in partial(), or leave start_from_trigger out and let execute() defer."
         )
     found = declared(task, args)
