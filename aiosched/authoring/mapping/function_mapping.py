@@ -1,6 +1,6 @@
 """Mapped calls of task functions: `load.partial(table="t").expand(day=[…])`.
 
-The names of arguments are those of the function. Source: the semantics reference, section 26.1.
+Arguments have the names of the function's parameters. Source: the semantics reference, section 26.1.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MappableFunction(Protocol[P, R]):
 
 
 class PartialFunction(Generic[P, R]):
-    """A task function with some of its arguments, the same for all instances of a mapped task."""
+    """A task function with the arguments that all instances of a mapped task share."""
 
     def __init__(self, function: MappableFunction[P, R], kwargs: Mapping[str, Any]) -> None:
         self._function = function
@@ -51,20 +51,20 @@ class PartialFunction(Generic[P, R]):
         known_arguments(f"{self._name}.partial()", function.function, function.call_signature, self._kwargs)
 
     def partial(self, **kwargs: Any) -> PartialFunction[P, R]:
-        """The same with more arguments."""
+        """A copy with more arguments."""
         if (problem := wrong_arguments(kwargs, self._kwargs, frozenset())) is not None:
             raise checks.fail(f"{self._name}.partial(): {problem}")
         return PartialFunction(self._function, {**self._kwargs, **kwargs})
 
     def override(self, **options: Any) -> PartialFunction[P, R]:
-        """The same with other parameters of the task."""
+        """A copy with other parameters of the task."""
         return PartialFunction(self._function.override(**options), self._kwargs)
 
     def expand(self, **mapped: Any) -> XComArg:
         """One instance for each combination of the values; the last argument varies fastest.
 
-        A value is a list, a dict (its (key, value) pairs) or what a task returns. Returns the list of what
-        the instances return, as an argument for other tasks. Raises DagError for what cannot be mapped.
+        A value is a list, a dict (its (key, value) pairs) or what a task returns. The result stands for the list of
+        the instances' return values. Raises DagError for values that cannot be mapped over.
         """
         inputs = checked_arguments(self._name, self._function.call_signature, self._kwargs, mapped)
         return self._mapped(inputs)
@@ -72,8 +72,8 @@ class PartialFunction(Generic[P, R]):
     def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> XComArg:
         """One instance for each dict of arguments in a list, or in what a task returns.
 
-        With `strict` an unknown name is an error, and so is an argument of `partial()`; without, names are looked
-        at when the task runs, and the dicts go before `partial()`.
+        With `strict`, an unknown name is an error, and so is an argument of `partial()`. Without, names are checked
+        when the task runs, and the dicts take precedence over `partial()`.
         """
         if not strict:
             return self._mapped(mapped_kwargs(self._name, kwargs, author_location(), taken=(), refused=()))
@@ -88,7 +88,7 @@ class PartialFunction(Generic[P, R]):
 def checked_arguments(
     name: str, signature: inspect.Signature, partial: Mapping[str, Any], mapped: Mapping[str, Any]
 ) -> MappedArguments:
-    """The input of `expand(**mapped)` for a function; raises DagError when the call would not fit it."""
+    """The inputs of `expand(**mapped)` for a function; raises DagError if they do not match its signature."""
     where = author_location()
     if (problem := wrong_arguments(mapped, partial, frozenset())) is not None:
         raise checks.fail(f"{name}.expand(): {problem}", where)
@@ -104,7 +104,7 @@ def checked_arguments(
 def checked_kwargs(
     name: str, function: Callable[..., Any], signature: inspect.Signature, partial: Mapping[str, Any], dicts: Any
 ) -> MappedKwargs:
-    """The input of `expand_kwargs(dicts)` for a function; raises DagError when one of the calls would not fit it."""
+    """The inputs of `expand_kwargs(dicts)` for a function; raises DagError if a dict does not match its signature."""
     where = author_location()
     inputs = mapped_kwargs(name, dicts, where, taken=partial, refused=())
     for number, one in enumerate([] if isinstance(dicts, Output) else dicts):

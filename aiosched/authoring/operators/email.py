@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EmailOperator(BaseOperator):
-    """Sends a mail in HTML by the server of the connection `conn_id`; `files` are attached. See mail.py."""
+    """Sends an HTML mail through the server of the connection `conn_id`; `files` are attached. See runtime/mail.py."""
 
     template_fields: ClassVar[Sequence[str]] = (
         "to",

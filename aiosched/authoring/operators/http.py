@@ -1,4 +1,4 @@
-"""A task that sends a request."""
+"""A task that sends an HTTP request."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class HttpOperator(BaseOperator):
-    """Sends a request and pushes the text of its answer, or what `response_filter(response)` makes of it.
+    """Sends a request and pushes the text of the response, or what `response_filter(response)` returns.
 
     A status of 400 and above fails the task, as does a false `response_check(response)`; both functions may be
-    coroutines and name parts of the context. `endpoint` is a URL, or what stands behind the host of the connection
-    `http_conn_id`. `data` is the query of a GET, else a form (dict) or a body; `extra_options` are further ones of the
+    coroutines and have parameters from the context. `endpoint` is a URL, or a path on the host of the connection
+    `http_conn_id`. `data` is the query of a GET, else a form (dict) or a body. `extra_options` are options of the
     request: timeout, verify, allow_redirects, json, params, cookies. Needs `aiosched[http]`.
     """
 
@@ -75,6 +75,6 @@ class HttpOperator(BaseOperator):
 
 
 async def apply_check(check: Callable[..., Any], response: httpx2.Response, context: Context) -> Any:
-    """What an author's function of the response (plain or coroutine) says; it may also name parts of the context."""
+    """The result of an author's function of the response, plain or coroutine; its other parameters are from the context."""
     result = check(response, **call_arguments(check, (response,), {}, context))
     return await result if inspect.isawaitable(result) else result

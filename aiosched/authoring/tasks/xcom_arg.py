@@ -228,7 +228,7 @@ def _items_of(text: str) -> list[msgspec.Raw] | dict[str, msgspec.Raw] | None:
 
 
 def _is_one(source: Task, reader: Task) -> bool:
-    """Whether `reader` reads a single instance of `source`: all mapped groups around `source` are also around `reader`."""
+    """Whether `reader` reads a single instance of `source`, because all mapped groups of `source` are around it too."""
     groups = mapped_groups(source)
     return bool(groups) and mapped_groups(reader)[: len(groups)] == groups
 
