@@ -384,7 +384,7 @@ async def test_a_run_without_a_logical_date_cannot_look_for_one() -> None:
         ),
         (
             lambda: ExternalTaskSensor(task_id="t", external_dag_id="o", failed_states=["success"]),
-            "success stands in more than one",
+            "success is in more than one",
         ),
         (
             lambda: ExternalTaskSensor(

@@ -1,4 +1,4 @@
-"""`DAG`: the container that authors write tasks into."""
+"""`DAG`: the container of tasks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from aiosched.core.graph.spec import DagSpec
 class DAG(DagDefinition):
     """Tasks and their order, with a schedule: `with DAG("sales", schedule="@daily", start_date=…): ...`.
 
-    Parameters mean what they mean in Airflow; `default_args` reach every task. `max_active_tasks` counts
-    the tasks of all runs together, `max_active_tasks_per_run` those of each run. `catchup` is false unless
-    said, here or in `scheduler.catchup_by_default`. `allowed_run_types` names the kinds of runs that the DAG
-    takes, of `scheduled`, `manual`, `backfill` and `asset_triggered`; without it all. Dates may be datetimes or
-    ISO strings; the schedule's time zone is that of `start_date`.
+    Parameters mean what they mean in Airflow; `default_args` apply to every task. `max_active_tasks` limits
+    the tasks of all runs together, `max_active_tasks_per_run` those of each run. The default of `catchup` is the
+    setting `scheduler.catchup_by_default` (false). `allowed_run_types` are some of `scheduled`, `manual`, `backfill`
+    and `asset_triggered`; by default all. Dates may be datetimes or ISO strings; the time zone of the schedule is
+    that of `start_date`.
     """
 
     def check_cycle(self) -> None:
@@ -29,9 +29,9 @@ class DAG(DagDefinition):
         serialize.check_cycle(self)
 
     def to_spec(self, *, now: datetime | None = None) -> DagSpec:
-        """The DAG as the scheduler stores it. Raises DagError (or a kind of it) for one that cannot run.
+        """The DAG as the scheduler stores it. Raises DagError (or a subclass) for a DAG that cannot run.
 
-        A timetable of the author's own lists its runs as of `now`, by default the system's clock.
+        The runs of a custom timetable are listed as of `now`, by default the system clock.
         """
         return serialize.to_spec(self, now=now or SystemClock().now())
 
@@ -43,7 +43,7 @@ class DAG(DagDefinition):
     ) -> Coroutine[Any, Any, Any]:
         """Run the DAG once in this process, without a database: `await dag.test()`.
 
-        Pools and limits do not apply. The result says what became of every task.
+        Pools and limits do not apply. The result has the state of every task.
         """
         runner = importlib.import_module("aiosched.executors.dag_test.dag_test")
         moment = optional_aware("logical_date", logical_date)

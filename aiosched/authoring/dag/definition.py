@@ -118,7 +118,7 @@ class DagDefinition(metaclass=checks.NamesItsParameters):
         self.edge_labels: dict[str, str] = {}
         self.partials: list[OperatorPartial] = []  # of mapped tasks, expanded or not
         self._suffixes: dict[str, int] = {}
-        self._source_hash: str | None = None  # of the code that it was imported from, where that is known
+        self._source_hash: str | None = None  # of the code that it was imported from, if known
 
     def _timetable(self, where: Location | None) -> AnyTimetable:
         try:
@@ -128,7 +128,7 @@ class DagDefinition(metaclass=checks.NamesItsParameters):
 
     @property
     def lists_runs(self) -> bool:
-        """Whether the schedule is a timetable of the author's own, which must be asked again from time to time."""
+        """Whether the schedule is a custom timetable, whose list of runs must be extended from time to time."""
         return self._own_timetable is not None
 
     @property
@@ -137,9 +137,9 @@ class DagDefinition(metaclass=checks.NamesItsParameters):
         return inner if isinstance(inner, Timetable) else None
 
     def timetable_at(self, now: datetime) -> AnyTimetable:
-        """The timetable as the scheduler knows it: with the runs of a timetable of the author's own, as of `now`.
+        """The timetable for the scheduler; a custom one with its list of runs as of `now`.
 
-        Raises TimetableError when that one raises, goes backwards or makes too many runs.
+        Raises TimetableError when a custom timetable raises, goes backwards or has too many runs.
         """
         inner = self._own_timetable
         if inner is None:
@@ -187,7 +187,7 @@ class DagDefinition(metaclass=checks.NamesItsParameters):
         building.close_dag()
 
     def add_task(self, task: BaseOperator) -> None:
-        """Take `task` in; raises DuplicateTaskError when its id is taken."""
+        """Add `task`; raises DuplicateTaskError if its id is taken."""
         known = self.task_dict.get(task.task_id)
         if known is task:
             return
@@ -202,12 +202,12 @@ class DagDefinition(metaclass=checks.NamesItsParameters):
         task.dag = self
 
     def add_tasks(self, tasks: Iterable[BaseOperator]) -> None:
-        """Take every one of `tasks` in."""
+        """Add all of `tasks`."""
         for task in tasks:
             self.add_task(task)
 
     def free_id(self, wanted: str) -> str:
-        """`wanted` if no task or group has that id, else the first free of `wanted__1`, `wanted__2`, …"""
+        """`wanted` if no task or group has that id, else the first free one of `wanted__1`, `wanted__2`, …"""
         candidate = wanted
         while candidate in self.task_dict or candidate in self.task_groups:
             self._suffixes[wanted] = number = self._suffixes.get(wanted, 0) + 1
@@ -217,7 +217,7 @@ class DagDefinition(metaclass=checks.NamesItsParameters):
     # Reading
 
     def task(self, task_id: str) -> BaseOperator:
-        """The task with that id; raises NotFound naming the near one."""
+        """The task with that id; raises NotFound with a suggestion."""
         try:
             return self.task_dict[task_id]
         except KeyError:
@@ -248,12 +248,12 @@ class DagDefinition(metaclass=checks.NamesItsParameters):
 
     @property
     def roots(self) -> list[BaseOperator]:
-        """The tasks that wait for no other."""
+        """The tasks without upstream tasks."""
         return [task for task in self.task_dict.values() if not task.upstream_task_ids]
 
     @property
     def leaves(self) -> list[BaseOperator]:
-        """The tasks that no other waits for."""
+        """The tasks without downstream tasks."""
         return [task for task in self.task_dict.values() if not task.downstream_task_ids]
 
     @property

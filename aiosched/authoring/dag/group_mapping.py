@@ -20,7 +20,7 @@ from aiosched.authoring.tasks.nesting import groups_around
 
 
 class PartialGroup:
-    """A group function with some of its arguments, the same for all instances of a mapped group."""
+    """A group function with the arguments that all instances of a mapped group share."""
 
     def __init__(
         self, function: Callable[..., Any], new_group: Callable[[], TaskGroup], kwargs: Mapping[str, Any]

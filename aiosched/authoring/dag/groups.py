@@ -1,4 +1,4 @@
-"""Groups of tasks: a prefix for ids, default arguments, and one end of an arrow."""
+"""Groups of tasks: a prefix of ids, default arguments, common dependencies."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
     """Tasks that belong together: `with TaskGroup("load"): ...`.
 
     Ids of tasks and groups inside get the group's id as prefix (`load.users`) unless `prefix_group_id` is
-    false. `default_args` go over those of the enclosing group and DAG. As one end of an arrow a group stands
-    for its first or its last tasks, teardowns apart, as they are when the arrow is drawn.
+    false. `default_args` override those of the enclosing group and DAG. A dependency on a group is one on its last
+    tasks (without teardowns) at that time; a dependency of the group is one of its first tasks.
     """
 
     def __init__(
@@ -60,19 +60,19 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
                 where,
                 kind=DuplicateTaskError,
             )
-        self.children: dict[str, BaseOperator | TaskGroup] = {}  # directly in here, by full id
+        self.children: dict[str, BaseOperator | TaskGroup] = {}  # direct members, by full id
         dag.task_groups[self.group_id] = self
         if self.parent_group is not None:
             self.parent_group.children[self.group_id] = self
 
     def child_id(self, label: str) -> str:
-        """The full id of a task or group called `label` in here."""
+        """The full id of the task or group `label` of this group."""
         prefix = self.prefix
         return f"{prefix}.{label}" if prefix else label
 
     @property
     def prefix(self) -> str:
-        """What ids in here begin with, without the dot; may be empty."""
+        """The prefix of ids in the group, without the dot; may be empty."""
         if self.prefix_group_id:
             return self.group_id
         return self.parent_group.prefix if self.parent_group else ""
@@ -106,16 +106,16 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
 
     @property
     def roots(self) -> list[BaseOperator]:
-        """The tasks that wait for no other task of the group."""
+        """The tasks without upstream tasks in the group."""
         return list(self.first_tasks)
 
     @property
     def leaves(self) -> list[BaseOperator]:
-        """The tasks, teardowns apart, that no other task of the group waits for."""
+        """The tasks, except teardowns, without downstream tasks in the group."""
         return list(self.last_tasks)
 
     def __getitem__(self, label: str) -> BaseOperator | TaskGroup:
-        """The task or group called `label` in here."""
+        """The task or group `label` of this group."""
         return self.children[self.child_id(label)]
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""From a DAG object to its `DagSpec`, with the last checks.
+"""Serializes a DAG to its `DagSpec`, after the last checks.
 
-Two parses of one file give equal specs: sets are sorted, and nothing depends on addresses,
-the file's place or the time of day. Source: the semantics reference, section 31.1.
+Two parses of the same file give equal specs: sets are sorted, and nothing depends on memory addresses, the path
+of the file or the time of day. Source: the semantics reference, section 31.1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def to_spec(dag: DagDefinition, *, now: datetime) -> DagSpec:
-    """The serialized form of `dag`. Raises DagError, or a kind of it, for a DAG that could not run."""
+    """The serialized form of `dag`. Raises DagError, or a subclass, for a DAG that cannot run."""
     for task in dag.task_dict.values():
         task.wire_arguments()
     check_cycle(dag)
@@ -75,7 +75,7 @@ def to_spec(dag: DagDefinition, *, now: datetime) -> DagSpec:
 
 
 def advise(dag: DagDefinition) -> None:
-    """Warn, at the author's line, of what works but not as its author may think."""
+    """Warn, at the author's line, about what works but perhaps not as the author expects."""
     for partial in dag.partials:
         if not partial.expanded:
             warn(f"{partial.name}.partial() makes no task. Call .expand() or .expand_kwargs() on it.", partial.where)
@@ -84,7 +84,7 @@ def advise(dag: DagDefinition) -> None:
     for task in dag.task_dict.values():
         before = task.upstream_task_ids
         if task.is_teardown and not any(dag.task(task_id).is_setup for task_id in before):
-            when = "once all its upstream tasks are done, whatever became of them" if before else "at once"
+            when = "once all its upstream tasks are done, whatever their states" if before else "at once"
             warn(
                 f"The teardown {task.task_id!r} has no setup, so it runs {when}. "
                 "Name its setups: .as_teardown(setups=…).",
@@ -110,7 +110,7 @@ def _advise_on_slas(dag: DagDefinition) -> None:
         warn(f"DAG {dag.dag_id!r} has an sla_miss_callback, and no task with an SLA. Give one sla=….", dag._origin)
     for task in dag.tasks:
         if task.email and task.sla is None and "email" not in task._defaults:
-            warn(f"Task {task.task_id!r}: 'email' is told of missed SLAs, and there is no sla=. For failures use "
+            warn(f"Task {task.task_id!r}: 'email' gets mails about missed SLAs, and there is no sla=. For failures use "
                  "on_failure_callback=send_email(to=…).", task._origin)  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def check_cycle(dag: DagDefinition) -> None:
 
 
 def _raise_cycle(dag: DagDefinition, left: Mapping[str, int]) -> None:
-    """`left` are the tasks on a cycle or behind one: walking upstream inside it must come back somewhere."""
+    """`left` are the tasks on a cycle or downstream of one, so a walk upstream among them finds the cycle."""
     path = {min(left): 0}  # each next one is an upstream of the one before
     while (before := min(dag.task(next(reversed(path))).upstream_task_ids & left.keys())) not in path:
         path[before] = len(path)
@@ -140,7 +140,7 @@ def _raise_cycle(dag: DagDefinition, left: Mapping[str, int]) -> None:
     cycle = cycle[start:] + cycle[:start]
     arrows = " >> ".join([*cycle, cycle[0]])
     raise fail(
-        f"The tasks of DAG {dag.dag_id!r} wait for each other: {arrows}. Remove one of these arrows.",
+        f"The tasks of DAG {dag.dag_id!r} wait for each other: {arrows}. Remove one of these dependencies.",
         dag._origin,
         kind=DagCycleError,
     )
@@ -184,7 +184,7 @@ def _check_rules(dag: DagDefinition, task: BaseOperator) -> None:
     for upstream_id in sorted(task.upstream_task_ids):
         if dag.task(upstream_id).is_setup:
             raise task.fail(
-                f"Task {task.task_id!r} stands directly after the setup {upstream_id!r}, so it must have "
+                f"Task {task.task_id!r} is directly downstream of the setup {upstream_id!r}, so it must have "
                 f"trigger_rule='all_success', not {task.trigger_rule!r}."
             )
 

@@ -1,4 +1,4 @@
-"""From a task to its `TaskSpec`. Source: the semantics reference, section 31.1."""
+"""Serializes a task to its `TaskSpec`. Source: the semantics reference, section 31.1."""
 
 from __future__ import annotations
 
@@ -72,20 +72,20 @@ def task_spec(task: BaseOperator) -> TaskSpec:
 
 
 def _starts_deferred(task: BaseOperator) -> Deferral | None:
-    """What `task` waits for before its first worker; None: it begins in a worker. Raises DagError."""
+    """The deferral with which `task` starts; None if it starts in a worker. Raises DagError."""
     if (args := task.initial_trigger()) is None:
         return None
-    from aiosched.authoring.triggers.encoding import deferral  # few tasks begin so
+    from aiosched.authoring.triggers.encoding import deferral  # few tasks start so
 
     called = f"Task {task.task_id!r}"
     if needs_rendering((args.trigger_kwargs, args.next_kwargs), task):
         raise task.fail(
-            f"{called} begins in its trigger, where templates and outputs of other tasks are not filled in. "
+            f"{called} starts in its trigger, where templates and outputs of other tasks are not filled in. "
             "Give plain values in start_trigger_args, or leave start_from_trigger out and let execute() defer."
         )
     if not callable(getattr(task._class, args.next_method, None)):
         raise task.fail(
-            f"{called} is to go on with {args.next_method!r} after its trigger, but {task.task_type} has no such "
+            f"{called} is to continue with {args.next_method!r} after its trigger, but {task.task_type} has no such "
             "method. Name an existing one in StartTriggerArgs(next_method=…)."
         )
     try:
@@ -119,7 +119,7 @@ def _is_empty(task: BaseOperator) -> bool:
 
 
 def _max_retry_delay(task: BaseOperator) -> float | None:
-    """Where the delay of a task stops growing; None: where it does if nobody says anything (22.1)."""
+    """The limit of the growing retry delay of a task; None for the default (22.1)."""
     own, limit = seconds(task.max_retry_delay), defaults().max_retry_delay
     if own is not None:
         return min(own, limit)
@@ -128,7 +128,7 @@ def _max_retry_delay(task: BaseOperator) -> float | None:
 
 
 def _asset_refs(task: BaseOperator, role: str, values: Iterable[object]) -> tuple[AssetRef, ...]:
-    """A task's inlets or outlets as its spec has them, each once; a string is the name of an asset."""
+    """The inlets or outlets of a task as in its spec, each once; a string is the name of an asset."""
     refs = (_ref(task, role, value) for value in values)
     return tuple({(ref.is_alias, ref.kind, ref.name): ref for ref in refs}.values())
 

@@ -75,6 +75,6 @@ class HttpOperator(BaseOperator):
 
 
 async def apply_check(check: Callable[..., Any], response: httpx2.Response, context: Context) -> Any:
-    """The result of an author's function of the response, plain or coroutine; its other parameters are from the context."""
+    """The result of `check(response)`, a plain or coroutine function; the context fills its other parameters."""
     result = check(response, **call_arguments(check, (response,), {}, context))
     return await result if inspect.isawaitable(result) else result

@@ -136,7 +136,7 @@ class IsolatedPythonOperator(PythonOperator):
             self._command.stop()
 
     def _function_arguments(self, context: Context) -> dict[str, Any]:
-        """The arguments for the function: its own, and the values of the context that it names, if they are plain data."""
+        """The arguments for the function: its own, and those from the context that are plain data."""
         kwargs: dict[str, Any] = {}
         for name, value in call_arguments(self.python_callable, self.op_args, self.op_kwargs, context).items():
             if name not in self.op_kwargs:

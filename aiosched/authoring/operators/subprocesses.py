@@ -44,7 +44,7 @@ current_guard: ContextVar[CommandGuard | None] = ContextVar("aiosched_command_gu
 
 @dataclass(kw_only=True)
 class ProcessCommand:
-    """One run of a program. Its environment is `env` and the marks of aiosched; `cwd` is by default a temporary folder."""
+    """One run of a program. Its environment is `env` and marks of aiosched; `cwd` is by default a temporary folder."""
 
     arguments: Sequence[str]
     env: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""A sensor that asks a server."""
+"""A sensor that polls a server."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class HttpSensor(BaseSensorOperator):
-    """Waits until a request is answered with a status below 400, and `response_check(response)` says so if given.
+    """Waits until the status of a response is below 400 and, if given, `response_check(response)` returns true.
 
-    A status in `response_error_codes_allowlist` (404) means "not yet", any other from 400 on fails. `endpoint` is a
-    URL, or what stands behind the host of the connection `http_conn_id`. Needs `aiosched[http]`.
+    A status in `response_error_codes_allowlist` (404) means "not yet"; any other from 400 on fails the sensor.
+    `endpoint` is a URL, or a path on the host of the connection `http_conn_id`. Needs `aiosched[http]`.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("endpoint", "request_params", "headers")
@@ -55,7 +55,7 @@ class HttpSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     async def poke(self, context: Context) -> bool:
-        """Ask once."""
+        """Send the request once."""
         call = HttpCall(
             method=self.method, endpoint=self.endpoint, http_conn_id=self.http_conn_id, data=self.request_params,
             headers=self.headers, options=self.extra_options,
