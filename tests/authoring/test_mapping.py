@@ -379,7 +379,7 @@ async def test_an_index_beyond_what_is_returned_now_fails_and_says_why() -> None
     with DAG("d") as dag:
         use.expand(x=make())
 
-    with pytest.raises(AioschedError, match=r"Map index 2 is outside .* 2 values.*clear the task"):
+    with pytest.raises(AioschedError, match=r"Map index 2 is out of range: .* 2 values.*clear the task"):
         await run_task(dag.task("use"), attempt_of("use", map_index=2), xcoms=returned(make=[1, 2]))
 
 

@@ -215,10 +215,10 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     (
         "teardown with a rule",
         lambda: empty("a", trigger_rule="all_done").as_teardown(),
-        "trigger rule of their own.*'all_done'",
+        "their own trigger rule.*'all_done'",
     ),
     ("over a group", lambda: setup(group_of_tasks), "@setup cannot decorate a task group"),
-    ("no task", lambda: empty("s").as_setup().__enter__().add_task(3), r"add_task\(3\) needs a task"),
+    ("no task", lambda: empty("s").as_setup().__enter__().add_task(3), r"add_task\(3\) needs an existing task"),
 ]
 
 

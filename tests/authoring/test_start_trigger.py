@@ -152,7 +152,7 @@ class Nothing(BaseOperator):
         (None, "no start_trigger_args that say which trigger"),
         (
             StartTriggerArgs(Door, "gone"),
-            "is to continue with 'gone' after its trigger, but Nothing has no such method",
+            "is to continue with 'gone' after its trigger, but Nothing has no such",
         ),
         (StartTriggerArgs("Door", "execute"), "trigger_cls='Door' is no path of a class"),
         (StartTriggerArgs(Door("x"), "execute"), "is no class at the top of a module"),  # type: ignore[arg-type]

@@ -113,7 +113,7 @@ class OutletEvents:
     def values(self) -> Iterable[OutletEvent]:
         return self._events.values()
 
-    def add_metadata(self, metadata: Metadata) -> None:
+    def note(self, metadata: Metadata) -> None:
         """Add what a generator function yielded."""
         if metadata.alias is None:
             self[metadata.asset].extra.update(metadata.extra)
@@ -136,7 +136,7 @@ def run_generator(generator: Generator[Any, Any, Any], context: Context) -> Any:
             raise AioschedError(
                 f"A task yielded {yielded!r:.80}: only Metadata(asset, …) may be yielded; return the value."
             )
-        events.add_metadata(yielded)
+        events.note(yielded)
 
 
 # -- events of inlets ------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import functools
-import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from aiosched.authoring.base.location import Location, author_location
+from aiosched.authoring.base.signatures import init_parameters
 from aiosched.core.values.ids import ALLOWED_KEY
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError
@@ -71,8 +71,7 @@ class NamesItsParameters(type):
 @functools.cache
 def _parameters_of(cls: type) -> dict[str, bool]:
     """The names of the parameters of `cls`, and whether they must be given."""
-    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-    return {p.name: p.default is p.empty for p in parameters}
+    return {p.name: p.default is p.empty for p in init_parameters(cls)}
 
 
 def known_names_only(owner: str, given: dict[str, Any], known: Collection[str], where: Location | None = None) -> None:
@@ -189,6 +188,12 @@ def mail_addresses(name: str, value: object, where: Location | None = None) -> s
     if len(found) == len(listed):
         return found
     raise fail(f"{name}={value!r:.80} is wrong: give an address, or a list of addresses.", where)
+
+
+def states(name: str, given: Iterable[object], known: Iterable[str], where: Location | None = None) -> list[str]:
+    """The names of states, given as texts or as members of an enum; each must be one of `known`."""
+    names = [str(getattr(state, "value", state)) for state in given]
+    return [one_of(name, state, set(map(str, known)), where) for state in names]
 
 
 def optional_callable(name: str, value: Any, where: Location | None = None) -> Any:

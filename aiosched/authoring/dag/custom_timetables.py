@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from aiosched.authoring.runtime.context import moment
 from aiosched.core.timetables import DataInterval, Restriction
 from aiosched.core.timetables.custom import CustomTimetable, ListedRun, ManualStep
 from aiosched.errors import TimetableError
@@ -194,10 +195,10 @@ def _compute_runs(
 
 def _runs_of(author: Timetable, restriction: Restriction) -> Iterator[ListedRun]:
     """The runs of the custom timetable, checked."""
-    limits = TimeRestriction(_moment(restriction.earliest), _moment(restriction.latest), restriction.catchup)
+    limits = TimeRestriction(moment(restriction.earliest), moment(restriction.latest), restriction.catchup)
     last: ListedRun | None = None
     while True:
-        before = None if last is None else DataInterval(_moment(last.start), _moment(last.end))  # type: ignore[arg-type]
+        before = None if last is None else DataInterval(moment(last.start), moment(last.end))  # type: ignore[arg-type]
         try:
             info = author.next_dagrun_info(last_automated_data_interval=before, restriction=limits)
         except Exception as error:
@@ -221,15 +222,15 @@ def _runs_of(author: Timetable, restriction: Restriction) -> Iterator[ListedRun]
 def _checked(author: Timetable, info: Any) -> ListedRun:
     try:
         start, end = info.data_interval
-        return ListedRun(*(_aware(author, moment) for moment in (start, end, info.run_after)))
+        return ListedRun(*(_aware(author, at) for at in (start, end, info.run_after)))
     except (AttributeError, TypeError, ValueError):
         raise _wrong(author, f"answered {info!r:.200}. Let next_dagrun_info return a DagRunInfo, or None") from None
 
 
-def _aware(author: Timetable, moment: Any) -> datetime:
-    if not isinstance(moment, datetime) or moment.tzinfo is None:
-        raise _wrong(author, f"answered with {moment!r:.100}, which is no aware datetime. Give it a time zone")
-    return datetime.combine(moment.astimezone(UTC).date(), moment.astimezone(UTC).time(), UTC)
+def _aware(author: Timetable, at: Any) -> datetime:
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise _wrong(author, f"answered with {at!r:.100}, which is no aware datetime. Give it a time zone")
+    return datetime.combine(at.astimezone(UTC).date(), at.astimezone(UTC).time(), UTC)
 
 
 def _manual_rule(author: Timetable, samples: Sequence[datetime]) -> tuple[tuple[float, float], tuple[ManualStep, ...]]:
@@ -255,7 +256,7 @@ def _manual_rule(author: Timetable, samples: Sequence[datetime]) -> tuple[tuple[
 
 def _manual_interval(author: Timetable, at: datetime) -> tuple[datetime, datetime]:
     try:
-        start, end = author.infer_manual_data_interval(run_after=_moment(at))  # type: ignore[arg-type]
+        start, end = author.infer_manual_data_interval(run_after=moment(at))  # type: ignore[arg-type]
     except Exception as error:
         raise _wrong(
             author,
@@ -271,11 +272,3 @@ def _wrong(author: Timetable, what: str) -> TimetableError:
 def _floor(at: datetime, step: timedelta) -> datetime:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     return epoch + (at - epoch) // step * step
-
-
-def _moment(at: datetime | None) -> DateTime | None:
-    if at is None:
-        return None
-    import pendulum
-
-    return pendulum.instance(at).in_timezone("UTC")

@@ -9,12 +9,12 @@ from typing import Any
 
 from aiosched.authoring.base.dates import optional_aware
 from aiosched.authoring.dag import serialize
-from aiosched.authoring.dag.definition import DagDefinition
+from aiosched.authoring.dag.contents import DagContents
 from aiosched.clock import SystemClock
 from aiosched.core.graph.spec import DagSpec
 
 
-class DAG(DagDefinition):
+class DAG(DagContents):
     """Tasks and their order, with a schedule: `with DAG("sales", schedule="@daily", start_date=…): ...`.
 
     Parameters mean what they mean in Airflow; `default_args` apply to every task. `max_active_tasks` limits

@@ -12,6 +12,7 @@ from typing import Any
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.location import author_location
+from aiosched.authoring.base.signatures import named
 from aiosched.authoring.dag.groups import TaskGroup
 from aiosched.authoring.mapping.expansion import REQUIRED, ExpandInput, GroupArgument, check_groups
 from aiosched.authoring.mapping.function_mapping import checked_arguments, checked_kwargs, known_arguments
@@ -43,8 +44,7 @@ class PartialGroup:
     def expand_kwargs(self, kwargs: Any) -> Any:
         """See `TaskGroupFunction.expand_kwargs`."""
         inputs = checked_kwargs(self._name, self._function, self._signature, self._kwargs, kwargs)
-        parameters = self._signature.parameters.values()
-        mapped = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        mapped = [p.name for p in named(self._signature.parameters.values())]
         return self._build(inputs, [name for name in mapped if name not in self._kwargs])
 
     def _build(self, inputs: ExpandInput, mapped: list[str]) -> Any:

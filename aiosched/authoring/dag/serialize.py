@@ -21,11 +21,11 @@ from aiosched.core.values.states import RunType
 from aiosched.errors import DagCycleError, ParamError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.definition import DagDefinition
+    from aiosched.authoring.dag.contents import DagContents
     from aiosched.authoring.tasks.operator import BaseOperator
 
 
-def to_spec(dag: DagDefinition, *, now: datetime) -> DagSpec:
+def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
     """The serialized form of `dag`. Raises DagError, or a subclass, for a DAG that cannot run."""
     for task in dag.task_dict.values():
         task.wire_arguments()
@@ -74,7 +74,7 @@ def to_spec(dag: DagDefinition, *, now: datetime) -> DagSpec:
     )
 
 
-def advise(dag: DagDefinition) -> None:
+def advise(dag: DagContents) -> None:
     """Warn, at the author's line, about what works but perhaps not as the author expects."""
     for partial in dag.partials:
         if not partial.expanded:
@@ -92,7 +92,7 @@ def advise(dag: DagDefinition) -> None:
             )
 
 
-def _advise_on_run_types(dag: DagDefinition) -> None:
+def _advise_on_run_types(dag: DagContents) -> None:
     condition, timetable = condition_of(dag.timetable), dag.timetable
     is_timed = isinstance(timetable, AssetOrTimeSchedule) or (condition is None and timetable.can_be_scheduled)
     for run_type, makes in ((RunType.SCHEDULED, is_timed), (RunType.ASSET_TRIGGERED, condition is not None)):
@@ -101,7 +101,7 @@ def _advise_on_run_types(dag: DagDefinition) -> None:
                  "them out. Add them, or leave out schedule=.", dag._origin)  # fmt: skip
 
 
-def _advise_on_slas(dag: DagDefinition) -> None:
+def _advise_on_slas(dag: DagContents) -> None:
     slas = [task for task in dag.tasks if task.sla is not None]
     if slas and not dag.timetable.periodic:
         warn(f"DAG {dag.dag_id!r} has no schedule dates, so no SLA of its tasks can be missed. Leave out sla=.",
@@ -114,7 +114,7 @@ def _advise_on_slas(dag: DagDefinition) -> None:
                  "on_failure_callback=send_email(to=…).", task._origin)  # fmt: skip
 
 
-def check_cycle(dag: DagDefinition) -> None:
+def check_cycle(dag: DagContents) -> None:
     """Raise DagCycleError naming the tasks of a cycle, if there is one."""
     tasks = dag.task_dict
     waiting = {task_id: len(task.upstream_task_ids) for task_id, task in tasks.items()}
@@ -130,7 +130,7 @@ def check_cycle(dag: DagDefinition) -> None:
         _raise_cycle(dag, waiting)
 
 
-def _raise_cycle(dag: DagDefinition, left: Mapping[str, int]) -> None:
+def _raise_cycle(dag: DagContents, left: Mapping[str, int]) -> None:
     """`left` are the tasks on a cycle or downstream of one, so a walk upstream among them finds the cycle."""
     path = {min(left): 0}  # each next one is an upstream of the one before
     while (before := min(dag.task(next(reversed(path))).upstream_task_ids & left.keys())) not in path:
@@ -146,7 +146,7 @@ def _raise_cycle(dag: DagDefinition, left: Mapping[str, int]) -> None:
     )
 
 
-def _check_schedule(dag: DagDefinition) -> None:
+def _check_schedule(dag: DagContents) -> None:
     if not dag.timetable.can_be_scheduled:
         return
     starts = [dag.start_date, *(task.start_date for task in dag.task_dict.values())]
@@ -161,7 +161,7 @@ def _check_schedule(dag: DagDefinition) -> None:
             raise fail(message, param.origin or dag._origin, kind=ParamError) from None
 
 
-def _check_rules(dag: DagDefinition, task: BaseOperator) -> None:
+def _check_rules(dag: DagContents, task: BaseOperator) -> None:
     """Source: the semantics reference, section 5.2 (parse-time restrictions) and 8.1."""
     check_rule(task)
     if task.on_failure_fail_dagrun and not task.is_teardown:
@@ -189,7 +189,7 @@ def _check_rules(dag: DagDefinition, task: BaseOperator) -> None:
             )
 
 
-def _param(name: str, spec: ParamSpec, dag: DagDefinition) -> ParamSpec:
+def _param(name: str, spec: ParamSpec, dag: DagContents) -> ParamSpec:
     try:
         return ParamSpec(
             value=strict_json(spec.value),

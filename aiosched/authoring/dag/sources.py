@@ -2,8 +2,9 @@
 
 Every module below a DAGs folder is imported through `SourceFinder`: it is compiled from the current content of its
 file, and the content hash is recorded. Cached bytecode is used only if it was compiled from exactly that content,
-whatever the modification times are. So a process knows what an import has loaded, detects later changes of the files, and can
-unload the modules, so that the next import runs the new code. Packages installed inside a DAGs folder are ignored.
+whatever the modification times are. So a process knows what an import has loaded, detects later changes of the files,
+and can unload the modules, so that the next import runs the new code. Packages installed inside a DAGs folder are
+ignored.
 """
 
 from __future__ import annotations

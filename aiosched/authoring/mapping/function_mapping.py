@@ -11,6 +11,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.location import Location, author_location
+from aiosched.authoring.base.signatures import named, takes_any_name
 from aiosched.authoring.mapping.expansion import (
     ExpandInput,
     MappedArguments,
@@ -125,9 +126,9 @@ def known_arguments(
     """Raise DagError for an argument that `function` does not have."""
     _refuse_options(called, function.__name__, signature, given, None)
     parameters = signature.parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+    if takes_any_name(parameters):
         return
-    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    known = [p.name for p in named(parameters)]
     for name in given:
         if name not in known:
             raise checks.fail(f"{called}: {function.__name__} has no parameter {name!r}. {_hint(name, known)}")
@@ -137,7 +138,7 @@ def _refuse_options(
     called: str, name: str, signature: inspect.Signature, given: Mapping[str, Any], where: Location | None
 ) -> None:
     """Raise DagError for an option of the task among the arguments of its function."""
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+    if takes_any_name(signature.parameters.values()):
         return
     for option in given:
         if option in OPTIONS and option not in signature.parameters:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.assets.asset_events import run_generator
+from aiosched.authoring.base.signatures import named, takes_any_name
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, names_previous_run
 from aiosched.core.values.messages import SkipDecision
@@ -162,8 +163,7 @@ def _wanted(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return (), False
-    named = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return tuple(p.name for p in named(parameters)), takes_any_name(parameters)
 
 
 def decide_branch(task: BaseOperator, result: Any, context: Context) -> Any:

@@ -154,5 +154,4 @@ class TriggerDagRunOperator(BaseOperator):
         return [*self.allowed_states, *self.failed_states]
 
     def _states(self, name: str, given: Sequence[str] | None, default: RunState) -> list[str]:
-        states = [str(getattr(state, "value", state)) for state in ([default] if given is None else given)]
-        return [checks.one_of(name, state, set(map(str, RunState)), self._origin) for state in states]
+        return checks.states(name, [default] if given is None else given, RunState, self._origin)

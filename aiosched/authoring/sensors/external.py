@@ -150,11 +150,7 @@ class ExternalTaskSensor(BaseSensorOperator):
         return [date - (self.execution_delta or timedelta())]
 
     def _states(self, name: str, given: Sequence[str] | None, default: Sequence[str]) -> list[str]:
-        states = [str(getattr(state, "value", state)) for state in (default if given is None else given)]
-        known = {*map(str, TaskState), *map(str, RunState)}
-        for state in states:
-            checks.one_of(name, state, known, self._origin)
-        return states
+        return checks.states(name, default if given is None else given, (*TaskState, *RunState), self._origin)
 
     def _wrong(self, what: str) -> Exception:
         return self.fail(f"Sensor {self.task_id!r}: {what}. Keep one.")

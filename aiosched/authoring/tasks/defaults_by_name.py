@@ -16,6 +16,7 @@ from typing import Any
 from aiosched.authoring.base.building import current_dag, current_group
 from aiosched.authoring.base.checks import fail, known_names_only, missing
 from aiosched.authoring.base.location import Location, author_location
+from aiosched.authoring.base.signatures import init_parameters, named, takes_any_name
 
 
 class OperatorMeta(ABCMeta):
@@ -57,11 +58,11 @@ def _effective_defaults(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _with_defaults(init: Callable[..., None]) -> Callable[..., None]:
     parameters = list(inspect.signature(init).parameters.values())[1:]
-    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    by_name = named(parameters)
     positions = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
-    names = frozenset(p.name for p in named)
-    required = tuple(p.name for p in named if p.default is p.empty)
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    names = frozenset(p.name for p in by_name)
+    required = tuple(p.name for p in by_name if p.default is p.empty)
+    takes_any = takes_any_name(parameters)
 
     @functools.wraps(init)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -87,9 +88,7 @@ def _called(operator: Any, kwargs: Mapping[str, Any]) -> str:
 
 def required_of(cls: type) -> list[str]:
     """The required parameters of the `__init__` of `cls`."""
-    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    return [p.name for p in named if p.default is p.empty]
+    return [p.name for p in named(init_parameters(cls)) if p.default is p.empty]
 
 
 def parameters_of(cls: type) -> frozenset[str]:
@@ -99,7 +98,7 @@ def parameters_of(cls: type) -> frozenset[str]:
         init = ancestor.__dict__.get("__init__")
         if inspect.isfunction(init):
             parameters = list(inspect.signature(init).parameters.values())[1:]
-            names.update(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            names.update(p.name for p in named(parameters))
+            if not takes_any_name(parameters):
                 break
     return frozenset(names)

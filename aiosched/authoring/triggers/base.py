@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import AsyncIterator
 from functools import cached_property
 from typing import Any
+
+from aiosched.authoring.base.signatures import init_parameters, named
 
 
 class TriggerEvent:
@@ -71,5 +72,4 @@ class BaseTrigger:
 def _parameters(cls: type) -> list[str]:
     if cls.__init__ is object.__init__:  # type: ignore[misc]
         return []
-    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return [p.name for p in named(init_parameters(cls))]

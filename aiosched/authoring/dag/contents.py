@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.templates import TemplateEngine
 
 
-class DagDefinition(metaclass=checks.NamesItsParameters):
+class DagContents(metaclass=checks.NamesItsParameters):
     """A DAG's parameters, tasks and groups."""
 
     def __init__(
