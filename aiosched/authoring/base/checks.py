@@ -22,7 +22,7 @@ RENAMED: Final = {
     "task_concurrency": "max_active_tis_per_dag",
     "fail_stop": "fail_fast",
     "default_arguments": "default_args",
-    "provide_context": "a parameter of the function named after what it wants, or **kwargs",
+    "provide_context": "a parameter of the function with the name of a context value, or **kwargs",
 }
 
 IGNORED: Final = {  # name -> why it has no effect; without a reason there is no warning

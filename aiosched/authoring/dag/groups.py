@@ -21,8 +21,8 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
     """Tasks that belong together: `with TaskGroup("load"): ...`.
 
     Ids of tasks and groups inside get the group's id as prefix (`load.users`) unless `prefix_group_id` is
-    false. `default_args` override those of the enclosing group and DAG. A dependency on a group is one on its last
-    tasks (without teardowns) at that time; a dependency of the group is one of its first tasks.
+    false. `default_args` override those of the enclosing group and DAG. `group >> task` connects the last tasks
+    that the group has at that time, without teardowns; `task >> group` connects its first tasks.
     """
 
     def __init__(

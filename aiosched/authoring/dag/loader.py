@@ -111,13 +111,13 @@ class _FreshSource(SourceFileLoader):
 
     def __init__(self, name: str, path: str, told: Callable[[str], object]) -> None:
         super().__init__(name, path)
-        self._told = told
+        self._on_digest = told
         self.digest = ""
 
     def get_code(self, fullname: str) -> CodeType:
         content, _ = read_whole(self.path)
         self.digest = digest_of(content)
-        self._told(self.digest)
+        self._on_digest(self.digest)
         return compile(content, self.path, "exec", dont_inherit=True)
 
 

@@ -164,7 +164,7 @@ class IsolatedPythonOperator(PythonOperator):
         except (OSError, TypeError, SyntaxError, ValueError):
             node, text = ast.Pass(), ""
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            raise self.fail(f"Task {self.task_id!r}: only a function made by `def` can run under another interpreter.")
+            raise self.fail(f"Task {self.task_id!r}: only a function made by `def` can run with another interpreter.")
         return ast.get_source_segment(text, node) or text
 
 

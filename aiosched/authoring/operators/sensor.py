@@ -216,7 +216,7 @@ class BaseSensorOperator(BaseOperator):
         return seconds if self.max_wait is None else min(seconds, self.max_wait)
 
     def _after_error(self, error: Exception) -> bool:
-        """What an error in `poke` means: False to go on, else it is raised, as itself or as SkipTask."""
+        """Raise an error of `poke`, or a SkipTask instead of it; with `silent_fail` return False, to continue."""
         if isinstance(error, TaskSignal) and not isinstance(error, FailTask):
             raise error
         if self.never_fail or (self.soft_fail and isinstance(error, FailTask | TaskTimeout)):

@@ -62,10 +62,12 @@ async def ensure(environment: Environment, cache: Path, *, log: Logger, env: Map
         if not (folder / _READY).exists():
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             for arguments in _commands(environment, folder):
-                log.info("making a virtual environment: %s", " ".join(arguments))
+                log.info("creating a virtual environment: %s", " ".join(arguments))
                 code, last = await ProcessCommand(arguments=arguments, env=env, log=log).run()
                 if code != 0:
-                    raise CommandFailed(f"A virtual environment cannot be made: it {describe_code(code)}: {last!r}")
+                    raise CommandFailed(
+                        f"A virtual environment cannot be created: the command {describe_code(code)}: {last!r}"
+                    )
             (folder / _READY).touch()
     return python
 

@@ -20,7 +20,7 @@ Compute = Callable[["Context"], Any]
 class Context(dict[str, Any]):
     """A dict, some of whose values are computed when they are first read.
 
-    These are `lazy` and `unlisted`: iteration leaves the latter out, because the scheduler is asked for them. A run
+    These are `lazy` and `unlisted`: iteration leaves the latter out, because they are fetched from the scheduler. A run
     without a logical date has no `logical_date`, `ds`, `ts` and the like: a template that names them fails.
     """
 

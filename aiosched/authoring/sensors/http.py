@@ -67,7 +67,7 @@ class HttpSensor(BaseSensorOperator):
         return self.response_check is None or bool(await apply_check(self.response_check, response, context))
 
     def deferred_on(self, context: Context) -> HttpTrigger:
-        """Asks the same."""
+        """A trigger with the same request."""
         return HttpTrigger(
             self.endpoint, self.http_conn_id, self.method, self.request_params, self.headers, self.extra_options,
             self.response_error_codes_allowlist, self.poke_interval,

@@ -453,9 +453,6 @@ def _as_list(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, list | tuple | set) else [value]
 
 
-__all__ = ["BaseOperator", "Callback", "Callbacks", "Seconds"]
-
-
 def _is_nothing(value: Any) -> bool:
     """Whether there is nothing to fill in: None, an empty string or an empty container."""
     return value is None or (type(value) in _CONTAINERS and not value)

@@ -1,4 +1,4 @@
-"""The context of an attempt or of a DAG's callback: its values, and how those are worked out that few tasks read."""
+"""The values of the context of an attempt or a DAG's callback. Those that few tasks read are computed on demand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def build_context(task: BaseOperator, ti: TaskInstance, attempt: Attempt, dag: D
 
 
 def build_run_context(dag: Dag, run: RunInfo) -> Context:
-    """The context of a DAG's callback when no task instance goes with it: `ti` and `task` are None."""
+    """The context of a DAG's callback without a task instance: `ti` and `task` are None."""
     values = dict.fromkeys(("exception", "reason", "task", "task_instance", "ti"))
     params = _with_conf(dag.params, run)
     return Context(
@@ -58,7 +58,7 @@ def _params(context: Context) -> dict[str, Any]:
 
 
 def _with_conf(params: Mapping[str, Any], run: RunInfo) -> dict[str, Any]:
-    """The params of a run: its conf goes over them, unless the installation forbids it."""
+    """The params of a run: overridden by its conf, unless the settings forbid it."""
     return {**params, **run.conf} if defaults().conf_overrides_params else dict(params)
 
 
