@@ -65,9 +65,7 @@ async def ensure(environment: Environment, cache: Path, *, log: Logger, env: Map
                 log.info("creating a virtual environment: %s", " ".join(arguments))
                 code, last = await ProcessCommand(arguments=arguments, env=env, log=log).run()
                 if code != 0:
-                    raise CommandFailed(
-                        f"A virtual environment cannot be created: the command {describe_code(code)}: {last!r}"
-                    )
+                    raise CommandFailed(f"A virtual environment cannot be created: it {describe_code(code)}: {last!r}")
             (folder / _READY).touch()
     return python
 
