@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
-    from aiosched.authoring.assets.asset_dags import asset
     from aiosched.authoring.assets.asset_events import Metadata
     from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
     from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
     from aiosched.authoring.base.params import Param
     from aiosched.authoring.dag.dag import DAG
     from aiosched.authoring.dag.deadlines import DeadlineAlert, DeadlineReference
-    from aiosched.authoring.dag.decorators import dag, task_group
     from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.decorators.asset_dags import asset
+    from aiosched.authoring.decorators.dags import dag, task_group
+    from aiosched.authoring.decorators.setup_teardown import setup, teardown
+    from aiosched.authoring.decorators.taskflow import task
     from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email, send_webhook
     from aiosched.authoring.operators import (
         BaseBranchOperator,
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     )
     from aiosched.authoring.runtime.connections import BaseHook, Connection
     from aiosched.authoring.runtime.context import Context, get_current_context
-    from aiosched.authoring.runtime.rendering import literal
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
         BashSensor,
@@ -57,9 +58,8 @@ if TYPE_CHECKING:
         TimeSensor,
     )
     from aiosched.authoring.tasks.operator import BaseOperator
-    from aiosched.authoring.tasks.setup_teardown import setup, teardown
+    from aiosched.authoring.tasks.rendering import literal
     from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
-    from aiosched.authoring.tasks.taskflow import task
     from aiosched.authoring.tasks.xcom_arg import XComArg
     from aiosched.authoring.triggers import (
         BaseTrigger,
@@ -153,18 +153,18 @@ _HOMES = {
     "WebhookNotifier": "authoring.notifiers",
     "WeekDay": "authoring.operators",
     "XComArg": "authoring.tasks.xcom_arg",
-    "asset": "authoring.assets.asset_dags",
+    "asset": "authoring.decorators.asset_dags",
     "chain": "authoring.base.dependencies",
     "cross_downstream": "authoring.base.dependencies",
-    "dag": "authoring.dag.decorators",
+    "dag": "authoring.decorators.dags",
     "get_current_context": "authoring.runtime.context",
-    "literal": "authoring.runtime.rendering",
+    "literal": "authoring.tasks.rendering",
     "send_email": "authoring.notifiers",
     "send_webhook": "authoring.notifiers",
-    "setup": "authoring.tasks.setup_teardown",
-    "task": "authoring.tasks.taskflow",
-    "task_group": "authoring.dag.decorators",
-    "teardown": "authoring.tasks.setup_teardown",
+    "setup": "authoring.decorators.setup_teardown",
+    "task": "authoring.decorators.taskflow",
+    "task_group": "authoring.decorators.dags",
+    "teardown": "authoring.decorators.setup_teardown",
 }
 
 __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)

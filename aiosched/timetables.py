@@ -1,9 +1,9 @@
-"""The timetables that DAG authors name: `from aiosched.timetables import CronTriggerTimetable`.
+"""Timetables for DAG files: `from aiosched.timetables import CronTriggerTimetable`.
 
-A string or timedelta as `schedule` means an interval: the run starts at the END of the period that it is about.
-Trigger timetables start a run AT the tick. `Timetable` is the base of timetables of your own: a class in a DAG
-file, or in an installed package that names it in its entry points of the group `aiosched.timetables`; such
-a class is imported from here by the name of its entry point.
+With a string or timedelta as `schedule`, a run starts at the END of its data interval. With a trigger timetable, it
+starts AT the scheduled time. `Timetable` is the base class of custom timetables: classes in a DAG file, or in an
+installed package with an entry point in the group `aiosched.timetables`. The latter are imported from here by the name
+of the entry point.
 """
 
 from __future__ import annotations

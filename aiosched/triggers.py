@@ -1,7 +1,7 @@
-"""What deferred tasks wait for: `from aiosched.triggers import BaseTrigger, TriggerEvent`.
+"""Triggers, which deferred tasks wait for: `from aiosched.triggers import BaseTrigger, TriggerEvent`.
 
-`BaseTrigger` is the base of triggers of your own. A trigger that yields `TaskSuccessEvent`, `TaskSkippedEvent` or
-`TaskFailedEvent` ends its task itself. `StartTriggerArgs` lets a task begin in its trigger.
+`BaseTrigger` is the base class of custom triggers. A trigger that yields `TaskSuccessEvent`, `TaskSkippedEvent` or
+`TaskFailedEvent` ends its task itself. `StartTriggerArgs` lets a task start in its trigger.
 """
 
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("core", "db", "executors", "parsing", "scheduler", "web", "cli", "testing")  # authoring: docs/roadmap.md
+ROOMS = ("authoring", "core", "db", "executors", "parsing", "scheduler", "web", "cli", "testing")
 
 Graph = Mapping[str, Collection[str]]
 

@@ -1,12 +1,13 @@
-"""What DAG authors import, and how a DAG becomes a `DagSpec`.
+"""What DAG authors import, and how a DAG becomes a `DagSpec`. A folder imports only those below it.
 
-    base/       checks, dates, arrows, params, HTTP and mail    dag/        the DAG, its groups, its file, its spec
-    tasks/      BaseOperator, @task, outputs, setups            mapping/    mapped tasks and groups
-    runtime/    what a task has while it runs                   assets/     assets and their events
-    operators/  what tasks do: Python, bash, SQL, HTTP, …       sensors/    tasks that wait
-    triggers/   what deferred tasks wait for                    notifiers/  callbacks that tell somebody
+    decorators/  @task, @dag, @task_group, @setup, @asset     notifiers/   callbacks that send a message
+    dag/         the DAG, its groups, its file, its spec      sensors/     tasks that wait
+    operators/   what tasks do: Python, bash, SQL, HTTP, …    mapping/     mapped tasks
+    tasks/       BaseOperator, its arguments and outputs      assets/      assets and their events
+    triggers/    what deferred tasks wait for                 runtime/     what a running task can use
+    base/        checks, dates, dependencies, params
 
-Names are imported when they are first used; DAG files import everything from `aiosched`.
+Names are imported when they are first used. DAG files import them from `aiosched`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING
 from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
-    from aiosched.authoring.assets.asset_dags import asset
     from aiosched.authoring.assets.asset_events import Metadata
     from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
     from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from aiosched.authoring.dag.deadlines import DeadlineAlert, DeadlineReference
     from aiosched.authoring.dag.groups import TaskGroup
     from aiosched.authoring.dag.loader import LoadedFile, load_file, may_define_dags
+    from aiosched.authoring.decorators.asset_dags import asset
+    from aiosched.authoring.decorators.setup_teardown import setup, teardown
+    from aiosched.authoring.decorators.taskflow import task
     from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email, send_webhook
     from aiosched.authoring.operators import (
         BaseBranchOperator,
@@ -49,8 +52,7 @@ if TYPE_CHECKING:
         WeekDay,
     )
     from aiosched.authoring.runtime.connections import BaseHook, Connection
-    from aiosched.authoring.runtime.context import Context, build_context, current_context, get_current_context
-    from aiosched.authoring.runtime.rendering import literal
+    from aiosched.authoring.runtime.context import Context, current_context, get_current_context
     from aiosched.authoring.runtime.task_instance import TaskInstance
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
@@ -64,9 +66,9 @@ if TYPE_CHECKING:
         TimeSensor,
     )
     from aiosched.authoring.tasks.operator import BaseOperator
-    from aiosched.authoring.tasks.setup_teardown import setup, teardown
+    from aiosched.authoring.tasks.rendering import literal
     from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
-    from aiosched.authoring.tasks.taskflow import task
+    from aiosched.authoring.tasks.task_context import build_context
     from aiosched.authoring.tasks.xcom_arg import XComArg
     from aiosched.authoring.triggers import (
         BaseTrigger,
@@ -148,20 +150,20 @@ _HOMES = {
     "WebhookNotifier": "notifiers",
     "WeekDay": "operators",
     "XComArg": "tasks.xcom_arg",
-    "asset": "assets.asset_dags",
-    "build_context": "runtime.context",
+    "asset": "decorators.asset_dags",
+    "build_context": "tasks.task_context",
     "chain": "base.dependencies",
     "cross_downstream": "base.dependencies",
     "current_context": "runtime.context",
     "get_current_context": "runtime.context",
-    "literal": "runtime.rendering",
+    "literal": "tasks.rendering",
     "load_file": "dag.loader",
     "may_define_dags": "dag.loader",
     "send_email": "notifiers",
     "send_webhook": "notifiers",
-    "setup": "tasks.setup_teardown",
-    "task": "tasks.taskflow",
-    "teardown": "tasks.setup_teardown",
+    "setup": "decorators.setup_teardown",
+    "task": "decorators.taskflow",
+    "teardown": "decorators.setup_teardown",
     "use_defaults": "base.settings",
 }
 

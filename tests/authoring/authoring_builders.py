@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from aiosched.authoring.runtime.context import Context, build_context, current_context
+from aiosched.authoring.runtime.context import Context, current_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.task_context import build_context
 from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo, XComRef
 
 LOGICAL_DATE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -154,5 +154,5 @@ async def test_an_asset_function_gets_itself_the_context_and_its_inlets() -> Non
 
 
 def test_an_asset_function_needs_its_brackets() -> None:
-    with pytest.raises(DagError, match="with brackets"):
+    with pytest.raises(DagError, match="with parentheses"):
         asset(lambda: None)  # type: ignore[arg-type]

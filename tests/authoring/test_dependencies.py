@@ -124,7 +124,7 @@ def test_a_function_at_an_arrow_was_probably_meant_to_be_called() -> None:
     @task
     def load() -> None: ...
 
-    with DAG("d"), pytest.raises(DagError, match=r"load cannot stand at an arrow.*Call it: load\(\)"):
+    with DAG("d"), pytest.raises(DagError, match=r"load cannot be connected.*Call it: load\(\)"):
         EmptyOperator(task_id="a") >> load
 
 

@@ -182,7 +182,7 @@ async def test_requirements_that_cannot_be_had_fail_the_task(tmp_path: Path) -> 
         requirements="# ours\n/nowhere/package.whl\n", pip_install_options=["--no-index"],
     )  # fmt: skip
 
-    with pytest.raises(CommandFailed, match="A virtual environment cannot be made: it ended with exit code 1"):
+    with pytest.raises(CommandFailed, match="A virtual environment cannot be created: it ended with exit code 1"):
         await run_task(operator)
 
 

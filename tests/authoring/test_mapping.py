@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched import DAG, BaseOperator, BashOperator, EmptyOperator, Param, PythonOperator, PythonSensor, task
-from aiosched.authoring.mapping.nesting import split_index
-from aiosched.authoring.runtime.rendering import render_label
+from aiosched.authoring.tasks.nesting import split_index
+from aiosched.authoring.tasks.rendering import render_label
 from aiosched.core.graph.spec import (
     Concatenated,
     LiteralLength,
@@ -379,7 +379,7 @@ async def test_an_index_beyond_what_is_returned_now_fails_and_says_why() -> None
     with DAG("d") as dag:
         use.expand(x=make())
 
-    with pytest.raises(AioschedError, match=r"Map index 2 is outside .* 2 values.*clear the task"):
+    with pytest.raises(AioschedError, match=r"Map index 2 is out of range: .* 2 values.*clear the task"):
         await run_task(dag.task("use"), attempt_of("use", map_index=2), xcoms=returned(make=[1, 2]))
 
 

@@ -14,7 +14,7 @@ import pytest
 from aiosched import DAG, BashOperator, EmptyOperator, TaskGroup, task, task_group
 from aiosched.authoring.base.checks import AuthoringWarning
 from aiosched.authoring.dag.serialize import advise
-from aiosched.authoring.mapping.nesting import is_mapped_over, map_length
+from aiosched.authoring.tasks.nesting import is_mapped_over, map_length
 from aiosched.errors import AioschedError, DagError
 
 
@@ -151,7 +151,7 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
         lambda: use.override(trigger_rule="always").expand(x=make()),
         r"mapped over what tasks return.*'always'.*'all_done'",
     ),
-    ("always in a group", always_in_group, r"'outer\.e' stands in the mapped group 'outer'.*'always'"),
+    ("always in a group", always_in_group, r"'outer\.e' is in the mapped group 'outer'.*'always'"),
     ("task in a group", nested_task, r"'outer\.use' cannot be mapped inside the mapped group 'outer'"),
     ("group over an argument", nested_argument, r"argument of a mapped group cannot be mapped over"),
     ("group over a zipped argument", nested_zipped_argument, r"argument of a mapped group cannot be mapped over"),

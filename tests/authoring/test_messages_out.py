@@ -18,11 +18,12 @@ import pytest
 from authoring_builders import context_of, run_task
 
 from aiosched import DAG, EmptyOperator, PythonOperator
-from aiosched.authoring.base.mail import addresses
 from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email
 from aiosched.authoring.operators.email import EmailOperator
 from aiosched.authoring.operators.http import HttpOperator
-from aiosched.authoring.runtime.context import Context, build_run_context
+from aiosched.authoring.runtime.context import Context
+from aiosched.authoring.runtime.mail import addresses
+from aiosched.authoring.tasks.task_context import build_run_context
 from aiosched.errors import AioschedError, CommandFailed
 
 

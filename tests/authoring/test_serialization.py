@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched import DAG, EmptyOperator, PythonOperator, TaskGroup
-from aiosched.authoring.base.plain_values import as_json
+from aiosched.authoring.tasks.shown_values import as_json
 from aiosched.core.graph.spec import content_hash, decode_spec, encode_spec
 from aiosched.core.graph.trigger_rules import TriggerRule
 

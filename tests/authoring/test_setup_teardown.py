@@ -215,10 +215,10 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     (
         "teardown with a rule",
         lambda: empty("a", trigger_rule="all_done").as_teardown(),
-        "trigger rule of their own.*'all_done'",
+        "their own trigger rule.*'all_done'",
     ),
-    ("over a group", lambda: setup(group_of_tasks), "@setup cannot stand over a task group"),
-    ("no task", lambda: empty("s").as_setup().__enter__().add_task(3), r"add_task\(3\) needs a task"),
+    ("over a group", lambda: setup(group_of_tasks), "@setup cannot decorate a task group"),
+    ("no task", lambda: empty("s").as_setup().__enter__().add_task(3), r"add_task\(3\) needs an existing task"),
 ]
 
 
@@ -237,7 +237,7 @@ def test_a_task_after_a_setup_must_wait_for_its_success() -> None:
     with DAG("d") as dag:
         empty("s").as_setup() >> empty("a", trigger_rule="all_done")
 
-    with pytest.raises(DagError, match=r"'a' stands directly after the setup 's'.*all_success"):
+    with pytest.raises(DagError, match=r"'a' is directly downstream of the setup 's'.*all_success"):
         dag.to_spec()
 
 

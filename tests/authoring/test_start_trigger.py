@@ -114,7 +114,7 @@ def test_the_trigger_arguments_of_a_mapped_task_cannot_be_mapped() -> None:
     with DAG("d", schedule=None) as dag:
         Known.partial(task_id="t").expand(trigger_kwargs=[{}, {}])
 
-    with pytest.raises(DagError, match=r"'t' begins in its trigger, the same one for all its instances, so 'trigger_"):
+    with pytest.raises(DagError, match=r"'t' starts in its trigger, the same one for all its instances, so 'trigger_"):
         dag.to_spec()
 
 
@@ -128,7 +128,7 @@ def test_templates_are_refused_with_the_remedy(door: Any) -> None:
     with DAG("d", schedule=None) as dag:
         Chooses(task_id="t", door=door)
 
-    with pytest.raises(DagError, match=r"Task 't' begins in its trigger, where templates.*let execute\(\) defer"):
+    with pytest.raises(DagError, match=r"Task 't' starts in its trigger, where templates.*let execute\(\) defer"):
         dag.to_spec()
 
 
@@ -150,7 +150,10 @@ class Nothing(BaseOperator):
     ("args", "words"),
     [
         (None, "no start_trigger_args that say which trigger"),
-        (StartTriggerArgs(Door, "gone"), "is to go on with 'gone' after its trigger, but Nothing has no such method"),
+        (
+            StartTriggerArgs(Door, "gone"),
+            "is to continue with 'gone' after its trigger, but Nothing has no such",
+        ),
         (StartTriggerArgs("Door", "execute"), "trigger_cls='Door' is no path of a class"),
         (StartTriggerArgs(Door("x"), "execute"), "is no class at the top of a module"),  # type: ignore[arg-type]
         (

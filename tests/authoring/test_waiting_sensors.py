@@ -36,7 +36,7 @@ from aiosched.authoring.triggers import (
     HttpTrigger,
     TriggerEvent,
 )
-from aiosched.authoring.triggers.external import MOST_UNANSWERED
+from aiosched.authoring.triggers.external import MAX_UNANSWERED
 from aiosched.clock import FakeClock
 from aiosched.errors import (
     AioschedError,
@@ -339,7 +339,7 @@ async def test_the_trigger_waits_for_the_same_and_says_what_came() -> None:
 
 
 async def test_a_trigger_bears_it_when_the_scheduler_cannot_answer_for_a_while() -> None:
-    broken: list[Any] = [OSError("no connection")] * MOST_UNANSWERED
+    broken: list[Any] = [OSError("no connection")] * MAX_UNANSWERED
     done = {"dag_exists": True, "run": {"run_id": "r", "state": "success"}}
     trigger = DagStateTrigger("other", "r", ["success"], poll_interval=0)
 
@@ -384,7 +384,7 @@ async def test_a_run_without_a_logical_date_cannot_look_for_one() -> None:
         ),
         (
             lambda: ExternalTaskSensor(task_id="t", external_dag_id="o", failed_states=["success"]),
-            "success stands in more than one",
+            "success is in more than one",
         ),
         (
             lambda: ExternalTaskSensor(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aiosched.authoring import DAG, EmptyOperator, setup, task, teardown
-from aiosched.authoring.dag.decorators import task_group
+from aiosched.authoring.decorators.dags import task_group
 from aiosched.errors import SkipTask
 from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
 

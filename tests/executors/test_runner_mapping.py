@@ -12,7 +12,7 @@ import pytest
 from attempt_builders import FakeServices, attempt
 
 from aiosched.authoring import DAG, AuthoringDefaults, BaseOperator, task, use_defaults
-from aiosched.authoring.dag.decorators import task_group
+from aiosched.authoring.decorators.dags import task_group
 from aiosched.core.values.messages import Outcome, Report, XComRef, XComValue
 from aiosched.errors import SkipTask
 from aiosched.executors.attempt.runner import Execution, Surroundings, drive

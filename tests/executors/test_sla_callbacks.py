@@ -10,8 +10,8 @@ import pytest
 from attempt_builders import FakeServices, callback_attempt
 
 from aiosched.authoring import DAG, EmptyOperator
-from aiosched.authoring.base.mail import Mail
 from aiosched.authoring.notifiers import BaseNotifier
+from aiosched.authoring.runtime.mail import Mail
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.executors.attempt.attempts import execution_of
 from aiosched.executors.attempt.runner import Surroundings, drive

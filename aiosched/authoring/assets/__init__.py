@@ -1,1 +1,1 @@
-"""Assets as authors write them, and their events."""
+"""Assets and their events."""

@@ -1,16 +1,16 @@
-"""Asset events in the context of a task: those it makes, those it reads, those that made its run.
+"""Asset events in the context of a task: those it creates, those of its inlets, those that triggered its run.
 
-    outlet_events[orders].extra = {"rows": 12}          one event, with this
+    outlet_events[orders].extra = {"rows": 12}          one event with this extra
     outlet_events[orders].add(extra={"part": 1})        one event for each call
-    outlet_events[alias].add(Asset("orders/2026"))      what an alias leads to this time
-    yield Metadata(orders, {"rows": 12})                the first form, from a generator function
+    outlet_events[alias].add(Asset("orders/2026"))      an event of an asset that the alias stands for
+    yield Metadata(orders, {"rows": 12})                as the first form, from a generator function
 
     inlet_events[orders][-1].extra                      events of an inlet, oldest first
-    triggering_asset_events[orders]                     the events that made this run
+    triggering_asset_events[orders]                     the events that triggered this run
 
-The last two ask the scheduler when they are first read; a coroutine loads them before, with
-`await inlet_events.load(orders)` and `await triggering_asset_events.load()`. A coroutine function that has
-one of them among its parameters gets `triggering_asset_events` loaded.
+The last two are fetched from the scheduler on first use. A coroutine fetches them with `await
+inlet_events.load(orders)` and `await triggering_asset_events.load()`; when a coroutine function has the parameter
+`triggering_asset_events`, they are fetched before it is called.
 
 Source: the semantics reference, sections 15.1 and 15.4.
 """
@@ -34,7 +34,7 @@ EVENTS_READ: Final = 1000  # newest events of an asset that a task can see
 
 @dataclass(frozen=True)
 class AssetEvent:
-    """One event of an asset. `timestamp` is in UTC; the source is None for an event that a person emitted."""
+    """One event of an asset. `timestamp` is in UTC; the source is None for an event that a user created."""
 
     asset: Asset
     timestamp: datetime
@@ -52,38 +52,38 @@ class AssetEvent:
 
 @dataclass
 class Metadata:
-    """What a generator function yields about one of its outlets; with `alias`, the asset is added to that."""
+    """Yielded by a generator function: an extra for one of its outlets. With `alias`, an asset to add to that alias."""
 
     asset: Asset | AssetLink | str
     extra: dict[str, Any] = field(default_factory=dict)
     alias: AssetAlias | str | None = None
 
 
-# -- what a task makes ----------------------------------------------------------------------------
+# -- events of outlets -----------------------------------------------------------------------------
 
 
 @dataclass
 class OutletEvent:
-    """What a task says about the events of one outlet."""
+    """The events that a task creates for one outlet."""
 
     outlet: Outlet
     extra: dict[str, Any] = field(default_factory=dict)
     added: list[tuple[Outlet, dict[str, Any]]] = field(default_factory=list)
 
     def add(self, asset: Asset | str | None = None, extra: Mapping[str, Any] | None = None) -> None:
-        """Make one more event: of the outlet itself, or, for an alias, of the asset that is given."""
+        """Add an event: of the outlet itself or, for an alias, of `asset`."""
         if isinstance(self.outlet, AssetAlias):
             target = outlet_of(asset)
             if not isinstance(target, Asset):
-                raise AioschedError(f"{self.outlet!r} leads to no asset by itself: give one, add(Asset('…')).")
+                raise AioschedError(f"{self.outlet!r} is an alias: name the asset, add(Asset('…')).")
         else:
-            if asset is not None and _among([self.outlet], asset) is None:
+            if asset is not None and _find([self.outlet], asset) is None:
                 raise AioschedError(f"{asset!r} is not {self.outlet!r}: only an alias leads to other assets.")
             target = self.outlet
         self.added.append((target, dict(extra or {})))
 
     def events(self) -> Iterator[tuple[Outlet, dict[str, Any]]]:
-        """The events that the task's success makes, with their extras."""
+        """The events to create when the task succeeds: outlets and extras."""
         if isinstance(self.outlet, AssetAlias) or self.added:
             yield from self.added
         else:
@@ -98,7 +98,7 @@ class OutletEvents:
         self._events = {outlet: OutletEvent(outlet) for outlet in found}
 
     def __getitem__(self, outlet: Outlet | str) -> OutletEvent:
-        key = _among(self._events, outlet)
+        key = _find(self._events, outlet)
         if key is not None:
             return self._events[key]
         known = ", ".join(map(repr, self._events)) or "none"
@@ -114,7 +114,7 @@ class OutletEvents:
         return self._events.values()
 
     def note(self, metadata: Metadata) -> None:
-        """Take in what a generator function yielded."""
+        """Add what a generator function yielded."""
         if metadata.alias is None:
             self[metadata.asset].extra.update(metadata.extra)
         else:
@@ -123,23 +123,23 @@ class OutletEvents:
             self[alias].add(asset if isinstance(asset, Asset) else None, metadata.extra)
 
 
-def exhaust(generator: Generator[Any, Any, Any], context: Context) -> Any:
-    """Run a generator function's body to its end; its return value. Each Metadata that it yields is noted."""
+def run_generator(generator: Generator[Any, Any, Any], context: Context) -> Any:
+    """Run a generator to its end, add each Metadata that it yields; its return value."""
     events: OutletEvents = context["outlet_events"]
     while True:
         try:
-            told = next(generator)
+            yielded = next(generator)
         except StopIteration as end:
             return end.value
-        if not isinstance(told, Metadata):
+        if not isinstance(yielded, Metadata):
             generator.close()
             raise AioschedError(
-                f"A task yielded {told!r:.80}: only Metadata(asset, …) may be yielded; return the value."
+                f"A task yielded {yielded!r:.80}: only Metadata(asset, …) may be yielded; return the value."
             )
-        events.note(told)
+        events.note(yielded)
 
 
-# -- what a task reads ----------------------------------------------------------------------------
+# -- events of inlets ------------------------------------------------------------------------------
 
 
 class InletEvents:
@@ -152,14 +152,14 @@ class InletEvents:
     def __getitem__(self, inlet: Outlet | str) -> Sequence[AssetEvent]:
         key = self._key(inlet)
         if key not in self._loaded:
-            self._loaded[key] = _events(call("asset_events", **_question(key)))
+            self._loaded[key] = _events(call("asset_events", **_query(key)))
         return self._loaded[key]
 
     async def load(self, inlet: Outlet | str) -> Sequence[AssetEvent]:
         """As `inlet_events[inlet]`, for coroutines."""
         key = self._key(inlet)
         if key not in self._loaded:
-            self._loaded[key] = _events(await acall("asset_events", **_question(key)))
+            self._loaded[key] = _events(await acall("asset_events", **_query(key)))
         return self._loaded[key]
 
     def __iter__(self) -> Iterator[Outlet]:
@@ -169,7 +169,7 @@ class InletEvents:
         return len(self._inlets)
 
     def _key(self, inlet: Outlet | str) -> Outlet:
-        key = _among(self._inlets, inlet)
+        key = _find(self._inlets, inlet)
         if key is None:
             known = ", ".join(map(repr, self._inlets)) or "none"
             raise KeyError(f"{inlet!r} is no inlet of this task; it has {known}. Name it in inlets=[…].")
@@ -177,13 +177,13 @@ class InletEvents:
 
 
 class TriggeringAssetEvents(Mapping[Asset, Sequence[AssetEvent]]):
-    """`triggering_asset_events`: by asset, the events that made this run, oldest first. Empty for other runs."""
+    """`triggering_asset_events`: by asset, the events that triggered this run, oldest first. Empty for other runs."""
 
     def __init__(self, *, is_asset_run: bool) -> None:
         self._loaded: dict[Asset, list[AssetEvent]] | None = None if is_asset_run else {}
 
     async def load(self) -> TriggeringAssetEvents:
-        """Fetch them, in a coroutine; reading them then does not block."""
+        """Fetch them from a coroutine."""
         if self._loaded is None:
             self._loaded = _by_asset(_events(await acall("triggering_asset_events")))
         return self
@@ -206,8 +206,8 @@ class TriggeringAssetEvents(Mapping[Asset, Sequence[AssetEvent]]):
         return len(self._all())
 
 
-def _among(known: Iterable[Outlet], wanted: Outlet | str) -> Outlet | None:
-    """The one of `known` that is meant: an asset also stands for a link to it, and the other way round."""
+def _find(known: Iterable[Outlet], wanted: Outlet | str) -> Outlet | None:
+    """The member of `known` that `wanted` means. An asset matches a link to it, and the other way round."""
     key = outlet_of(wanted)
     if key is None or key in (all_known := list(known)):
         return key
@@ -218,7 +218,7 @@ def _among(known: Iterable[Outlet], wanted: Outlet | str) -> Outlet | None:
     return next((one for one in others if one.name in names or (one.uri and one.uri in names)), None)
 
 
-def _question(inlet: Outlet) -> dict[str, Any]:
+def _query(inlet: Outlet) -> dict[str, Any]:
     if isinstance(inlet, AssetAlias):
         return {"alias": inlet.name, "limit": EVENTS_READ}
     if isinstance(inlet, AssetLink) and inlet.uri:

@@ -1,12 +1,12 @@
-"""Assets as authors write them: what a task makes, and what a DAG or task waits for or reads.
+"""Assets: what tasks produce, and what DAGs and tasks wait for or read.
 
     orders = Asset("orders", uri="s3://shop/orders")
 
     DAG("report", schedule=orders & (customers | AssetAlias("late_customers")))
     @task(outlets=[orders])
 
-Lives here: assets, aliases, links and conditions made of them. Does not live here: what a task says
-about its events (asset_events.py), `@asset` (asset_dags.py), the rules (core/assets/conditions.py).
+Here are assets, aliases, references and conditions. Their events in a task: asset_events.py; `@asset`:
+decorators/asset_dags.py; when a condition is met: core/assets/conditions.py.
 
 Source: the semantics reference, sections 15.1 to 15.3.
 """
@@ -27,17 +27,15 @@ from aiosched.core.assets.conditions import (
     ReferenceRequired,
     WatcherSpec,
 )
-from aiosched.core.graph.spec import AssetRef
 
 if TYPE_CHECKING:
-    from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.triggers.base import BaseTrigger
 
-_LONGEST: Final = 1500  # bytes: names are indexed
+_MAX_BYTES: Final = 1500  # bytes: names are indexed
 
 
 class Condition:
-    """What `&` and `|` make conditions of: usable as `DAG(schedule=…)`."""
+    """A condition for `DAG(schedule=…)`, to be combined with `&` and `|`."""
 
     __slots__ = ()
 
@@ -48,15 +46,15 @@ class Condition:
         return AssetAny(self, other) if isinstance(other, Condition) else NotImplemented
 
     def to_expression(self) -> AssetExpression:
-        """The condition as the serialized DAG holds it."""
+        """The condition as in the serialized DAG."""
         raise NotImplementedError
 
 
 class AssetWatcher:
-    """Makes an event of its asset of each event of `trigger`, as long as an unpaused DAG is scheduled on the asset.
+    """Creates an asset event for each event of `trigger`, while an unpaused DAG is scheduled on the asset.
 
-    The trigger may run twice for a moment, and begins anew after a restart: it yields as often as it likes, and
-    remembers elsewhere what it has told. The event's `extra` has the watcher's name and the payload.
+    The trigger may yield any number of events. It may run twice for a short time, and starts again after a restart,
+    so it must store its progress elsewhere. The event's `extra` has the watcher's name and the payload.
     """
 
     __slots__ = ("name", "trigger")
@@ -66,7 +64,7 @@ class AssetWatcher:
         self.trigger = trigger
 
     def to_spec(self) -> WatcherSpec:
-        """Its serialized form. Raises DagError for a trigger that cannot travel."""
+        """The serialized form. Raises DagError for a trigger that cannot be serialized."""
         from aiosched.authoring.triggers.base import BaseTrigger  # few assets are watched
         from aiosched.authoring.triggers.encoding import dump
 
@@ -80,11 +78,11 @@ class AssetWatcher:
 
 
 class Asset(Condition):
-    """Something that tasks make and others wait for: a table, a file, a model.
+    """Something that tasks produce and others wait for: a table, a file, a model.
 
-    Its name says which asset it is, everywhere; `uri` says where it lies and is the name when left out
-    (and the other way round). `extra` is a JSON object about the asset itself, `watchers` make events of it out of
-    what happens elsewhere. Two with the same name are equal.
+    `name` identifies the asset in the whole installation; `uri` is its location. Each is the default of the other.
+    `extra` is a JSON object about the asset itself. `watchers` create events for what happens outside. Assets with
+    the same name are equal.
     """
 
     __slots__ = ("extra", "group", "name", "uri", "watchers")
@@ -109,7 +107,7 @@ class Asset(Condition):
 
     @staticmethod
     def ref(name: str | None = None, uri: str | None = None) -> AssetLink:
-        """An asset that another DAG defines, by exactly one of name and URI."""
+        """A reference to an asset that is defined elsewhere, by either name or URI."""
         return AssetLink(name=name, uri=uri)
 
     def to_expression(self) -> AssetRequired:
@@ -127,7 +125,7 @@ class Asset(Condition):
 
 
 class AssetAlias(Condition):
-    """A name for assets that a task decides on while it runs: `outlet_events[alias].add(Asset(…))`."""
+    """A name for assets that a task chooses at run time: `outlet_events[alias].add(Asset(…))`."""
 
     __slots__ = ("group", "name")
 
@@ -149,7 +147,7 @@ class AssetAlias(Condition):
 
 
 class AssetLink(Condition):
-    """What `Asset.ref(…)` makes: an asset that is defined elsewhere."""
+    """Returned by `Asset.ref(…)`: a reference to an asset that is defined elsewhere."""
 
     __slots__ = ("name", "uri")
 
@@ -205,12 +203,6 @@ class AssetAny(Condition):
 Outlet = Asset | AssetAlias | AssetLink
 
 
-def asset_refs(task: BaseOperator, role: str, values: Iterable[object]) -> tuple[AssetRef, ...]:
-    """A task's inlets or outlets as its spec has them, each once; a string is the name of an asset."""
-    refs = (_ref(task, role, value) for value in values)
-    return tuple({(ref.is_alias, ref.kind, ref.name): ref for ref in refs}.values())
-
-
 def outlet_of(value: object) -> Outlet | None:
     """The asset, alias or link that `value` is or names; None for anything else."""
     if isinstance(value, Outlet):
@@ -218,30 +210,19 @@ def outlet_of(value: object) -> Outlet | None:
     return Asset(value) if isinstance(value, str) else None
 
 
-def _ref(task: BaseOperator, role: str, value: object) -> AssetRef:
-    found = outlet_of(value)
-    if isinstance(found, AssetAlias):
-        return AssetRef(name=found.name, is_alias=True)
-    if isinstance(found, AssetLink):
-        return AssetRef(name=found.name or found.uri, kind="name" if found.name else "uri")
-    if isinstance(found, Asset):
-        return AssetRef(name=found.name, uri="" if found.uri == found.name else found.uri, extra=found.extra)
-    raise task.fail(f"Task {task.task_id!r}: {value!r} among its {role}s is no asset. Write Asset('…').")
-
-
 def _members(kind: type[AssetAll | AssetAny], members: Iterable[Condition]) -> tuple[Condition, ...]:
-    """The members; those of the same kind inside are taken out of their brackets."""
+    """The members, with nested conditions of the same kind flattened."""
     found: list[Condition] = []
     for member in members:
         if not isinstance(member, Condition):
             raise fail(f"{member!r} in {kind.__name__}(…) is no asset. Write Asset({member!r}).")
         found += member.members if isinstance(member, kind) else [member]
     if not found:
-        raise fail(f"{kind.__name__}() names no assets. Give some.")
+        raise fail(f"{kind.__name__}() names no assets. Give at least one.")
     return tuple(found)
 
 
 def _named(kind: str, value: object, what: str = "name") -> str:
-    if isinstance(value, str) and value.strip() and value.isprintable() and len(value.encode()) <= _LONGEST:
+    if isinstance(value, str) and value.strip() and value.isprintable() and len(value.encode()) <= _MAX_BYTES:
         return value
-    raise fail(f"{kind}({what}={value!r:.80}) is wrong: give printable text of 1 to {_LONGEST} bytes (UTF-8).")
+    raise fail(f"{kind}({what}={value!r:.80}) is wrong: give printable text of 1 to {_MAX_BYTES} bytes (UTF-8).")

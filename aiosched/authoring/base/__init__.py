@@ -1,1 +1,1 @@
-"""What all of authoring uses: checks, dates, arrows, params, where something was written, HTTP and mail."""
+"""What all of authoring uses: checks, dates, dependencies, params, source locations."""

@@ -1,4 +1,4 @@
-"""What is being built right now: the DAG and group of the innermost `with`, and the DAGs a file made."""
+"""The DAG and the group of the innermost `with`, and the DAGs that a file defines."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from typing import TYPE_CHECKING
 from aiosched.authoring.base.location import executing_module
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
-    from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.base.protocols import Dag, Group
 
 
 @dataclass
 class Collector:
-    """Takes the DAGs that a module makes while it is imported."""
+    """Collects the DAGs that a module opens while it is imported."""
 
     module: str
-    dags: list[DAG] = field(default_factory=list)
+    dags: list[Dag] = field(default_factory=list)
 
 
-_open_dags: ContextVar[tuple[DAG, ...]] = ContextVar("aiosched_open_dags", default=())
-_open_groups: ContextVar[tuple[TaskGroup, ...]] = ContextVar("aiosched_open_groups", default=())
+_open_dags: ContextVar[tuple[Dag, ...]] = ContextVar("aiosched_open_dags", default=())
+_open_groups: ContextVar[tuple[Group, ...]] = ContextVar("aiosched_open_groups", default=())
 collector: ContextVar[Collector | None] = ContextVar("aiosched_collector", default=None)
 
 
-def current_dag() -> DAG | None:
+def current_dag() -> Dag | None:
     """The DAG of the innermost `with DAG(...)`, if any."""
     dags = _open_dags.get()
     return dags[-1] if dags else None
 
 
-def open_dag(dag: DAG) -> None:
-    """Make `dag` the current one; the loader takes note when its file is the one being imported."""
+def open_dag(dag: Dag) -> None:
+    """Make `dag` the current one, and collect it if the module being imported is the one that opens it."""
     _open_dags.set((*_open_dags.get(), dag))
     collecting = collector.get()
     if collecting is not None and dag.auto_register and executing_module() == collecting.module:
@@ -48,8 +47,8 @@ def close_dag() -> None:
 
 
 @contextlib.contextmanager
-def nothing_open() -> Iterator[None]:
-    """Operators made in the block join no DAG by themselves."""
+def no_open_dag() -> Iterator[None]:
+    """In the block there is no current DAG: new operators join none."""
     dags, groups = _open_dags.set(()), _open_groups.set(())
     try:
         yield
@@ -58,13 +57,13 @@ def nothing_open() -> Iterator[None]:
         _open_groups.reset(groups)
 
 
-def current_group(dag: DAG) -> TaskGroup | None:
+def current_group(dag: Dag) -> Group | None:
     """The group of the innermost `with TaskGroup(...)`, when it belongs to `dag`."""
     groups = _open_groups.get()
     return groups[-1] if groups and groups[-1].dag is dag else None
 
 
-def open_group(group: TaskGroup) -> None:
+def open_group(group: Group) -> None:
     """Make `group` the current one."""
     _open_groups.set((*_open_groups.get(), group))
 

@@ -1,16 +1,16 @@
-"""What authors may write: names, values and durations, with errors that name the line and the remedy."""
+"""Checks of what authors write: names, values and durations. Errors name the author's line and what to do."""
 
 from __future__ import annotations
 
 import difflib
 import functools
-import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from aiosched.authoring.base.location import Location, author_location
+from aiosched.authoring.base.signatures import init_parameters
 from aiosched.core.values.ids import ALLOWED_KEY
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError
@@ -22,10 +22,10 @@ RENAMED: Final = {
     "task_concurrency": "max_active_tis_per_dag",
     "fail_stop": "fail_fast",
     "default_arguments": "default_args",
-    "provide_context": "a parameter of the function named after what it wants, or **kwargs",
+    "provide_context": "a parameter of the function with the name of a context value, or **kwargs",
 }
 
-IGNORED: Final = {  # name -> why it has no effect; without a reason nothing is said
+IGNORED: Final = {  # name -> why it has no effect; without a reason there is no warning
     "ui_color": "",
     "ui_fgcolor": "",
     "default_view": "the web UI decides what it shows",
@@ -40,11 +40,11 @@ IGNORED: Final = {  # name -> why it has no effect; without a reason nothing is 
 
 
 class AuthoringWarning(UserWarning):
-    """Something in a DAG file that works, but not as its author may think."""
+    """Something in a DAG file that works, but perhaps not as its author expects."""
 
 
 def fail(message: str, where: Location | None = None, *, kind: type[DagError] = DagError) -> DagError:
-    """The error to raise, with the author's file and line (by default that of the running call)."""
+    """The error to raise, with the author's file and line (by default of the call that is running)."""
     where = where or author_location()
     return kind(message, file=where.file if where else None, line=where.line if where else None)
 
@@ -56,7 +56,7 @@ def warn(message: str, where: Location | None = None) -> None:
 
 
 class NamesItsParameters(type):
-    """For classes that authors call: wrong and missing parameters are errors at the author's line."""
+    """Metaclass of classes that authors call: reports unknown and missing parameters at the author's line."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         first, *_ = parameters = _parameters_of(cls)
@@ -71,12 +71,11 @@ class NamesItsParameters(type):
 @functools.cache
 def _parameters_of(cls: type) -> dict[str, bool]:
     """The names of the parameters of `cls`, and whether they must be given."""
-    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-    return {p.name: p.default is p.empty for p in parameters}
+    return {p.name: p.default is p.empty for p in init_parameters(cls)}
 
 
 def known_names_only(owner: str, given: dict[str, Any], known: Collection[str], where: Location | None = None) -> None:
-    """Refuse the first name of `given` that is not `known`; drop those that Airflow has and we ignore."""
+    """Raise DagError for the first name of `given` that is not in `known`. Drops the names in IGNORED."""
     for name in [name for name in given if name not in known]:
         if name in IGNORED:
             value = given.pop(name)
@@ -87,14 +86,14 @@ def known_names_only(owner: str, given: dict[str, Any], known: Collection[str], 
 
 
 def missing(owner: str, name: str, given: Iterable[str], where: Location | None = None) -> DagError:
-    """The error for a parameter that must be given; `given` are unknown names that may be meant for it."""
+    """The error for a required parameter. `given`: names among which it may have been misspelt."""
     near = difflib.get_close_matches(name, given, n=1)
     remedy = f"Write {name}=… instead of {near[0]}=…" if near else f"Add {name}=… to the call"
     return fail(f"{owner} needs {name!r}. {remedy}.", where)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """What the author may have meant by `name`, as a sentence."""
+    """A sentence that suggests what to write instead of `name`."""
     known = sorted(known)
     if name in RENAMED:
         return f"Use {RENAMED[name]!r} instead." if RENAMED[name] in known else f"Use {RENAMED[name]}."
@@ -124,7 +123,7 @@ def one_of(name: str, value: str, allowed: Collection[str], where: Location | No
 
 
 def run_types(name: str, value: object, where: Location | None = None) -> tuple[str, ...] | None:
-    """Kinds of runs by their names, each once and in their usual order; None when nothing is said."""
+    """Run types by name, each once, in the order of `RunType`; None for None."""
     if value is None:
         return None
     listed = [value] if isinstance(value, str) else list(value) if isinstance(value, Collection) else None
@@ -179,7 +178,7 @@ def callbacks(name: str, value: object, where: Location | None = None) -> list[C
 
 
 def mail_addresses(name: str, value: object, where: Location | None = None) -> str | list[str]:
-    """Mail addresses as they were given: one text, with commas or semicolons, or several; None is none."""
+    """Mail addresses as given: a string with commas or semicolons, or a list; an empty list for None."""
     if value is None:
         return []
     if isinstance(value, str):
@@ -189,6 +188,12 @@ def mail_addresses(name: str, value: object, where: Location | None = None) -> s
     if len(found) == len(listed):
         return found
     raise fail(f"{name}={value!r:.80} is wrong: give an address, or a list of addresses.", where)
+
+
+def states(name: str, given: Iterable[object], known: Iterable[str], where: Location | None = None) -> list[str]:
+    """The names of states, given as texts or as members of an enum; each must be one of `known`."""
+    names = [str(getattr(state, "value", state)) for state in given]
+    return [one_of(name, state, set(map(str, known)), where) for state in names]
 
 
 def optional_callable(name: str, value: Any, where: Location | None = None) -> Any:

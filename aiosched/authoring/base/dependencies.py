@@ -1,4 +1,4 @@
-"""Arrows between tasks: `>>`, `<<`, `chain`, `cross_downstream` and labels on edges."""
+"""Dependencies between tasks: `>>`, `<<`, `chain`, `cross_downstream` and edge labels."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aiosched.authoring.base.checks import fail
 
 if TYPE_CHECKING:
-    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.base.protocols import Task
 
 T = TypeVar("T")
 
 
 class Dependable:
-    """Anything that an arrow may start from or lead to: a task, a task's output, a group."""
+    """What `>>` connects: a task, a task's output, a group."""
 
     @property
     @abstractmethod
-    def first_tasks(self) -> Sequence[BaseOperator]:
-        """The tasks that an arrow to this leads to."""
+    def first_tasks(self) -> Sequence[Task]:
+        """The tasks that get the upstream of this."""
 
     @property
     @abstractmethod
-    def last_tasks(self) -> Sequence[BaseOperator]:
-        """The tasks that an arrow from this starts at."""
+    def last_tasks(self) -> Sequence[Task]:
+        """The tasks that the downstream of this waits for."""
 
     def set_downstream(self, other: Any, edge_modifier: Label | None = None) -> None:
         """Let `other` (one or a list) wait for this."""
@@ -62,7 +62,7 @@ class Dependable:
 
 
 class Label(Dependable):
-    """A word on an edge: `branch >> Label("no rows") >> skip_load`."""
+    """A label on an edge: `branch >> Label("no rows") >> skip_load`."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -70,11 +70,11 @@ class Label(Dependable):
         self._after: list[Dependable] = []
 
     @property
-    def first_tasks(self) -> Sequence[BaseOperator]:
+    def first_tasks(self) -> Sequence[Task]:
         return [task for node in self._after for task in node.first_tasks]
 
     @property
-    def last_tasks(self) -> Sequence[BaseOperator]:
+    def last_tasks(self) -> Sequence[Task]:
         return [task for node in self._before for task in node.last_tasks]
 
     def set_upstream(self, other: Any, edge_modifier: Label | None = None) -> None:
@@ -132,7 +132,7 @@ def _dependable(item: Any) -> Dependable:
         return item
     called = getattr(item, "__name__", None) or repr(item)
     remedy = f"Call it: {called}()." if callable(item) else "Connect tasks, task groups, or lists of them."
-    raise fail(f"{called} cannot stand at an arrow: it is a {type(item).__name__}, not a task. {remedy}")
+    raise fail(f"{called} cannot be connected: it is a {type(item).__name__}, not a task. {remedy}")
 
 
 def _link(before: Dependable, after: Dependable, label: Label | None) -> None:
@@ -142,8 +142,11 @@ def _link(before: Dependable, after: Dependable, label: Label | None) -> None:
             connect(upstream, downstream, label.label if label else None)
 
 
-def connect(upstream: BaseOperator, downstream: BaseOperator, label: str | None = None) -> None:
-    """Let one task wait for another. Both must be in one DAG; one without a DAG joins the other's."""
+def connect(upstream: Task, downstream: Task, label: str | None = None) -> None:
+    """Let `downstream` wait for `upstream`. A task without a DAG joins that of the other.
+
+    Raises DagError when neither has a DAG, or when they are in different ones.
+    """
     if upstream.dag is None and downstream.dag is None:
         raise fail(
             f"Tasks {upstream.task_id!r} and {downstream.task_id!r} are in no DAG yet. "
@@ -158,7 +161,7 @@ def connect(upstream: BaseOperator, downstream: BaseOperator, label: str | None 
         other = downstream.dag.dag_id if downstream.dag else None
         raise fail(
             f"Tasks {upstream.task_id!r} of DAG {dag.dag_id if dag else None!r} and {downstream.task_id!r} of DAG "
-            f"{other!r} cannot be connected: an arrow stays inside one DAG."
+            f"{other!r} cannot be connected: dependencies are inside one DAG."
         )
     upstream.downstream_task_ids.add(downstream.task_id)
     downstream.upstream_task_ids.add(upstream.task_id)

@@ -1,4 +1,4 @@
-"""Where in the author's files something was written: the first frame outside this package."""
+"""The line of the author's file that is responsible for a call: the innermost frame outside this package."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def author_frame() -> FrameType | None:
 
 
 def author_location() -> Location | None:
-    """File and line of `author_frame`; None when aiosched is all there is on the stack."""
+    """File and line of `author_frame`; None when the stack has only frames of aiosched."""
     frame = author_frame()
     return Location(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
 
 
 def executing_module() -> str | None:
-    """Name of the module whose top level is being executed, looking outwards from the caller."""
+    """The name of the innermost module whose top level is being executed."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "<module>":

@@ -22,9 +22,9 @@ NOTSET: Final = _NotSet()
 
 
 class Param:
-    """A value that a run may be given: its default and the JSON schema that values must follow.
+    """A parameter of runs: its default, and the JSON schema of its values.
 
-    Without a default every run must be given a value, so the DAG cannot have a schedule.
+    Without a default every run needs a value, so the DAG cannot have a schedule.
     """
 
     def __init__(self, default: Any = NOTSET, description: str | None = None, **schema: Any) -> None:
@@ -45,7 +45,7 @@ class Param:
         return self.value is not NOTSET
 
     def resolve(self, name: str = "value") -> Any:
-        """The default, checked; raises ParamError naming the param when it is missing or breaks the schema."""
+        """The default, checked; raises ParamError naming the param when it is missing or does not match the schema."""
         if not self.has_value:
             raise ParamError(f"Param {name!r} has no default. Give Param(…) one.")
         check_value(name, self.value, self.schema)
@@ -102,7 +102,7 @@ class ParamsDict(MutableMapping[str, Any]):
         return dict(self)
 
     def validate(self) -> dict[str, Any]:
-        """The default values, checked; raises ParamError naming the first wrong one."""
+        """The default values, checked; raises ParamError naming the first invalid one."""
         return {name: param.resolve(name) for name, param in self._params.items()}
 
     def __repr__(self) -> str:

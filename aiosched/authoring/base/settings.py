@@ -1,6 +1,6 @@
-"""Defaults of DAGs and tasks that an installation may change.
+"""The configurable defaults of DAGs and tasks.
 
-A process that loads DAG files calls `use_defaults` once, before the first file.
+A process that loads DAG files calls `use_defaults` once, before it loads the first one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AuthoringDefaults:
-    """What holds where the author says nothing. Durations in seconds."""
+    """The values of parameters that an author leaves out. Durations in seconds."""
 
     timezone: str = "UTC"
     max_active_runs: int = 16
@@ -24,16 +24,16 @@ class AuthoringDefaults:
     max_consecutive_failed_dag_runs: int = 0
     retries: int = 0
     retry_delay: float = 300.0
-    max_retry_delay: float = MAX_TASK_RETRY_DELAY  # seconds; where a growing delay stops
+    max_retry_delay: float = MAX_TASK_RETRY_DELAY  # the limit of a growing delay
     execution_timeout: float | None = None
     weight_rule: str = "downstream"
     catchup: bool = False
     conf_overrides_params: bool = True
-    max_map_length: int = 1024  # of a value that tasks are mapped over
+    max_map_length: int = 1024  # items of a value that tasks are mapped over
 
     @classmethod
     def of(cls, settings: Settings) -> AuthoringDefaults:
-        """The defaults that the settings name."""
+        """The defaults from the settings."""
         core = settings.core
         return cls(
             timezone=core.default_timezone,
@@ -60,6 +60,6 @@ def defaults() -> AuthoringDefaults:
 
 
 def use_defaults(new: AuthoringDefaults) -> None:
-    """Make `new` the defaults of this process, for DAGs built from now on."""
+    """Replace the defaults of this process, for DAGs that are built later."""
     global _current
     _current = new

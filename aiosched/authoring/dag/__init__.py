@@ -1,1 +1,1 @@
-"""`DAG` and its groups: building one, loading its file, turning it into a `DagSpec`."""
+"""`DAG` and its groups; loading a DAG file; serializing a DAG to a `DagSpec`."""

@@ -1,8 +1,8 @@
-"""Timetables that DAG authors write: `class AfterWorkday(Timetable): ...` and `DAG(schedule=AfterWorkday())`.
+"""Custom timetables: `class AfterWorkday(Timetable): ...` and `DAG(schedule=AfterWorkday())`.
 
-Lives here: the base class, and asking it for the runs that the scheduler is told of. This happens where the
-DAG file is imported, never in the scheduler. How much is listed depends on how dense the runs are, and moves
-on in steps (four weeks, a day, an hour), so that parsing a file twice does not make two versions of its DAG.
+The runs of a custom timetable are computed where the DAG file is imported, never in the scheduler, and stored as a
+list. The length of the list depends on how dense the runs are. It is extended in steps (four weeks, a day, an hour),
+so that parsing a file twice does not create two versions of its DAG.
 Source: the semantics reference, section 11.1.
 """
 
@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from aiosched.authoring.runtime.context import moment
 from aiosched.core.timetables import DataInterval, Restriction
 from aiosched.core.timetables.custom import CustomTimetable, ListedRun, ManualStep
 from aiosched.errors import TimetableError
@@ -20,17 +21,17 @@ from aiosched.errors import TimetableError
 if TYPE_CHECKING:
     from pendulum import DateTime
 
-STEPS: Final = (timedelta(days=28), timedelta(days=1), timedelta(hours=1))  # in which the list moves on
-AHEAD: Final = 3  # steps that are listed from the beginning of the current one on
-AT_LEAST: Final = 10  # runs after that beginning are listed, however far ahead
-AT_MOST: Final = 1_000  # runs after it
-PAST: Final = 400  # runs before it, without catchup
-LONGEST_WALK: Final = 10_000  # runs that are asked for
-_MANUAL_PAST: Final = 50  # runs back to which the intervals of manual runs are worked out
+STEPS: Final = (timedelta(days=28), timedelta(days=1), timedelta(hours=1))  # in which the list is extended
+STEPS_AHEAD: Final = 3  # steps from the start of the current one that are listed
+MIN_RUNS_AHEAD: Final = 10  # runs after that start that are listed, however far ahead
+MAX_RUNS_AHEAD: Final = 1_000  # runs after it, at most
+MAX_RUNS_PAST: Final = 400  # runs before it, without catchup
+MAX_RUNS_COMPUTED: Final = 10_000  # computed in all
+_MANUAL_RUNS_PAST: Final = 50  # past runs for which intervals of manual runs are computed
 
 
 class TimeRestriction(NamedTuple):
-    """What limits a schedule: both edges are inclusive, in UTC, or None."""
+    """The limits of a schedule: both dates are inclusive, in UTC, or None."""
 
     earliest: DateTime | None
     latest: DateTime | None
@@ -38,19 +39,19 @@ class TimeRestriction(NamedTuple):
 
 
 class DagRunInfo(NamedTuple):
-    """A run that should exist: the earliest instant at which it may start, and its interval."""
+    """A scheduled run: the earliest instant at which it may start, and its data interval."""
 
     run_after: datetime
     data_interval: DataInterval
 
     @classmethod
     def exact(cls, at: datetime) -> DagRunInfo:
-        """A run at `at`, about that instant."""
+        """A run at `at`, with an interval of length zero."""
         return cls(at, DataInterval(at, at))
 
     @classmethod
     def interval(cls, start: datetime, end: datetime) -> DagRunInfo:
-        """A run at the end of the interval that it is about."""
+        """A run at the end of its interval."""
         return cls(end, DataInterval(start, end))
 
     @property
@@ -60,42 +61,41 @@ class DagRunInfo(NamedTuple):
 
 
 class Timetable:
-    """Base of timetables of your own. All instants are aware; those that are passed in are pendulum's, in UTC.
+    """Base class of custom timetables. All instants are aware; arguments are pendulum's, in UTC.
 
-    It is asked for its whole calendar, one run after the other from the start date on, when its DAG file is
-    parsed; aiosched passes over what lies in the past by itself when the DAG has no catchup. So the answers
-    must not depend on the time of day, or on anything else that changes between two parses.
+    When the DAG file is parsed, all runs from the start date on are computed one by one; without catchup, aiosched
+    drops past runs itself. So the results must not depend on the current time, or on anything else that changes
+    between two parses.
     """
 
-    description: str = ""  # for people, the class's name if empty
-    periodic: bool = True  # a backfill over it makes sense
+    description: str = ""  # to display; by default the name of the class
+    periodic: bool = True  # backfills are possible
     can_be_scheduled: bool = True
     active_runs_limit: int | None = None
 
     @property
     def summary(self) -> str:
-        """The schedule in a few characters, for people."""
+        """A short text to display."""
         return self.description or type(self).__name__
 
     def validate(self) -> None:
-        """Raise an exception when the timetable was made with arguments that make no sense."""
+        """Raise an exception if the arguments of the timetable are invalid."""
 
     def next_dagrun_info(
         self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
-        """The run after the one with that interval, the first one when it is None; None for no run.
+        """The run after the one with that interval, or the first run if it is None; None for no run.
 
-        `restriction.earliest` is the start date, or some time before now for a DAG without one.
+        `restriction.earliest` is the start date, or a time before now for a DAG without one.
         """
         raise NotImplementedError(f"{type(self).__name__} has no next_dagrun_info(): implement it.")
 
     def infer_manual_data_interval(self, *, run_after: datetime) -> DataInterval:
-        """The interval of a run that is triggered by hand. It may depend on `run_after` in two ways: by a fixed
-        distance, or as one of the runs before it."""
+        """The interval of a manual run: either at a fixed distance from `run_after`, or that of an earlier run."""
         return DataInterval(run_after, run_after)
 
     def to_timetable(self) -> CustomTimetable:
-        """What the scheduler is told, without the runs."""
+        """The timetable for the scheduler, without its runs."""
         name = type(self).__name__
         limit = self.active_runs_limit
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
@@ -116,19 +116,19 @@ class Timetable:
 
 
 def list_runs(author: Timetable, restriction: Restriction, now: datetime) -> CustomTimetable:
-    """The timetable with its runs, as they are to be stored at `now`.
+    """The timetable with the list of runs to store at `now`.
 
-    Raises TimetableError, naming the class and the remedy, when it raises, answers with something else than
-    a run, goes backwards, or has too many runs since the start date.
+    Raises TimetableError when the custom timetable raises, returns something else than a run, goes backwards, or has
+    too many runs since the start date.
     """
     timetable = author.to_timetable()
     now = now.astimezone(UTC)
-    step, runs = _listed(author, restriction, now) if timetable.can_be_scheduled else (STEPS[0], [])
+    step, runs = _runs_to_list(author, restriction, now) if timetable.can_be_scheduled else (STEPS[0], [])
     begin = _floor(now, step)
     current = next((position for position, run in enumerate(runs) if run.run_after > begin), len(runs))
-    samples = [run.run_after for run in runs[max(0, current - _MANUAL_PAST) :]] or [begin, begin + step]
-    shift, steps = _manual(author, samples)
-    kept = runs if restriction.catchup else runs[max(0, current - PAST) :]
+    samples = [run.run_after for run in runs[max(0, current - _MANUAL_RUNS_PAST) :]] or [begin, begin + step]
+    shift, steps = _manual_rule(author, samples)
+    kept = runs if restriction.catchup else runs[max(0, current - MAX_RUNS_PAST) :]
     return CustomTimetable(
         timetable.name,
         description=timetable.description,
@@ -141,69 +141,69 @@ def list_runs(author: Timetable, restriction: Restriction, now: datetime) -> Cus
     )
 
 
-def _listed(author: Timetable, restriction: Restriction, now: datetime) -> tuple[timedelta, list[ListedRun]]:
-    """The runs from the start date to some steps ahead, and the step in which the list moves on."""
+def _runs_to_list(author: Timetable, restriction: Restriction, now: datetime) -> tuple[timedelta, list[ListedRun]]:
+    """The runs from the start date to some steps ahead, and the step in which the list is extended."""
     if restriction.earliest is not None:
-        runs, is_complete = _walk(author, restriction.earliest, restriction, now)
+        runs, is_complete = _compute_runs(author, restriction.earliest, restriction, now)
         if runs is not None:
             for step in STEPS:
-                if (found := _cut(runs, step, now, is_complete)) is not None:
+                if (found := _part_to_list(runs, step, now, is_complete)) is not None:
                     return step, found
         elif restriction.catchup:
             raise _wrong(
                 author,
-                f"has more than {LONGEST_WALK} runs between {restriction.earliest:%Y-%m-%d} and now. "
+                f"has more than {MAX_RUNS_COMPUTED} runs between {restriction.earliest:%Y-%m-%d} and now. "
                 "Use a later start_date, or catchup=False",
             )
     for step in STEPS:
-        runs, is_complete = _walk(author, _floor(now, step) - step, restriction, now)
-        if runs is not None and (found := _cut(runs, step, now, is_complete)) is not None:
+        runs, is_complete = _compute_runs(author, _floor(now, step) - step, restriction, now)
+        if runs is not None and (found := _part_to_list(runs, step, now, is_complete)) is not None:
             return step, found
-    raise _wrong(author, f"has more than {AT_MOST} runs in {AHEAD} hours. Let it make fewer")
+    raise _wrong(author, f"has more than {MAX_RUNS_AHEAD} runs in {STEPS_AHEAD} hours. Let it make fewer")
 
 
-def _cut(runs: list[ListedRun], step: timedelta, now: datetime, is_complete: bool) -> list[ListedRun] | None:
-    """The part of `runs` that is listed during one step; None when these are too many, or not all there."""
+def _part_to_list(runs: list[ListedRun], step: timedelta, now: datetime, is_complete: bool) -> list[ListedRun] | None:
+    """The part of `runs` that is listed during one step; None when they are too many, or not all computed."""
     begin = _floor(now, step)
-    end = begin + AHEAD * step
+    end = begin + STEPS_AHEAD * step
     current = sum(run.run_after <= begin for run in runs)
     inside = sum(run.run_after <= end for run in runs) - current
-    wanted = max(inside, AT_LEAST)
-    if wanted > AT_MOST or (not is_complete and len(runs) < current + wanted):
+    wanted = max(inside, MIN_RUNS_AHEAD)
+    if wanted > MAX_RUNS_AHEAD or (not is_complete and len(runs) < current + wanted):
         return None
     return runs[: current + wanted]
 
 
-def _walk(
+def _compute_runs(
     author: Timetable, earliest: datetime, restriction: Restriction, now: datetime
 ) -> tuple[list[ListedRun] | None, bool]:
-    """All runs from `earliest` to as far ahead as could be listed; and whether none comes after them.
+    """All runs from `earliest` to the longest possible list; and whether there is none after them.
 
-    None when these are too many to ask for.
+    None when they are too many to compute.
     """
     runs: list[ListedRun] = []
-    ahead, horizon = 0, now + AHEAD * STEPS[0]
-    for run in _asked(author, Restriction(earliest, restriction.latest, catchup=True)):
+    ahead, horizon = 0, now + STEPS_AHEAD * STEPS[0]
+    for run in _runs_of(author, Restriction(earliest, restriction.latest, catchup=True)):
         runs.append(run)
         ahead += run.run_after > now
-        if ahead > 2 * AT_MOST or (ahead > AT_LEAST and run.run_after > horizon):
+        if ahead > 2 * MAX_RUNS_AHEAD or (ahead > MIN_RUNS_AHEAD and run.run_after > horizon):
             return runs, False
-        if len(runs) >= LONGEST_WALK:
+        if len(runs) >= MAX_RUNS_COMPUTED:
             return None, False
     return runs, True
 
 
-def _asked(author: Timetable, restriction: Restriction) -> Iterator[ListedRun]:
-    """The author's answers, checked, until there is none."""
-    limits = TimeRestriction(_moment(restriction.earliest), _moment(restriction.latest), restriction.catchup)
+def _runs_of(author: Timetable, restriction: Restriction) -> Iterator[ListedRun]:
+    """The runs of the custom timetable, checked."""
+    limits = TimeRestriction(moment(restriction.earliest), moment(restriction.latest), restriction.catchup)
     last: ListedRun | None = None
     while True:
-        before = None if last is None else DataInterval(_moment(last.start), _moment(last.end))  # type: ignore[arg-type]
+        before = None if last is None else DataInterval(moment(last.start), moment(last.end))  # type: ignore[arg-type]
         try:
             info = author.next_dagrun_info(last_automated_data_interval=before, restriction=limits)
         except Exception as error:
             after = "the first run" if last is None else f"the run after {last.start.isoformat()}"
-            raise _wrong(author, f"raised {error!r} when it was asked for {after}. Correct next_dagrun_info") from error
+            raise _wrong(author, f"raised {error!r} for {after}. Correct next_dagrun_info") from error
         if info is None:
             return
         run = _checked(author, info)
@@ -222,19 +222,19 @@ def _asked(author: Timetable, restriction: Restriction) -> Iterator[ListedRun]:
 def _checked(author: Timetable, info: Any) -> ListedRun:
     try:
         start, end = info.data_interval
-        return ListedRun(*(_aware(author, moment) for moment in (start, end, info.run_after)))
+        return ListedRun(*(_aware(author, at) for at in (start, end, info.run_after)))
     except (AttributeError, TypeError, ValueError):
         raise _wrong(author, f"answered {info!r:.200}. Let next_dagrun_info return a DagRunInfo, or None") from None
 
 
-def _aware(author: Timetable, moment: Any) -> datetime:
-    if not isinstance(moment, datetime) or moment.tzinfo is None:
-        raise _wrong(author, f"answered with {moment!r:.100}, which is no aware datetime. Give it a time zone")
-    return datetime.combine(moment.astimezone(UTC).date(), moment.astimezone(UTC).time(), UTC)
+def _aware(author: Timetable, at: Any) -> datetime:
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise _wrong(author, f"answered with {at!r:.100}, which is no aware datetime. Give it a time zone")
+    return datetime.combine(at.astimezone(UTC).date(), at.astimezone(UTC).time(), UTC)
 
 
-def _manual(author: Timetable, samples: Sequence[datetime]) -> tuple[tuple[float, float], tuple[ManualStep, ...]]:
-    """The intervals of manual runs, tried at `samples` and between them: a distance, or one for each sample."""
+def _manual_rule(author: Timetable, samples: Sequence[datetime]) -> tuple[tuple[float, float], tuple[ManualStep, ...]]:
+    """The intervals of manual runs, computed at `samples` and between them: a distance, or one for each sample."""
     intervals = [_manual_interval(author, at) for at in samples]
     between = [one + (other - one) / 2 for one, other in pairwise(samples)]
     shifts = {
@@ -256,7 +256,7 @@ def _manual(author: Timetable, samples: Sequence[datetime]) -> tuple[tuple[float
 
 def _manual_interval(author: Timetable, at: datetime) -> tuple[datetime, datetime]:
     try:
-        start, end = author.infer_manual_data_interval(run_after=_moment(at))  # type: ignore[arg-type]
+        start, end = author.infer_manual_data_interval(run_after=moment(at))  # type: ignore[arg-type]
     except Exception as error:
         raise _wrong(
             author,
@@ -272,11 +272,3 @@ def _wrong(author: Timetable, what: str) -> TimetableError:
 def _floor(at: datetime, step: timedelta) -> datetime:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     return epoch + (at - epoch) // step * step
-
-
-def _moment(at: datetime | None) -> DateTime | None:
-    if at is None:
-        return None
-    import pendulum
-
-    return pendulum.instance(at).in_timezone("UTC")

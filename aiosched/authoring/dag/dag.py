@@ -1,304 +1,39 @@
-"""`DAG`: the container that authors write tasks into, and what it knows of them."""
+"""`DAG`: the container of tasks."""
 
 from __future__ import annotations
 
 import importlib
-import itertools
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from datetime import datetime
-from functools import cached_property
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
-from aiosched.authoring.base import building, checks
-from aiosched.authoring.base.dates import optional_aware, zone_name
-from aiosched.authoring.base.location import Location, author_location
-from aiosched.authoring.base.params import DagParam, ParamsDict
-from aiosched.authoring.base.settings import defaults
-from aiosched.authoring.dag.custom_timetables import Timetable, list_runs
-from aiosched.authoring.dag.deadlines import DeadlineAlert, deadlines_of
-from aiosched.authoring.tasks.operator import BaseOperator, Callbacks, Seconds
+from aiosched.authoring.base.dates import optional_aware
+from aiosched.authoring.dag import serialize
+from aiosched.authoring.dag.contents import DagContents
 from aiosched.clock import SystemClock
 from aiosched.core.graph.spec import DagSpec
-from aiosched.core.timetables import AnyTimetable, AssetOrTimeSchedule, Restriction, parse_schedule
-from aiosched.errors import DuplicateTaskError, NotFound, TimetableError
-
-if TYPE_CHECKING:
-    from jinja2 import Undefined
-
-    from aiosched.authoring.dag.groups import TaskGroup
-    from aiosched.authoring.mapping.mapped import OperatorPartial
-    from aiosched.authoring.runtime.templates import TemplateEngine
 
 
-class DAG(metaclass=checks.NamesItsParameters):
+class DAG(DagContents):
     """Tasks and their order, with a schedule: `with DAG("sales", schedule="@daily", start_date=…): ...`.
 
-    Parameters mean what they mean in Airflow; `default_args` reach every task. `max_active_tasks` counts
-    the tasks of all runs together, `max_active_tasks_per_run` those of each run. `catchup` is false unless
-    said, here or in `scheduler.catchup_by_default`. `allowed_run_types` names the kinds of runs that the DAG
-    takes, of `scheduled`, `manual`, `backfill` and `asset_triggered`; without it all. Dates may be datetimes or
-    ISO strings; the schedule's time zone is that of `start_date`.
+    Parameters mean what they mean in Airflow; `default_args` apply to every task. `max_active_tasks` limits
+    the tasks of all runs together, `max_active_tasks_per_run` those of each run. The default of `catchup` is the
+    setting `scheduler.catchup_by_default` (false). `allowed_run_types` are some of `scheduled`, `manual`, `backfill`
+    and `asset_triggered`; by default all. Dates may be datetimes or ISO strings; the time zone of the schedule is
+    that of `start_date`.
     """
-
-    def __init__(
-        self,
-        dag_id: str,
-        description: str | None = None,
-        schedule: Any = None,
-        start_date: datetime | str | None = None,
-        end_date: datetime | str | None = None,
-        *,
-        catchup: bool | None = None,
-        default_args: Mapping[str, Any] | None = None,
-        params: Mapping[str, Any] | None = None,
-        tags: Collection[str] | None = None,
-        doc_md: str | None = None,
-        max_active_runs: int | None = None,
-        max_active_tasks: int | None = None,
-        max_active_tasks_per_run: int | None = None,
-        max_consecutive_failed_dag_runs: int | None = None,
-        dagrun_timeout: Seconds | None = None,
-        fail_fast: bool = False,
-        deadline: DeadlineAlert | Sequence[DeadlineAlert] | None = None,
-        on_success_callback: Callbacks = None,
-        on_failure_callback: Callbacks = None,
-        sla_miss_callback: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
-        is_paused_upon_creation: bool | None = None,
-        allowed_run_types: Collection[str] | None = None,
-        render_template_as_native_obj: bool = False,
-        user_defined_macros: Mapping[str, Any] | None = None,
-        user_defined_filters: Mapping[str, Any] | None = None,
-        template_searchpath: str | Iterable[str] | None = None,
-        template_undefined: type[Undefined] | None = None,
-        jinja_environment_kwargs: Mapping[str, Any] | None = None,
-        owner_links: Mapping[str, str] | None = None,
-        dag_display_name: str | None = None,
-        auto_register: bool = True,
-    ) -> None:
-        where = self._origin = author_location()
-        self.number = next(_numbers)  # in the order of definition
-        self.dag_id = checks.valid_key("dag_id", dag_id, where)
-        self.fileloc = where.file if where else ""
-        self.description = description
-        self.default_args = dict(default_args or {})
-        self.params = ParamsDict({**(self.default_args.pop("params", None) or {}), **(params or {})})
-        self.start_date = optional_aware("start_date", start_date or self.default_args.get("start_date"), where)
-        self.end_date = optional_aware("end_date", end_date or self.default_args.get("end_date"), where)
-        self.timezone = zone_name(self.start_date, where) if self.start_date else defaults().timezone
-        self.schedule = schedule
-        self.timetable = self._timetable(where)
-        self.catchup = defaults().catchup if catchup is None else catchup
-        self.tags = _tags(tags, where)
-        self.doc_md = doc_md
-        self.max_active_runs = self._run_limit(max_active_runs, where)
-        limit = defaults().max_active_tasks if max_active_tasks is None else max_active_tasks
-        self.max_active_tasks = checks.whole_number("max_active_tasks", limit, least=0, where=where)
-        self.max_active_tasks_per_run = checks.optional_number(
-            "max_active_tasks_per_run", max_active_tasks_per_run, least=0, where=where
-        )
-        if max_consecutive_failed_dag_runs is None:
-            max_consecutive_failed_dag_runs = defaults().max_consecutive_failed_dag_runs
-        self.max_consecutive_failed_dag_runs = checks.whole_number(
-            "max_consecutive_failed_dag_runs", max_consecutive_failed_dag_runs, least=0, where=where
-        )
-        self.dagrun_timeout = checks.optional_duration("dagrun_timeout", dagrun_timeout, where)
-        self.fail_fast = fail_fast
-        self.deadlines = deadlines_of(deadline, where)
-        self.on_success_callback = checks.callbacks("on_success_callback", on_success_callback, where)
-        self.on_failure_callback = checks.callbacks("on_failure_callback", on_failure_callback, where)
-        self.sla_miss_callback = checks.callbacks("sla_miss_callback", sla_miss_callback, where)
-        self.is_paused_upon_creation = is_paused_upon_creation
-        self.allowed_run_types = checks.run_types("allowed_run_types", allowed_run_types, where)
-        self.render_template_as_native_obj = render_template_as_native_obj
-        self.user_defined_macros = dict(user_defined_macros or {})
-        self.user_defined_filters = dict(user_defined_filters or {})
-        self.template_searchpath = (
-            [template_searchpath] if isinstance(template_searchpath, str) else list(template_searchpath or ())
-        )
-        self.template_undefined = template_undefined
-        self.jinja_environment_kwargs = dict(jinja_environment_kwargs or {})
-        self.owner_links = dict(owner_links or {})
-        self.dag_display_name = dag_display_name or dag_id
-        self.auto_register = auto_register
-
-        self.task_dict: dict[str, BaseOperator] = {}
-        self.task_groups: dict[str, TaskGroup] = {}
-        self.edge_labels: dict[str, str] = {}
-        self.partials: list[OperatorPartial] = []  # of mapped tasks, expanded or not
-        self._suffixes: dict[str, int] = {}
-        self._source_hash: str | None = None  # of the code that it was imported from, where that is known
-
-    def _timetable(self, where: Location | None) -> AnyTimetable:
-        try:
-            return parse_schedule(self.schedule, timezone=self.timezone, start_date=self.start_date)
-        except TimetableError as error:
-            raise checks.fail(f"DAG {self.dag_id!r}: {error}", where, kind=TimetableError) from None
-
-    @property
-    def lists_runs(self) -> bool:
-        """Whether the schedule is a timetable of the author's own, which must be asked again from time to time."""
-        return self._own_timetable is not None
-
-    @property
-    def _own_timetable(self) -> Timetable | None:
-        inner = self.schedule.timetable if isinstance(self.schedule, AssetOrTimeSchedule) else self.schedule
-        return inner if isinstance(inner, Timetable) else None
-
-    def timetable_at(self, now: datetime) -> AnyTimetable:
-        """The timetable as the scheduler knows it: with the runs of a timetable of the author's own, as of `now`.
-
-        Raises TimetableError when that one raises, goes backwards or makes too many runs.
-        """
-        inner = self._own_timetable
-        if inner is None:
-            return self.timetable
-        try:
-            listed = list_runs(inner, self._restriction(), now)
-        except TimetableError as error:
-            raise checks.fail(f"DAG {self.dag_id!r}: {error}", self._origin, kind=TimetableError) from error
-        if isinstance(self.timetable, AssetOrTimeSchedule):
-            return AssetOrTimeSchedule(listed, self.timetable.assets)
-        return listed
-
-    def _restriction(self) -> Restriction:
-        """The dates that limit the schedule. Source: the semantics reference, section 11.1."""
-        tasks = self.task_dict.values()
-        starts = [start for start in (self.start_date, *(task.start_date for task in tasks)) if start is not None]
-        ends = [task.end_date for task in tasks if task.end_date is not None]
-        latest = self.end_date
-        if ends and len(ends) == len(tasks):
-            latest = max(ends if latest is None else [*ends, latest])
-        return Restriction(min(starts, default=None), latest, self.catchup)
-
-    def _run_limit(self, wanted: int | None, where: Location | None) -> int:
-        most = self.timetable.active_runs_limit
-        if wanted is None:
-            return defaults().max_active_runs if most is None else min(most, defaults().max_active_runs)
-        checks.whole_number("max_active_runs", wanted, least=0, where=where)
-        if most is not None and wanted > most:
-            raise checks.fail(
-                f"DAG {self.dag_id!r}: the schedule {self.timetable.summary} allows {most} active run at a time, "
-                f"not max_active_runs={wanted}. Leave max_active_runs out, or set it to {most}.",
-                where,
-            )
-        return wanted
-
-    # Building
-
-    def __enter__(self) -> Self:
-        building.open_dag(self)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        building.close_dag()
-
-    def add_task(self, task: BaseOperator) -> None:
-        """Take `task` in; raises DuplicateTaskError when its id is taken."""
-        known = self.task_dict.get(task.task_id)
-        if known is task:
-            return
-        if known is not None or task.task_id in self.task_groups:
-            first = f", first at {known._origin.file}:{known._origin.line}" if known and known._origin else ""
-            raise checks.fail(
-                f"The DAG {self.dag_id!r} has a task or group {task.task_id!r} already{first}. Choose another task_id.",
-                task._origin,
-                kind=DuplicateTaskError,
-            )
-        self.task_dict[task.task_id] = task
-        task.dag = self
-
-    def add_tasks(self, tasks: Iterable[BaseOperator]) -> None:
-        """Take every one of `tasks` in."""
-        for task in tasks:
-            self.add_task(task)
-
-    def free_id(self, wanted: str) -> str:
-        """`wanted` if no task or group has that id, else the first free of `wanted__1`, `wanted__2`, …"""
-        candidate = wanted
-        while candidate in self.task_dict or candidate in self.task_groups:
-            self._suffixes[wanted] = number = self._suffixes.get(wanted, 0) + 1
-            candidate = f"{wanted}__{number}"
-        return candidate
-
-    # Reading
-
-    def task(self, task_id: str) -> BaseOperator:
-        """The task with that id; raises NotFound naming the near one."""
-        try:
-            return self.task_dict[task_id]
-        except KeyError:
-            hint = checks.suggestion(task_id, self.task_dict) if self.task_dict else "It has no tasks."
-            raise NotFound(f"The DAG {self.dag_id!r} has no task {task_id!r}. {hint}") from None
-
-    get_task = task
-
-    def has_task(self, task_id: str) -> bool:
-        """Whether there is a task with that id."""
-        return task_id in self.task_dict
-
-    def param(self, name: str) -> DagParam:
-        """The param `name` as an argument of tasks."""
-        if name not in self.params:
-            raise checks.fail(f"The DAG {self.dag_id!r} has no param {name!r}. {checks.suggestion(name, self.params)}")
-        return DagParam(name)
-
-    @property
-    def tasks(self) -> list[BaseOperator]:
-        """All tasks in the order of definition."""
-        return list(self.task_dict.values())
-
-    @property
-    def task_ids(self) -> list[str]:
-        """The ids of all tasks in the order of definition."""
-        return list(self.task_dict)
-
-    @property
-    def roots(self) -> list[BaseOperator]:
-        """The tasks that wait for no other."""
-        return [task for task in self.task_dict.values() if not task.upstream_task_ids]
-
-    @property
-    def leaves(self) -> list[BaseOperator]:
-        """The tasks that no other waits for."""
-        return [task for task in self.task_dict.values() if not task.downstream_task_ids]
-
-    @property
-    def folder(self) -> str:
-        """The folder of the DAG's file: template files are found relative to it."""
-        return str(Path(self.fileloc).parent)
-
-    @property
-    def owner(self) -> str:
-        """The owners of the tasks, sorted and joined by commas."""
-        return ", ".join(sorted({task.owner for task in self.task_dict.values() if task.owner}))
-
-    @cached_property
-    def templates(self) -> TemplateEngine:
-        """Renders the templates of this DAG's tasks."""
-        from aiosched.authoring.runtime.templates import TemplateEngine
-
-        return TemplateEngine.of(self)
-
-    # Using
 
     def check_cycle(self) -> None:
         """Raise DagCycleError naming the tasks of a cycle, if there is one."""
-        from aiosched.authoring.dag.serialize import check_cycle
-
-        check_cycle(self)
+        serialize.check_cycle(self)
 
     def to_spec(self, *, now: datetime | None = None) -> DagSpec:
-        """The DAG as the scheduler stores it. Raises DagError (or a kind of it) for one that cannot run.
+        """The DAG as the scheduler stores it. Raises DagError (or a subclass) for a DAG that cannot run.
 
-        A timetable of the author's own lists its runs as of `now`, by default the system's clock.
+        The runs of a custom timetable are listed as of `now`, by default the system clock.
         """
-        from aiosched.authoring.dag.serialize import to_spec
-
-        return to_spec(self, now=now or SystemClock().now())
+        return serialize.to_spec(self, now=now or SystemClock().now())
 
     def test(
         self,
@@ -308,21 +43,9 @@ class DAG(metaclass=checks.NamesItsParameters):
     ) -> Coroutine[Any, Any, Any]:
         """Run the DAG once in this process, without a database: `await dag.test()`.
 
-        Pools and limits do not apply. The result says what became of every task.
+        Pools and limits do not apply. The result has the state of every task.
         """
         runner = importlib.import_module("aiosched.executors.dag_test.dag_test")
         moment = optional_aware("logical_date", logical_date)
         result: Coroutine[Any, Any, Any] = runner.run_dag_test(self, logical_date=moment, conf=conf, **options)
         return result
-
-    def __repr__(self) -> str:
-        return f"<DAG {self.dag_id}>"
-
-
-def _tags(tags: Collection[str] | None, where: Location | None) -> list[str]:
-    if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags or ()):
-        raise checks.fail(f"tags={tags!r} is wrong: give a list of strings.", where)
-    return sorted(set(tags or ()))
-
-
-_numbers = itertools.count()

@@ -1,7 +1,6 @@
 """Deadlines of runs: `DAG(deadline=DeadlineAlert(reference=…, interval=…, callback=…))`.
 
-Lives here: what authors write. When a deadline has passed, and who calls the callback, is the scheduler's
-business. Source: the semantics reference, section 23.4.
+The scheduler decides when a deadline has passed, and calls the callback. Source: the semantics reference, section 23.4.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class DeadlineReference:
     """The instants from which deadlines count.
 
     DAGRUN_LOGICAL_DATE   the run's logical date; a run without one has no such deadline
-    DAGRUN_QUEUED_AT      when the run was queued, for the last time
-    FIXED_DATETIME(at)    an instant, the same for all runs
+    DAGRUN_QUEUED_AT      when the run was last queued
+    FIXED_DATETIME(at)    the same instant for all runs
     AVERAGE_RUNTIME(...)  when the run is created, plus how long the latest `max_runs` ended runs took on
                           average; no deadline with fewer than `min_runs` (by default `max_runs`) of them
     """
@@ -42,7 +41,7 @@ class DeadlineReference:
 
     @staticmethod
     def FIXED_DATETIME(at: datetime | str) -> Reference:
-        """An instant, the same for all runs."""
+        """The same instant for all runs."""
         return Reference("fixed", at=aware("FIXED_DATETIME", at, author_location()))
 
     @staticmethod
@@ -58,14 +57,14 @@ class DeadlineReference:
 class DeadlineAlert:
     """Calls `callback(context)` when a run has not succeeded by `reference` + `interval` (which may be negative).
 
-    The callback is a plain or coroutine function; it is called once for each run that misses the deadline,
-    whose state does not change by it.
+    The callback is a plain or coroutine function. It is called once for each run that misses the deadline; the state
+    of the run does not change.
     """
 
     def __init__(self, *, reference: Reference, interval: timedelta | float, callback: Callable[..., Any]) -> None:
         where = author_location()
         if not isinstance(reference, Reference):
-            remedy = "Use DeadlineReference.DAGRUN_QUEUED_AT, say."
+            remedy = "Use DeadlineReference.DAGRUN_QUEUED_AT, for example."
             raise fail(f"DeadlineAlert(reference={reference!r:.80}) is no reference. {remedy}", where)
         if isinstance(interval, bool) or not isinstance(interval, timedelta | int | float):
             raise fail(f"DeadlineAlert(interval={interval!r:.80}) is wrong: give a timedelta, or seconds.", where)
@@ -91,7 +90,7 @@ class DeadlineAlert:
 
 
 def deadlines_of(given: object, where: Location | None) -> list[DeadlineAlert]:
-    """What `DAG(deadline=…)` was given, as a list: None, one, or several."""
+    """The value of `DAG(deadline=…)` (None, one, or several) as a list."""
     listed: Sequence[object] = [] if given is None else given if isinstance(given, list | tuple) else [given]
     found = [one for one in listed if isinstance(one, DeadlineAlert)]
     if len(found) != len(listed):

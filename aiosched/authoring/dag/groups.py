@@ -1,4 +1,4 @@
-"""Groups of tasks: a prefix for ids, default arguments, and one end of an arrow."""
+"""Groups of tasks: a prefix of ids, default arguments, common dependencies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiosched.authoring.base.location import author_location
 from aiosched.errors import DuplicateTaskError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.base.protocols import Dag, Group
     from aiosched.authoring.mapping.expansion import ExpandInput
     from aiosched.authoring.tasks.operator import BaseOperator
 
@@ -21,8 +21,8 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
     """Tasks that belong together: `with TaskGroup("load"): ...`.
 
     Ids of tasks and groups inside get the group's id as prefix (`load.users`) unless `prefix_group_id` is
-    false. `default_args` go over those of the enclosing group and DAG. As one end of an arrow a group stands
-    for its first or its last tasks, teardowns apart, as they are when the arrow is drawn.
+    false. `default_args` override those of the enclosing group and DAG. `group >> task` connects the last tasks
+    that the group has at that time, without teardowns; `task >> group` connects its first tasks.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
         group_id: str,
         prefix_group_id: bool = True,
         parent_group: TaskGroup | None = None,
-        dag: DAG | None = None,
+        dag: Dag | None = None,
         default_args: Mapping[str, Any] | None = None,
         tooltip: str = "",
         add_suffix_on_collision: bool = False,
@@ -43,8 +43,8 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
             raise checks.fail(message, where)
         if "." in checks.valid_key("group_id", group_id, where):
             raise checks.fail(f"group_id {group_id!r} must not contain a dot: dots separate nested groups.", where)
-        self.dag: DAG = dag
-        self.parent_group = parent_group or building.current_group(dag)
+        self.dag: Dag = dag
+        self.parent_group: Group | None = parent_group or building.current_group(dag)
         self.prefix_group_id = prefix_group_id
         self.label = group_id
         self.tooltip = tooltip
@@ -60,21 +60,22 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
                 where,
                 kind=DuplicateTaskError,
             )
-        self.children: dict[str, BaseOperator | TaskGroup] = {}  # directly in here, by full id
+        self.children: dict[str, BaseOperator | TaskGroup] = {}  # direct members, by full id
         dag.task_groups[self.group_id] = self
         if self.parent_group is not None:
             self.parent_group.children[self.group_id] = self
 
     def child_id(self, label: str) -> str:
-        """The full id of a task or group called `label` in here."""
-        prefix = self._prefix
+        """The full id of the task or group `label` of this group."""
+        prefix = self.prefix
         return f"{prefix}.{label}" if prefix else label
 
     @property
-    def _prefix(self) -> str:
+    def prefix(self) -> str:
+        """The prefix of ids in the group, without the dot; may be empty."""
         if self.prefix_group_id:
             return self.group_id
-        return self.parent_group._prefix if self.parent_group else ""
+        return self.parent_group.prefix if self.parent_group else ""
 
     def __enter__(self) -> Self:
         building.open_group(self)
@@ -105,16 +106,16 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
 
     @property
     def roots(self) -> list[BaseOperator]:
-        """The tasks that wait for no other task of the group."""
+        """The tasks without upstream tasks in the group."""
         return list(self.first_tasks)
 
     @property
     def leaves(self) -> list[BaseOperator]:
-        """The tasks, teardowns apart, that no other task of the group waits for."""
+        """The tasks, except teardowns, without downstream tasks in the group."""
         return list(self.last_tasks)
 
     def __getitem__(self, label: str) -> BaseOperator | TaskGroup:
-        """The task or group called `label` in here."""
+        """The task or group `label` of this group."""
         return self.children[self.child_id(label)]
 
     def __repr__(self) -> str:

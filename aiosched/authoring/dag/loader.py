@@ -1,4 +1,4 @@
-"""From a DAG file to its DAGs: imports a `.py` file or the modules at the root of a zip archive.
+"""Loads the DAGs of a file: a `.py` file, or the modules at the root of a zip archive.
 
 Source: the semantics reference, section 30.3 and section 34, decision 15.
 """
@@ -34,9 +34,9 @@ DAG_WORDS: Final = (b"dag", b"asset")
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """The DAGs of a file, in the order in which it defines them, and warnings, one line each with its place.
+    """The DAGs of a file, in order of definition, and its warnings, one line each with file and line.
 
-    `digest` is the content hash of what was imported: of the file, or of the archive.
+    `digest` is the content hash of the file or archive.
     """
 
     dags: list[DAG]
@@ -53,13 +53,12 @@ class _Loader(Protocol):
 def load_file(
     path: Path, *, root: Path, member: str | None = None, told: Callable[[str], object] = lambda _: None
 ) -> LoadedFile:
-    """Import the DAG file `path` below the DAGs folder `root` and return what it defines.
+    """Import the DAG file `path` below the DAGs folder `root`; its DAGs and warnings.
 
-    Of a zip archive all modules at its root that may define DAGs are imported, or `member` alone. Each
-    module is imported afresh under a name of its own; `root`, and the archive, stay importable. Errors of
-    the file come through as they are; raises DagError when two of its DAGs have one id. `told` gets the content hash
-    of what is about to be imported. Warnings are collected
-    in the main thread only (collecting changes the whole process); in others they are shown as usual.
+    From a zip archive all modules at its root that may define DAGs are imported, or only `member`. Each module is
+    imported again under its own name; `root` and the archive stay on `sys.path`. Exceptions of the file are not
+    caught; raises DagError when two of its DAGs have the same id. `told` is called with the content hash before the
+    import. Warnings are collected only in the main thread, because that affects the whole process.
     """
     _make_importable(root)
     finder.watch(root)
@@ -84,7 +83,7 @@ def load_file(
 
 
 def module_name(path: Path, member: str = "") -> str:
-    """The name under which a DAG file is imported: the same for every load, different for every file."""
+    """The module name of a DAG file: the same for every load, different for every file."""
     digest = hashlib.sha256(f"{path.absolute()}!{member}".encode()).hexdigest()[:12]
     stem = PurePosixPath(member).stem if member else path.stem
     readable = "".join(letter if letter.isalnum() else "_" for letter in stem)
@@ -92,7 +91,7 @@ def module_name(path: Path, member: str = "") -> str:
 
 
 def may_define_dags(content: bytes) -> bool:
-    """Whether a file's bytes contain the words that a DAG file contains (safe mode)."""
+    """Whether the content has the words that every DAG file has (safe mode)."""
     lowered = content.lower()
     return any(word in lowered for word in SYSTEM_WORDS) and any(word in lowered for word in DAG_WORDS)
 
@@ -108,17 +107,17 @@ def _warnings() -> Iterator[list[warnings.WarningMessage]]:
 
 
 class _FreshSource(SourceFileLoader):
-    """Compiles the file as it is now, without byte code that was kept."""
+    """Compiles the current content of the file, without cached bytecode."""
 
     def __init__(self, name: str, path: str, told: Callable[[str], object]) -> None:
         super().__init__(name, path)
-        self._told = told
+        self._on_digest = told
         self.digest = ""
 
     def get_code(self, fullname: str) -> CodeType:
         content, _ = read_whole(self.path)
         self.digest = digest_of(content)
-        self._told(self.digest)
+        self._on_digest(self.digest)
         return compile(content, self.path, "exec", dont_inherit=True)
 
 
@@ -146,7 +145,7 @@ class _Module:
 
 
 def _load_archive(path: Path, member: str | None, told: Callable[[str], object]) -> tuple[str, list[_Module]]:
-    """The content hash of the archive, and the modules that it was asked for."""
+    """The content hash of the archive, and its modules: `member`, or all that may define DAGs."""
     zipimport.zipimporter(str(path)).invalidate_caches()
     content, _ = read_whole(path)
     digest = digest_of(content)
@@ -163,7 +162,7 @@ def _load_archive(path: Path, member: str | None, told: Callable[[str], object])
 
 
 def _execute(name: str, file: Path, loader: _Loader) -> _Module:
-    spec = ModuleSpec(name, loader, origin=str(file))  # type: ignore[arg-type] # has what is needed of a loader
+    spec = ModuleSpec(name, loader, origin=str(file))  # type: ignore[arg-type] # has the methods that are needed
     spec.has_location = True
     module = module_from_spec(spec)
     before = sys.modules.get(name)
@@ -180,7 +179,7 @@ def _execute(name: str, file: Path, loader: _Loader) -> _Module:
         raise
     finally:
         building.collector.reset(token)
-    return _Module(module, collector.dags)
+    return _Module(module, [dag for dag in collector.dags if isinstance(dag, DAG)])
 
 
 def _collect(modules: Iterable[_Module]) -> list[DAG]:

@@ -1,35 +1,32 @@
-"""From a DAG object to its `DagSpec`, with the last checks.
+"""Serializes a DAG to its `DagSpec`, after the last checks.
 
-Two parses of one file give equal specs: sets are sorted, and nothing depends on addresses,
-the file's place or the time of day. Source: the semantics reference, section 31.1.
+Two parses of the same file give equal specs: sets are sorted, and nothing depends on memory addresses, the path
+of the file or the time of day. Source: the semantics reference, section 31.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from aiosched.authoring.assets.assets import asset_refs
 from aiosched.authoring.base.checks import fail, warn
-from aiosched.authoring.base.plain_values import as_json, strict_json
-from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.base.plain_values import strict_json
+from aiosched.authoring.dag.task_specs import seconds, task_spec, utc
 from aiosched.authoring.mapping.mapped import check_rule
-from aiosched.authoring.tasks.start_trigger import starts_deferred
-from aiosched.core.graph.spec import DagSpec, GroupSpec, ParamSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, GroupSpec, ParamSpec
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.timetables import AssetOrTimeSchedule, condition_of
-from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
 from aiosched.core.values.states import RunType
-from aiosched.errors import DagCycleError, DagError, ParamError
+from aiosched.errors import DagCycleError, ParamError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.dag.contents import DagContents
     from aiosched.authoring.tasks.operator import BaseOperator
 
 
-def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
-    """The serialized form of `dag`. Raises DagError, or a kind of it, for a DAG that could not run."""
+def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
+    """The serialized form of `dag`. Raises DagError, or a subclass, for a DAG that cannot run."""
     for task in dag.task_dict.values():
         task.wire_arguments()
     check_cycle(dag)
@@ -40,14 +37,14 @@ def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
         dag_id=dag.dag_id,
         timetable=dag.timetable_at(now),
         timezone=dag.timezone,
-        start_date=_utc(dag.start_date),
-        end_date=_utc(dag.end_date),
+        start_date=utc(dag.start_date),
+        end_date=utc(dag.end_date),
         catchup=dag.catchup,
         max_active_runs=dag.max_active_runs,
         max_active_tasks=dag.max_active_tasks,
         max_active_tasks_per_run=dag.max_active_tasks_per_run,
         max_consecutive_failed_dag_runs=dag.max_consecutive_failed_dag_runs,
-        dagrun_timeout=_seconds(dag.dagrun_timeout),
+        dagrun_timeout=seconds(dag.dagrun_timeout),
         fail_fast=dag.fail_fast,
         is_paused_upon_creation=dag.is_paused_upon_creation,
         allowed_run_types=dag.allowed_run_types,
@@ -77,8 +74,8 @@ def to_spec(dag: DAG, *, now: datetime) -> DagSpec:
     )
 
 
-def advise(dag: DAG) -> None:
-    """Warn, at the author's line, of what works but not as its author may think."""
+def advise(dag: DagContents) -> None:
+    """Warn, at the author's line, about what works but perhaps not as the author expects."""
     for partial in dag.partials:
         if not partial.expanded:
             warn(f"{partial.name}.partial() makes no task. Call .expand() or .expand_kwargs() on it.", partial.where)
@@ -87,7 +84,7 @@ def advise(dag: DAG) -> None:
     for task in dag.task_dict.values():
         before = task.upstream_task_ids
         if task.is_teardown and not any(dag.task(task_id).is_setup for task_id in before):
-            when = "once all its upstream tasks are done, whatever became of them" if before else "at once"
+            when = "once all its upstream tasks are done, whatever their states" if before else "at once"
             warn(
                 f"The teardown {task.task_id!r} has no setup, so it runs {when}. "
                 "Name its setups: .as_teardown(setups=…).",
@@ -95,7 +92,7 @@ def advise(dag: DAG) -> None:
             )
 
 
-def _advise_on_run_types(dag: DAG) -> None:
+def _advise_on_run_types(dag: DagContents) -> None:
     condition, timetable = condition_of(dag.timetable), dag.timetable
     is_timed = isinstance(timetable, AssetOrTimeSchedule) or (condition is None and timetable.can_be_scheduled)
     for run_type, makes in ((RunType.SCHEDULED, is_timed), (RunType.ASSET_TRIGGERED, condition is not None)):
@@ -104,7 +101,7 @@ def _advise_on_run_types(dag: DAG) -> None:
                  "them out. Add them, or leave out schedule=.", dag._origin)  # fmt: skip
 
 
-def _advise_on_slas(dag: DAG) -> None:
+def _advise_on_slas(dag: DagContents) -> None:
     slas = [task for task in dag.tasks if task.sla is not None]
     if slas and not dag.timetable.periodic:
         warn(f"DAG {dag.dag_id!r} has no schedule dates, so no SLA of its tasks can be missed. Leave out sla=.",
@@ -113,62 +110,11 @@ def _advise_on_slas(dag: DAG) -> None:
         warn(f"DAG {dag.dag_id!r} has an sla_miss_callback, and no task with an SLA. Give one sla=….", dag._origin)
     for task in dag.tasks:
         if task.email and task.sla is None and "email" not in task._defaults:
-            warn(f"Task {task.task_id!r}: 'email' is told of missed SLAs, and there is no sla=. For failures use "
+            warn(f"Task {task.task_id!r}: 'email' gets mails about missed SLAs, and there is no sla=. For failures use "
                  "on_failure_callback=send_email(to=…).", task._origin)  # fmt: skip
 
 
-def task_spec(task: BaseOperator) -> TaskSpec:
-    """The serialized form of one task."""
-    return TaskSpec(
-        task_id=task.task_id,
-        operator=task.task_type,
-        module=task._class.__module__,
-        upstream=tuple(sorted(task.upstream_task_ids)),
-        group_id=task.task_group.group_id if task.task_group else None,
-        trigger_rule=task.trigger_rule,
-        is_async=task.is_async,
-        is_empty=_is_empty(task),
-        can_skip_downstream=task.can_skip_downstream,
-        has_retry_callback=bool(task.on_retry_callback),
-        has_failure_callback=bool(task.on_failure_callback),
-        has_success_callback=bool(task.on_success_callback),
-        has_skipped_callback=bool(task.on_skipped_callback),
-        starts_deferred=starts_deferred(task),
-        retries=task.retries,
-        retry_delay=task.retry_delay.total_seconds(),
-        retry_exponential_backoff=task.retry_exponential_backoff,
-        max_retry_delay=_max_retry_delay(task),
-        execution_timeout=_seconds(task.execution_timeout),
-        sla=_seconds(task.sla),
-        pool=task.pool,
-        pool_slots=task.pool_slots,
-        priority_weight=task.priority_weight,
-        weight_rule=task.weight_rule,
-        queue=task.queue,
-        executor=task.executor,
-        max_active_tis_per_dag=task.max_active_tis_per_dag,
-        max_active_tis_per_dagrun=task.max_active_tis_per_dagrun,
-        depends_on_past=task.depends_on_past,
-        wait_for_downstream=task.wait_for_downstream,
-        ignore_first_depends_on_past=task.ignore_first_depends_on_past,
-        wait_for_past_depends_before_skipping=task.wait_for_past_depends_before_skipping,
-        start_date=_utc(task.start_date),
-        end_date=_utc(task.end_date),
-        mapping=task.expand_input.spec() if task.expand_input is not None else None,
-        map_index_template=task.map_index_template,
-        is_setup=task.is_setup,
-        is_teardown=task.is_teardown,
-        on_failure_fail_dagrun=task.on_failure_fail_dagrun,
-        owner=task.owner,
-        doc=task.doc,
-        template_fields={name: as_json(value) for name, value in task._shown_fields().items()},
-        inlets=asset_refs(task, "inlet", task.inlets),
-        outlets=asset_refs(task, "outlet", task.outlets),
-        params={name: as_json(task.params[name]) for name in task._params},
-    )
-
-
-def check_cycle(dag: DAG) -> None:
+def check_cycle(dag: DagContents) -> None:
     """Raise DagCycleError naming the tasks of a cycle, if there is one."""
     tasks = dag.task_dict
     waiting = {task_id: len(task.upstream_task_ids) for task_id, task in tasks.items()}
@@ -184,8 +130,8 @@ def check_cycle(dag: DAG) -> None:
         _raise_cycle(dag, waiting)
 
 
-def _raise_cycle(dag: DAG, left: Mapping[str, int]) -> None:
-    """`left` are the tasks on a cycle or behind one: walking upstream inside it must come back somewhere."""
+def _raise_cycle(dag: DagContents, left: Mapping[str, int]) -> None:
+    """`left` are the tasks on a cycle or downstream of one, so a walk upstream among them finds the cycle."""
     path = {min(left): 0}  # each next one is an upstream of the one before
     while (before := min(dag.task(next(reversed(path))).upstream_task_ids & left.keys())) not in path:
         path[before] = len(path)
@@ -194,13 +140,13 @@ def _raise_cycle(dag: DAG, left: Mapping[str, int]) -> None:
     cycle = cycle[start:] + cycle[:start]
     arrows = " >> ".join([*cycle, cycle[0]])
     raise fail(
-        f"The tasks of DAG {dag.dag_id!r} wait for each other: {arrows}. Remove one of these arrows.",
+        f"The tasks of DAG {dag.dag_id!r} wait for each other: {arrows}. Remove one of these dependencies.",
         dag._origin,
         kind=DagCycleError,
     )
 
 
-def _check_schedule(dag: DAG) -> None:
+def _check_schedule(dag: DagContents) -> None:
     if not dag.timetable.can_be_scheduled:
         return
     starts = [dag.start_date, *(task.start_date for task in dag.task_dict.values())]
@@ -215,7 +161,7 @@ def _check_schedule(dag: DAG) -> None:
             raise fail(message, param.origin or dag._origin, kind=ParamError) from None
 
 
-def _check_rules(dag: DAG, task: BaseOperator) -> None:
+def _check_rules(dag: DagContents, task: BaseOperator) -> None:
     """Source: the semantics reference, section 5.2 (parse-time restrictions) and 8.1."""
     check_rule(task)
     if task.on_failure_fail_dagrun and not task.is_teardown:
@@ -238,27 +184,12 @@ def _check_rules(dag: DAG, task: BaseOperator) -> None:
     for upstream_id in sorted(task.upstream_task_ids):
         if dag.task(upstream_id).is_setup:
             raise task.fail(
-                f"Task {task.task_id!r} stands directly after the setup {upstream_id!r}, so it must have "
+                f"Task {task.task_id!r} is directly downstream of the setup {upstream_id!r}, so it must have "
                 f"trigger_rule='all_success', not {task.trigger_rule!r}."
             )
 
 
-def _is_empty(task: BaseOperator) -> bool:
-    from aiosched.authoring.operators.empty import EmptyOperator
-
-    kind = type(task)
-    return (
-        isinstance(task, EmptyOperator)
-        and kind.execute is EmptyOperator.execute
-        and kind.pre_execute is EmptyOperator.pre_execute
-        and kind.post_execute is EmptyOperator.post_execute
-        and task._pre_execute is None
-        and task._post_execute is None
-        and not (task.on_execute_callback or task.on_success_callback or task.inlets or task.outlets)
-    )
-
-
-def _param(name: str, spec: ParamSpec, dag: DAG) -> ParamSpec:
+def _param(name: str, spec: ParamSpec, dag: DagContents) -> ParamSpec:
     try:
         return ParamSpec(
             value=strict_json(spec.value),
@@ -272,23 +203,3 @@ def _param(name: str, spec: ParamSpec, dag: DAG) -> ParamSpec:
             dag.params.get_param(name).origin or dag._origin,
             kind=ParamError,
         ) from None
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else datetime.fromtimestamp(moment.timestamp(), UTC)
-
-
-def _max_retry_delay(task: BaseOperator) -> float | None:
-    """Where the delay of a task stops growing; None: where it does if nobody says anything (22.1)."""
-    own, limit = _seconds(task.max_retry_delay), defaults().max_retry_delay
-    if own is not None:
-        return min(own, limit)
-    grows = task.retry_exponential_backoff not in (0, 1)
-    return limit if grows and limit != MAX_TASK_RETRY_DELAY else None
-
-
-def _seconds(span: timedelta | None) -> float | None:
-    return None if span is None else span.total_seconds()
-
-
-__all__ = ["DagError", "as_json", "check_cycle", "task_spec", "to_spec"]

@@ -1,14 +1,13 @@
-"""Telling of missed SLAs: `sla` and `email` of a task, `sla_miss_callback` of a DAG, as in Airflow 1.10.
+"""Notifications of missed SLAs: `sla` and `email` of a task, `sla_miss_callback` of a DAG, as in Airflow 1.10.
 
     DAG("sales", schedule="@hourly", sla_miss_callback=page_somebody, …)
     load = BashOperator(task_id="load", sla=timedelta(minutes=30), email="ops@example.com", …)
 
 `page_somebody(dag, task_list, blocking_task_list, slas, blocking_tis)` is called in a worker, once for all
-misses of the DAG that nobody was told of yet, at least once for each; the two lists are texts with a line for
-each task, `slas` and `blocking_tis` what they are made of. A notifier has the same names in its context. The
-tasks' addresses get a mail by the connection `smtp_default`.
+new misses of the DAG, and at least once for each miss. The two lists are texts with a line for each task; `slas` and
+`blocking_tis` have the same facts as objects. A notifier has the same names in its context. The addresses of the tasks
+get a mail through the connection `smtp_default`. When an SLA is missed: core/creation/slas.py.
 
-Lives here: what is told, and to whom. When an SLA is missed: core/creation/slas.py.
 Source: the semantics reference, section 23.3.
 """
 
@@ -20,8 +19,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.authoring.base.mail import Mail, addresses
 from aiosched.authoring.notifiers.base import BaseNotifier
+from aiosched.authoring.runtime.mail import Mail, addresses
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
@@ -38,7 +37,7 @@ BODY: Final = """\
 
 @dataclass(frozen=True)
 class SlaMiss:
-    """A task that was not done in time: for this date of the schedule, as was found at `timestamp`. Aware, UTC."""
+    """A task that had not finished in time for `logical_date`, as found at `timestamp`. Both are aware, in UTC."""
 
     dag_id: str
     task_id: str
@@ -53,7 +52,7 @@ class SlaMiss:
 
 @dataclass(frozen=True)
 class BlockingTask:
-    """A task instance of a date with a missed SLA that is not in success. `state` is None before it has one."""
+    """A task instance of a date with a missed SLA that has not succeeded. `state` is None if it has none yet."""
 
     dag_id: str
     task_id: str
@@ -71,7 +70,7 @@ class BlockingTask:
 
 @dataclass(frozen=True)
 class MissedSlas:
-    """What one notification is about; what the service `sla_misses` answers."""
+    """The content of one notification: the response of the service `sla_misses`."""
 
     slas: Sequence[SlaMiss]
     blocking_tis: Sequence[BlockingTask]
@@ -87,7 +86,7 @@ class MissedSlas:
         return _lines(self.blocking_tis)
 
     def calls(self, dag: DAG, context: Context) -> list[tuple[str, Callable[..., Any], Sequence[Any]]]:
-        """Whom to tell: the name of each call, what is called, with which arguments."""
+        """The calls to make: for each a name for the log, the function, its arguments."""
         facts = {
             "task_list": self.task_list,
             "blocking_task_list": self.blocking_task_list,

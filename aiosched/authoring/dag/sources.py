@@ -1,9 +1,10 @@
-"""What this process has imported from DAGs folders, and with which content.
+"""Tracks which modules this process has imported from DAGs folders, and the content hashes of their files.
 
-Every module below a DAGs folder is imported through `SourceFinder`: it is compiled from the content that it has now
-(byte code counts only when it was made of exactly that content, whatever the times of files say), and its content hash
-is kept. So a process can tell what an import really loaded, notice that a file has changed since, and forget what it
-loaded, so that the next import runs the new code. Packages that are installed inside a DAGs folder do not count.
+Every module below a DAGs folder is imported through `SourceFinder`: it is compiled from the current content of its
+file, and the content hash is recorded. Cached bytecode is used only if it was compiled from exactly that content,
+whatever the modification times are. So a process knows what an import has loaded, detects later changes of the files,
+and can unload the modules, so that the next import runs the new code. Packages installed inside a DAGs folder are
+ignored.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ import aiosched
 
 _OWN: Final = str(Path(aiosched.__file__).parent) + os.sep
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
-_HASH_BASED: Final = (0b11).to_bytes(4, "little")  # byte code that holds for one content alone (PEP 552)
-_HEADER: Final = 16  # bytes of such a file before the code
-_SETTLED: Final = 2_000_000_000  # ns; a younger change may hide a second one behind the same stamp
-_READS: Final = 5  # of a file that is written meanwhile
+_HASH_BASED: Final = (0b11).to_bytes(4, "little")  # flags of hash-based bytecode (PEP 552)
+_HEADER: Final = 16  # bytes before the code
+_SETTLED: Final = 2_000_000_000  # ns; after a more recent change a second one may leave the same stamp
+_READS: Final = 5  # at most, of a file that is being written
 
 
 class Stamp(NamedTuple):
-    """What tells a changed file from an unchanged one without reading it."""
+    """Metadata of a file that differ when it has changed."""
 
     mtime_ns: int
     ctime_ns: int
@@ -53,13 +54,13 @@ def digest_of(content: bytes) -> str:
 
 
 def source_hash(sources: Mapping[str, str]) -> str:
-    """The hash of a DAG file's source: of the file and of all modules that it imports, by relative path."""
+    """The hash of the source of a DAG file: of the content hashes of the file and its modules, by relative path."""
     text = "".join(f"{name}\0{digest}\n" for name, digest in sorted(sources.items()))
     return digest_of(text.encode("utf-8", "surrogateescape"))[:16]
 
 
 def read_whole(path: str | Path) -> tuple[bytes, Stamp]:
-    """The content of a file, and its stamp; one that is written meanwhile is read again. Raises OSError."""
+    """The content of a file, and its stamp. A file that changes while it is read is read again. Raises OSError."""
     for _ in range(_READS):
         with open(path, "rb") as stream:  # noqa: PTH123
             before = Stamp.of(os.fstat(stream.fileno()))
@@ -76,10 +77,10 @@ class _File:
 
     digest: str
     stamp: Stamp
-    settled: bool  # the stamp is old enough to tell every later change
+    settled: bool  # every later change will give another stamp
 
     def has_changed(self, path: str) -> bool:
-        """Whether its content is another one now, or it is gone. One that cannot be read now has not changed."""
+        """Whether its content has changed, or it was removed. A file that cannot be read counts as unchanged."""
         try:
             if self.settled and Stamp.of(os.stat(path)) == self.stamp:  # noqa: PTH116
                 return False
@@ -95,18 +96,18 @@ class _File:
 
 
 class SourceFinder:
-    """Finds the modules below `roots` before Python's own finder does. There is one in a process."""
+    """Finds modules in DAGs folders, before Python's own finder. A process has one."""
 
     def __init__(self) -> None:
         self._roots: tuple[str, ...] = ()
         self._files: dict[str, _File] = {}  # by absolute path
-        self._modules: dict[str, ModuleSpec] = {}  # by name: what was imported from them, and namespaces
+        self._modules: dict[str, ModuleSpec] = {}  # by name, of these files; and namespace packages
         self._late: dict[str, None] = {}  # files first imported by a running task, not along with a DAG file
         self._loading = threading.local()
-        self.forgotten = 0  # how often everything was forgotten
+        self.forgotten = 0  # how often `forget` was called
 
     def watch(self, root: Path) -> None:
-        """Know about the modules below `root` that are imported from now on."""
+        """Track the modules below `root` that are imported from now on."""
         prefix = str(root.absolute()) + os.sep
         if prefix not in self._roots:
             self._roots = (*self._roots, prefix)
@@ -117,7 +118,7 @@ class SourceFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As Python's finder, and what it finds below a DAGs folder is noted."""
+        """As Python's finder; modules in DAGs folders are recorded."""
         spec = PathFinder.find_spec(name, path, target)
         if spec is None:
             return None
@@ -130,27 +131,27 @@ class SourceFinder:
                 spec.loader = _FolderModule(name, spec.origin, self)
             elif isinstance(spec.loader, zipimporter):
                 content, stamp = read_whole(spec.loader.archive)
-                self.note(spec.loader.archive, content, stamp)
+                self.record(spec.loader.archive, content, stamp)
             else:
-                return spec  # compiled for this machine: a process cannot import it twice
+                return spec  # an extension module: a process cannot import it twice
             self._modules[name] = spec
         return spec
 
     def invalidate_caches(self) -> None:
-        """Python's own finder is told by itself."""
+        """Nothing to do: there is no cache here."""
 
-    def note(self, path: str, content: bytes, stamp: Stamp) -> None:
-        """A module was made of this content of the file at `path`."""
+    def record(self, path: str, content: bytes, stamp: Stamp) -> None:
+        """Record that a module was imported from this content of the file at `path`."""
         self._files[path] = _File(digest_of(content), stamp, _is_settled(stamp))
         if not getattr(self._loading, "depth", 0):
             self._late[path] = None
 
     def begin(self) -> None:
-        """This thread imports a DAG file: what it imports meanwhile, it imports along with that."""
+        """Called before this thread imports a DAG file: until `end`, its imports belong to that file."""
         self._loading.depth = getattr(self._loading, "depth", 0) + 1
 
     def end(self) -> None:
-        """The DAG file is imported."""
+        """Called after the import of a DAG file."""
         self._loading.depth -= 1
 
     def loaded(self, root: Path) -> dict[str, str]:
@@ -163,7 +164,7 @@ class SourceFinder:
         }
 
     def digests(self, root: Path, names: Collection[str]) -> dict[str, str]:
-        """The content hashes with which the files `names` below `root` were imported; empty for those that were not."""
+        """The content hashes with which the files `names` below `root` were imported; empty for others."""
         paths = {name: str(root.absolute() / name) for name in names}
         return {name: file.digest if (file := self._files.get(path)) else "" for name, path in paths.items()}
 
@@ -172,15 +173,15 @@ class SourceFinder:
         return module in self._modules
 
     def has_changed(self) -> bool:
-        """Whether any file that modules were imported from has another content now."""
+        """Whether any of the imported files has changed."""
         return any(file.has_changed(path) for path, file in list(self._files.items()))
 
     def has_late_changes(self) -> bool:
-        """The same of those alone that tasks imported while they ran: their DAG files do not tell of them."""
+        """Whether a file has changed that a running task imported, which is no part of the source of its DAG file."""
         return any(file.has_changed(path) for path in list(self._late) if (file := self._files.get(path)) is not None)
 
     def forget(self) -> None:
-        """Forget all modules of the DAGs folders: the next import of each runs what its file says then."""
+        """Unload all modules of the DAGs folders, so that the next import of each runs its current code."""
         self.forgotten += 1
         for name in list(self._modules):
             module = sys.modules.get(name)
@@ -191,7 +192,7 @@ class SourceFinder:
         self._late.clear()
 
     def refresh(self) -> None:
-        """Look into the folders again, whatever the times of folders say."""
+        """Make Python's finder list the folders again, whatever their modification times are."""
         for place, finder in list(sys.path_importer_cache.items()):
             if finder is not None and (place + os.sep).startswith(self._roots) and hasattr(finder, "invalidate_caches"):
                 finder.invalidate_caches()
@@ -205,7 +206,7 @@ class SourceFinder:
 
 
 class _FolderModule(SourceFileLoader):
-    """Imports a module of a DAGs folder from the content that its file has now, and notes it."""
+    """Imports a module of a DAGs folder from the current content of its file, and records it."""
 
     def __init__(self, name: str, path: str, finder: SourceFinder) -> None:
         super().__init__(name, path)
@@ -213,7 +214,7 @@ class _FolderModule(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         content, stamp = read_whole(self.path)
-        self._finder.note(self.path, content, stamp)
+        self._finder.record(self.path, content, stamp)
         try:
             kept: str | None = cache_from_source(self.path)
         except NotImplementedError:
@@ -228,7 +229,7 @@ class _FolderModule(SourceFileLoader):
 
 
 def _kept_code(path: str, key: bytes, source: str) -> CodeType | None:
-    """The byte code in the file at `path`, if it is that of the content with this key."""
+    """The bytecode in the file at `path`, if it was compiled from the content with this key."""
     try:
         with open(path, "rb") as stream:  # noqa: PTH123
             data = stream.read()

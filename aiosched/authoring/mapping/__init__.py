@@ -1,1 +1,1 @@
-"""Mapped tasks and groups: what they are mapped over, and which instances belong together."""
+"""Mapped tasks, and what tasks and groups are mapped over."""

@@ -1,7 +1,7 @@
 """What a task or group is mapped over: `expand(a=…, b=…)` and `expand_kwargs(…)`.
 
-Lives here: checking the inputs when they are written, how many instances they make (for the scheduler), and
-the arguments of one instance (for its runner). Source: the semantics reference, sections 26.1, 26.2 and 26.8.
+Checks the inputs when a DAG is built, gives the number of instances (for the scheduler) and the arguments of one
+instance (for its runner). Source: the semantics reference, sections 26.1, 26.2 and 26.8.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.params import DagParam
-from aiosched.authoring.base.plain_values import shortened
-from aiosched.authoring.mapping.nesting import group_index, mapped_groups, split_index
-from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE, Output, XComArg, XComView, iter_outputs
+from aiosched.authoring.tasks.nesting import group_index, mapped_groups, split_index
+from aiosched.authoring.tasks.shown_values import shortened
+from aiosched.authoring.tasks.xcom_arg import Output, XComArg, XComView, iter_outputs
+from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import LiteralLength, MapInput, MappingSpec
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.base.protocols import Group, Task
     from aiosched.authoring.runtime.context import Context
-    from aiosched.authoring.tasks.operator import BaseOperator
 
 
 class Arguments(NamedTuple):
-    """The mapped arguments of one instance, and the names of those that came from tasks: no templates."""
+    """The mapped arguments of one instance, and the names of those that tasks returned: they are not rendered."""
 
     values: dict[str, Any]
     from_tasks: frozenset[str]
@@ -43,18 +43,18 @@ class ExpandInput(ABC):
 
     @abstractmethod
     def at(self, index: int, context: Context) -> Arguments:
-        """The arguments of the instance with that map index; `.map()` functions are called here.
+        """The arguments of the instance with that map index, after `.map()` functions.
 
-        Raises SkipTask as such a function does, AioschedError for values that cannot be mapped over.
+        Raises SkipTask when such a function does, AioschedError for values that cannot be mapped over.
         """
 
     @abstractmethod
     def shown(self) -> dict[str, Any]:
-        """The inputs by name as JSON, for people."""
+        """The inputs by name as JSON, to display."""
 
     @cached_property
     def sources(self) -> Sequence[XComArg]:
-        """Every stored value that the inputs are made of."""
+        """Every stored value that the inputs consist of."""
         return tuple(source for value in self.values for output in iter_outputs(value) for source in output.sources)
 
     @property
@@ -64,17 +64,17 @@ class ExpandInput(ABC):
 
     @cached_property
     def producers(self) -> frozenset[str]:
-        """The ids of the tasks whose return values decide the number of instances."""
+        """The ids of the tasks whose return values determine the number of instances."""
         return frozenset(
             source.operator.task_id for value in self.values if isinstance(value, Output) for source in value.sources
         )
 
     def spec(self) -> MappingSpec:
-        """How many instances it makes, for the scheduler."""
+        """The number of instances, as the scheduler stores it."""
         return MappingSpec(inputs=tuple(map(_map_input, self.values)))
 
     def length(self, context: Context) -> int:
-        """How many instances it makes, from the XComs that were fetched for the running task."""
+        """The number of instances, from the XComs that were fetched for the running task."""
         count = 1
         for view in self._views(context):
             count *= view.length
@@ -85,7 +85,7 @@ class ExpandInput(ABC):
 
 
 class MappedArguments(ExpandInput):
-    """`expand(a=…, b=…)`: every combination, the last argument varies fastest."""
+    """`expand(a=…, b=…)`: every combination. The last argument varies fastest."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.arguments = dict(arguments)
@@ -106,7 +106,7 @@ class MappedArguments(ExpandInput):
 
 
 class MappedKwargs(ExpandInput):
-    """`expand_kwargs(…)`: one instance per dict. `allowed` (None: any) and `taken` are names of arguments."""
+    """`expand_kwargs(…)`: one instance per dict. `taken` and `refused` are names that must not be in a dict."""
 
     def __init__(self, dicts: Any, *, owner: str, taken: Collection[str], refused: Collection[str]) -> None:
         self.dicts = dicts
@@ -132,40 +132,36 @@ class MappedKwargs(ExpandInput):
 
 
 class GroupArgument(Output):
-    """An argument of a mapped group's function: in each instance of the group's tasks its own value."""
+    """An argument of the function of a mapped group: each instance of the group has its own value."""
 
-    def __init__(self, name: str, group: TaskGroup, default: Any) -> None:
+    def __init__(self, name: str, group: Group, inputs: ExpandInput, default: Any) -> None:
         self.name = name
         self.group = group
         self.default = default
-
-    @property
-    def _input(self) -> ExpandInput:
-        assert self.group.expand_input is not None
-        return self.group.expand_input
+        self._inputs = inputs
 
     @property
     def sources(self) -> Sequence[XComArg]:
-        return self._input.sources
+        return self._inputs.sources
 
     @property
     def map_input(self) -> MapInput:
         raise fail(_nested(f"the argument {self.name!r} of the mapped group {self.group.group_id!r}"))
 
     @property
-    def first_tasks(self) -> Sequence[BaseOperator]:
-        raise fail(f"{self!r} is a value, not a task: draw arrows to or from the group or its tasks.")
+    def first_tasks(self) -> Sequence[Task]:
+        raise fail(f"{self!r} is a value, not a task: connect the group or its tasks.")
 
-    def check_reader(self, reader: BaseOperator) -> None:
+    def check_reader(self, reader: Task) -> None:
         if self.group not in mapped_groups(reader):
             raise reader.fail(
                 f"Task {reader.task_id!r} has the argument {self.name!r} of the mapped group {self.group.group_id!r}, "
-                "but stands outside of it. Return the value from a task in the group."
+                "but is outside the group. Return the value from a task in the group."
             )
 
     def resolve(self, context: Context) -> Any:
         """The value at the index of the running task's instance of the group."""
-        values = self._input.at(group_index(self.group, context), context).values
+        values = self._inputs.at(group_index(self.group, context), context).values
         if self.name not in values and self.default is REQUIRED:
             raise AioschedError(
                 f"The mapped group {self.group.group_id!r} got no argument {self.name!r} for map index "
@@ -177,13 +173,15 @@ class GroupArgument(Output):
         return f"GroupArgument({self.group.group_id!r}, {self.name!r})"
 
 
-REQUIRED = object()  # the default of a group's argument without one
+REQUIRED = object()  # stands for the default of a required argument
 
 
 def mapped_arguments(owner: str, given: Mapping[str, Any], where: Location | None) -> MappedArguments:
-    """The input of `expand(**given)`; raises DagError for what cannot be mapped over."""
+    """The inputs of `expand(**given)`; raises DagError for values that cannot be mapped over."""
     if not given:
-        raise fail(f"{owner}.expand() needs at least one argument to map over. Name one, or call it plainly.", where)
+        raise fail(
+            f"{owner}.expand() needs at least one argument to map over. Name one, or call it without expand().", where
+        )
     for name, value in given.items():
         _check(f"{owner}.expand({name}=…)", value, where)
     return MappedArguments(given)
@@ -192,7 +190,7 @@ def mapped_arguments(owner: str, given: Mapping[str, Any], where: Location | Non
 def mapped_kwargs(
     owner: str, dicts: Any, where: Location | None, *, taken: Collection[str], refused: Collection[str]
 ) -> MappedKwargs:
-    """The input of `expand_kwargs(dicts)`; raises DagError for what cannot be mapped over.
+    """The inputs of `expand_kwargs(dicts)`; raises DagError for values that cannot be mapped over.
 
     `taken` are the arguments of `partial()`, `refused` those that cannot be mapped.
     """
@@ -210,7 +208,7 @@ def mapped_kwargs(
 
 
 def wrong_kwargs(found: Any, taken: Collection[str], refused: Collection[str]) -> str | None:
-    """What is wrong with one element of `expand_kwargs`, with the remedy; None when it can be used."""
+    """What is wrong with one element of `expand_kwargs`, and what to do; None when it is valid."""
     if not isinstance(found, Mapping):
         return f"{found!r:.80} is no dict of arguments. Give a list of dicts."
     for name in found:
@@ -224,7 +222,7 @@ def wrong_kwargs(found: Any, taken: Collection[str], refused: Collection[str]) -
 
 
 def check_source(called: str, output: Output, where: Location | None) -> None:
-    """Raise DagError for an output that nothing can be mapped over. Source: the semantics reference, section 26.8."""
+    """Raise DagError for an output that cannot be mapped over. Source: the semantics reference, section 26.8."""
     if any(isinstance(one, GroupArgument) for one in _parts(output)):
         raise fail(f"{called}: {_nested('an argument of a mapped group')}", where)
     for source in output.sources:
@@ -236,8 +234,8 @@ def check_source(called: str, output: Output, where: Location | None) -> None:
             )
 
 
-def check_groups(called: str, inputs: ExpandInput, around: Sequence[TaskGroup], where: Location | None) -> None:
-    """Raise DagError when a group inside mapped groups is mapped over what differs between their instances."""
+def check_groups(called: str, inputs: ExpandInput, around: Sequence[Group], where: Location | None) -> None:
+    """Raise DagError for a nested mapped group whose inputs differ between the instances of the groups around it."""
     for source in inputs.sources:
         if any(group in around for group in mapped_groups(source.operator)):
             raise fail(f"{called}: {_nested(f'task {source.operator.task_id!r} of the same mapped group')}", where)
@@ -283,6 +281,6 @@ def _view(value: Any, context: Context) -> XComView:
 
 
 def _arguments(values: dict[str, Any], from_tasks: Collection[str], context: Context) -> Arguments:
-    """Fills in outputs that stand alone as an element of a literal list."""
+    """The arguments, with the values of outputs that are elements of a literal list."""
     filled = {name: value.resolve(context) for name, value in values.items() if isinstance(value, Output)}
     return Arguments({**values, **filled}, frozenset({*from_tasks, *filled}))

@@ -1,16 +1,17 @@
 """Mapped calls of task functions: `load.partial(table="t").expand(day=[…])`.
 
-The names of arguments are those of the function. Source: the semantics reference, section 26.1.
+Arguments have the names of the function's parameters. Source: the semantics reference, section 26.1.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.location import Location, author_location
+from aiosched.authoring.base.signatures import named, takes_any_name
 from aiosched.authoring.mapping.expansion import (
     ExpandInput,
     MappedArguments,
@@ -19,10 +20,8 @@ from aiosched.authoring.mapping.expansion import (
     mapped_kwargs,
 )
 from aiosched.authoring.mapping.mapped import OPTIONS, mapped_operator, wrong_arguments
+from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.xcom_arg import Output, XComArg
-
-if TYPE_CHECKING:
-    from aiosched.authoring.tasks.taskflow import TaskFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,30 +29,43 @@ R = TypeVar("R")
 _INTO = "op_kwargs"  # where an operator takes the arguments of its function
 
 
-class PartialFunction(Generic[P, R]):
-    """A task function with some of its arguments, the same for all instances of a mapped task."""
+class MappableFunction(Protocol[P, R]):
+    """A `TaskFunction`."""
 
-    def __init__(self, function: TaskFunction[P, R], kwargs: Mapping[str, Any]) -> None:
+    function: Callable[P, R]
+    operator: type[BaseOperator]
+
+    @property
+    def call_signature(self) -> inspect.Signature: ...
+    def operator_options(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]: ...
+    def output_of(self, made: BaseOperator) -> XComArg: ...
+    def override(self, **options: Any) -> MappableFunction[P, R]: ...
+
+
+class PartialFunction(Generic[P, R]):
+    """A task function with the arguments that all instances of a mapped task share."""
+
+    def __init__(self, function: MappableFunction[P, R], kwargs: Mapping[str, Any]) -> None:
         self._function = function
         self._kwargs = dict(kwargs)
         self._name = function.function.__name__
         known_arguments(f"{self._name}.partial()", function.function, function.call_signature, self._kwargs)
 
     def partial(self, **kwargs: Any) -> PartialFunction[P, R]:
-        """The same with more arguments."""
+        """A copy with more arguments."""
         if (problem := wrong_arguments(kwargs, self._kwargs, frozenset())) is not None:
             raise checks.fail(f"{self._name}.partial(): {problem}")
         return PartialFunction(self._function, {**self._kwargs, **kwargs})
 
     def override(self, **options: Any) -> PartialFunction[P, R]:
-        """The same with other parameters of the task."""
+        """A copy with other parameters of the task."""
         return PartialFunction(self._function.override(**options), self._kwargs)
 
     def expand(self, **mapped: Any) -> XComArg:
         """One instance for each combination of the values; the last argument varies fastest.
 
-        A value is a list, a dict (its (key, value) pairs) or what a task returns. Returns the list of what
-        the instances return, as an argument for other tasks. Raises DagError for what cannot be mapped.
+        A value is a list, a dict (its (key, value) pairs) or what a task returns. The result stands for the list of
+        the instances' return values. Raises DagError for values that cannot be mapped over.
         """
         inputs = checked_arguments(self._name, self._function.call_signature, self._kwargs, mapped)
         return self._mapped(inputs)
@@ -61,8 +73,8 @@ class PartialFunction(Generic[P, R]):
     def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> XComArg:
         """One instance for each dict of arguments in a list, or in what a task returns.
 
-        With `strict` an unknown name is an error, and so is an argument of `partial()`; without, names are looked
-        at when the task runs, and the dicts go before `partial()`.
+        With `strict`, an unknown name is an error, and so is an argument of `partial()`. Without, names are checked
+        when the task runs, and the dicts take precedence over `partial()`.
         """
         if not strict:
             return self._mapped(mapped_kwargs(self._name, kwargs, author_location(), taken=(), refused=()))
@@ -77,7 +89,7 @@ class PartialFunction(Generic[P, R]):
 def checked_arguments(
     name: str, signature: inspect.Signature, partial: Mapping[str, Any], mapped: Mapping[str, Any]
 ) -> MappedArguments:
-    """The input of `expand(**mapped)` for a function; raises DagError when the call would not fit it."""
+    """The inputs of `expand(**mapped)` for a function; raises DagError if they do not match its signature."""
     where = author_location()
     if (problem := wrong_arguments(mapped, partial, frozenset())) is not None:
         raise checks.fail(f"{name}.expand(): {problem}", where)
@@ -93,7 +105,7 @@ def checked_arguments(
 def checked_kwargs(
     name: str, function: Callable[..., Any], signature: inspect.Signature, partial: Mapping[str, Any], dicts: Any
 ) -> MappedKwargs:
-    """The input of `expand_kwargs(dicts)` for a function; raises DagError when one of the calls would not fit it."""
+    """The inputs of `expand_kwargs(dicts)` for a function; raises DagError if a dict does not match its signature."""
     where = author_location()
     inputs = mapped_kwargs(name, dicts, where, taken=partial, refused=())
     for number, one in enumerate([] if isinstance(dicts, Output) else dicts):
@@ -114,9 +126,9 @@ def known_arguments(
     """Raise DagError for an argument that `function` does not have."""
     _refuse_options(called, function.__name__, signature, given, None)
     parameters = signature.parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+    if takes_any_name(parameters):
         return
-    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    known = [p.name for p in named(parameters)]
     for name in given:
         if name not in known:
             raise checks.fail(f"{called}: {function.__name__} has no parameter {name!r}. {_hint(name, known)}")
@@ -126,7 +138,7 @@ def _refuse_options(
     called: str, name: str, signature: inspect.Signature, given: Mapping[str, Any], where: Location | None
 ) -> None:
     """Raise DagError for an option of the task among the arguments of its function."""
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+    if takes_any_name(signature.parameters.values()):
         return
     for option in given:
         if option in OPTIONS and option not in signature.parameters:

@@ -1,7 +1,7 @@
 """Mapped tasks: `BashOperator.partial(task_id="t").expand(bash_command=[…])`.
 
-A mapped task stands in its DAG as one `MappedOperator` with the options that all instances share. Each
-attempt builds the operator of its own map index and runs that. Source: the semantics reference, section 26.
+In its DAG a mapped task is one `MappedOperator`, with the options that all instances share. Each attempt creates
+the operator of its map index and runs it. Source: the semantics reference, section 26.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from aiosched.authoring.base import building, checks
 from aiosched.authoring.base.dependencies import connect
 from aiosched.authoring.base.location import author_location
 from aiosched.authoring.mapping.expansion import ExpandInput, mapped_arguments, mapped_kwargs
-from aiosched.authoring.mapping.nesting import mapped_groups
-from aiosched.authoring.runtime.rendering import render_task
 from aiosched.authoring.tasks.defaults_by_name import parameters_of, required_of
+from aiosched.authoring.tasks.nesting import mapped_groups
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.rendering import render_task
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, shared_by_instances
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.values.messages import Resume, XComRef
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 OPTIONS = parameters_of(BaseOperator)  # options of the task, the same for all instances
 UNMAPPABLE = OPTIONS - {"params"}
-_PLACE = frozenset({"dag", "task_group", "default_args"})  # where the task stands
+_PLACE = frozenset({"dag", "task_group", "default_args"})  # its place in the DAG
 
 
 class MappedOperator(BaseOperator):
     """A task with several instances, one for each map index.
 
-    `partial_kwargs` are the arguments that all instances share. With `into` the mapped arguments go into
-    that dict argument instead of beside it: `op_kwargs`, for task functions.
+    `partial_kwargs` are the arguments that all instances share. With `into`, the mapped arguments become items of
+    that dict argument: `op_kwargs`, for task functions.
     """
 
     expand_input: ExpandInput
@@ -67,7 +67,7 @@ class MappedOperator(BaseOperator):
         check_rule(self)
 
     def on_kill(self) -> None:
-        """Does nothing here: the operator of the map index has its own."""
+        """Does nothing: the operator of the map index has its own."""
 
     @property
     def _class(self) -> type[BaseOperator]:
@@ -75,7 +75,7 @@ class MappedOperator(BaseOperator):
 
     @cached_property
     def is_async(self) -> bool:
-        """Whether the operator's `execute` is a coroutine function, as far as that does not depend on the index."""
+        """Whether the operator's `execute` is a coroutine function, where that does not depend on the map index."""
         probe = object.__new__(self.operator_class)
         for kind in reversed(self.operator_class.__mro__):
             if inspect.isfunction(init := kind.__dict__.get("__init__")):
@@ -84,10 +84,10 @@ class MappedOperator(BaseOperator):
         probe.__dict__.update({**self._defaults, **self.partial_kwargs})
         try:
             return bool(probe.is_async)
-        except AttributeError:  # it depends on an argument that is mapped: the runner asks each operator
+        except AttributeError:  # it depends on a mapped argument: the runner checks each operator
             return False
 
-    def begins_in(self) -> StartTriggerArgs | None:
+    def initial_trigger(self) -> StartTriggerArgs | None:
         kind, shared = self.operator_class, self.partial_kwargs
         if not shared.get("start_from_trigger", kind.start_from_trigger):
             return None
@@ -124,20 +124,19 @@ class MappedOperator(BaseOperator):
     def render(self, context: Context) -> Any:
         """The operator of the running map index, with its arguments filled in.
 
-        Values that tasks returned are used as they are, without looking for templates in them. From now on
-        the operator is `task` in the context.
+        Values that tasks returned are not rendered as templates. The operator becomes `task` in the context.
         """
         ti = context["ti"]
         if ti.map_index < 0:
-            raise AioschedError(f"Task {self.task_id!r} is mapped, so it runs with a map index, and here is none.")
+            raise AioschedError(f"Task {self.task_id!r} is mapped, so it needs a map index to run.")
         mapped = self.expand_input.at(ti.map_index, context)
         operator = self.unmapped(mapped.values)
         context["task"] = ti.task = operator
         from_tasks = [mapped.values[name] for name in mapped.from_tasks]
-        return render_task(operator, context, as_they_are=from_tasks, in_place=True)
+        return render_task(operator, context, verbatim=from_tasks, in_place=True)
 
     def unmapped(self, mapped: Mapping[str, Any]) -> BaseOperator:
-        """The operator with those arguments; it stands at the same place of the DAG."""
+        """The operator with those arguments, at the same place in the DAG."""
         kwargs = {**self._options, **self.partial_kwargs}
         if self.into is None:
             params = {**kwargs.get("params", {}), **mapped["params"]} if "params" in mapped else None
@@ -149,7 +148,7 @@ class MappedOperator(BaseOperator):
         operator = self.operator_class.__new__(self.operator_class)
         operator._origin, operator._defaults = self._origin, self._defaults
         kwargs["task_id"] = self.label
-        with building.nothing_open():
+        with building.no_open_dag():
             operator.__init__(**kwargs)  # type: ignore[misc] # without joining a DAG
         operator.dag, operator.task_group, operator.task_id = self.dag, self.task_group, self.task_id
         operator.upstream_task_ids, operator.downstream_task_ids = self.upstream_task_ids, self.downstream_task_ids
@@ -163,7 +162,7 @@ class MappedOperator(BaseOperator):
 
 
 class OperatorPartial:
-    """What `SomeOperator.partial(…)` returns: the arguments that all instances share."""
+    """Returned by `SomeOperator.partial(…)`: the arguments that all instances share."""
 
     def __init__(self, operator_class: type[BaseOperator], kwargs: Mapping[str, Any]) -> None:
         self.where = where = author_location()
@@ -183,7 +182,7 @@ class OperatorPartial:
         """One instance for each combination of the values; the last argument varies fastest.
 
         A value is a list, a dict (its (key, value) pairs) or what a task returns. Options of the task itself
-        (retries, pool, trigger_rule, …) go into `partial()`. Raises DagError for what cannot be mapped.
+        (retries, pool, trigger_rule, …) go into `partial()`. Raises DagError for values that cannot be mapped over.
         """
         where = author_location()
         checks.known_names_only(f"{self.name}.expand()", mapped, parameters_of(self._class), where)
@@ -199,8 +198,8 @@ class OperatorPartial:
     def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> MappedOperator:
         """One instance for each dict of arguments in a list, or in what a task returns.
 
-        `params` are merged with those of `partial()`. With `strict` an unknown name is an error, and so is an
-        argument of `partial()`; without, names are looked at when the task runs, and the dicts go before `partial()`.
+        `params` are merged with those of `partial()`. With `strict`, an unknown name is an error, and so is an argument
+        of `partial()`. Without, names are checked when the task runs, and the dicts take precedence over `partial()`.
         """
         where = author_location()
         inputs = mapped_kwargs(self.name, kwargs, where, taken=self._kwargs if strict else (), refused=UNMAPPABLE)
@@ -237,7 +236,7 @@ def mapped_operator(
 
 
 def wrong_arguments(mapped: Mapping[str, Any], taken: Mapping[str, Any], refused: frozenset[str]) -> str | None:
-    """What is wrong with the names of mapped arguments, with the remedy; None when they can be used."""
+    """What is wrong with the names of mapped arguments, and what to do; None when they are valid."""
     for name in mapped:
         if name in taken:
             return f"{name!r} is given in partial() too. Give it in one of the two."
@@ -247,7 +246,7 @@ def wrong_arguments(mapped: Mapping[str, Any], taken: Mapping[str, Any], refused
 
 
 def check_rule(task: BaseOperator) -> None:
-    """Refuse the rule `always` for a mapping that waits for tasks.
+    """Raise DagError for the rule `always` where a mapping waits for tasks.
 
     Source: the semantics reference, sections 5.2 and 26.8.
     """
@@ -256,7 +255,7 @@ def check_rule(task: BaseOperator) -> None:
     groups = mapped_groups(task)
     if groups:
         raise task.fail(
-            f"Task {task.task_id!r} stands in the mapped group {groups[-1].group_id!r}, so it cannot have "
+            f"Task {task.task_id!r} is in the mapped group {groups[-1].group_id!r}, so it cannot have "
             "trigger_rule='always'. Use 'all_done', which waits for what is before it."
         )
     if task.expand_input is not None and task.expand_input.is_from_tasks:

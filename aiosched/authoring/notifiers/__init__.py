@@ -1,6 +1,6 @@
-"""Ready-made callbacks: `on_failure_callback=send_email(to="ops@example.com")`.
+"""Predefined callbacks: `on_failure_callback=send_email(to="ops@example.com")`.
 
-base.py  what a notifier is      smtp.py  mails      webhook.py  requests to a URL
+base.py  the base class      smtp.py  mails      webhook.py  requests to a URL
 """
 
 from aiosched.authoring.notifiers.base import BaseNotifier

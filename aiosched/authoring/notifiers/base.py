@@ -1,4 +1,4 @@
-"""What a notifier is: an object to give as a callback of a task or DAG."""
+"""The base class of notifiers: objects that are callbacks of tasks or DAGs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from aiosched.authoring.runtime.rendering import MARKS
+from aiosched.authoring.tasks.rendering import MARKS
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class BaseNotifier:
-    """A callback that is made once, in the DAG file, and called with the context of what happened.
+    """A callback that is created in the DAG file and called with a context.
 
     Subclasses implement `notify(context)`, a plain or coroutine function. The attributes in `template_fields` are
-    templates, rendered before; in the callbacks of a DAG `ti` and `task` may be None.
+    rendered before the call. In callbacks of a DAG `ti` and `task` may be None.
     """
 
     template_fields: ClassVar[Sequence[str]] = ()
 
     def notify(self, context: Context) -> Any:
-        """Tell somebody. May be a coroutine function; a plain one is called in a thread."""
+        """Send the notification. May be a coroutine function; a plain one is called in a thread."""
         raise NotImplementedError(f"{type(self).__name__} has no notify(self, context): implement it.")
 
     async def __call__(self, context: Context) -> None:
-        """Render the templates, then notify."""
+        """Render the templates, then call `notify`."""
         notifier = await asyncio.to_thread(self.rendered, context)
         if inspect.iscoroutinefunction(notifier.notify):
             await notifier.notify(context)
@@ -38,7 +38,7 @@ class BaseNotifier:
             await asyncio.to_thread(notifier.notify, context)
 
     def rendered(self, context: Context) -> Self:
-        """A copy whose template fields are filled in. May wait for XComs, variables and connections."""
+        """A copy with rendered template fields. May block to fetch XComs, variables and connections."""
         twin = copy.copy(self)
         engine: TemplateEngine = context["dag"].templates
         for name in self.template_fields:
@@ -47,7 +47,7 @@ class BaseNotifier:
 
     @property
     def log(self) -> logging.Logger:
-        """What it says is in the log of the attempt."""
+        """The logger. Its messages are in the log of the attempt."""
         return logging.getLogger(f"aiosched.task.{type(self).__module__}.{type(self).__name__}")
 
     def __repr__(self) -> str:

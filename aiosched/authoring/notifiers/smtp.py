@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from aiosched.authoring.base.mail import Mail
 from aiosched.authoring.notifiers.base import BaseNotifier
+from aiosched.authoring.runtime.mail import Mail
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
@@ -20,7 +20,7 @@ BODY: Final = """\
 
 
 class SmtpNotifier(BaseNotifier):
-    """Sends a mail by the server of the connection `smtp_conn_id`: without more, it says what became of what."""
+    """Sends a mail through the server of the connection `smtp_conn_id`. By default it has ids, try and reason."""
 
     template_fields: ClassVar[Sequence[str]] = ("to", "from_email", "subject", "html_content", "cc", "bcc")
 

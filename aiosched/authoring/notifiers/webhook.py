@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.base.http import HttpCall, checked
 from aiosched.authoring.notifiers.base import BaseNotifier
+from aiosched.authoring.runtime.http import HttpCall, checked
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
 
 
 class WebhookNotifier(BaseNotifier):
-    """Sends `payload` as JSON to a URL: without more, `{"text": "sales.load: ValueError: bad", "dag_id": …}`.
+    """Sends `payload` as JSON to a URL; by default `{"text": "sales.load: ValueError: bad", "dag_id": …}`.
 
-    `endpoint` is a URL, or what stands behind the host of the connection `http_conn_id`, where its secrets belong.
+    `endpoint` is a URL, or a path on the host of the connection `http_conn_id`, which is the place for secrets.
     A status of 400 and above is an error. Needs `aiosched[http]`.
     """
 
@@ -47,7 +47,7 @@ class WebhookNotifier(BaseNotifier):
 
 
 def _facts(context: Context) -> dict[str, Any]:
-    """What happened to whom."""
+    """The default payload: ids, try and reason."""
     ti, dag_id = context.get("ti"), context.run.dag_id
     what = f"{dag_id}.{ti.task_id}" if ti is not None else dag_id
     facts = {"text": f"{what}: {context.get('reason') or 'done'}", "dag_id": dag_id, "run_id": context.run.run_id}

@@ -1,12 +1,12 @@
 """Operators.
 
-python.py     functions, branches, short circuits      python_env.py      functions under another interpreter
+python.py     functions, branches, short circuits      python_env.py      functions with another interpreter
 bash.py       shell commands                           trigger_dagrun.py  runs of other DAGs
-empty.py      tasks that do nothing                    branching.py       branches by the clock, latest only
-sensor.py     what all sensors are (see ../sensors)    sql.py             SQL on any database
+empty.py      tasks that do nothing                    branching.py       branches by date and time, latest only
+sensor.py     the base class of sensors                sql.py             SQL on any database
 http.py       requests                                 email.py           mails
 
-Beneath these: subprocesses.py (commands), venvs.py (environments), weekdays.py, sql_text.py.
+They use subprocesses.py (commands), venvs.py (virtual environments), weekdays.py and sql_text.py.
 Names are imported when they are first used.
 """
 

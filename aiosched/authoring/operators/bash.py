@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.operators.python import call_arguments
 from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, describe_code
-from aiosched.authoring.runtime.rendering import render_value
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.rendering import render_value
 from aiosched.errors import CommandFailed, SkipTask
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class BashOperator(BaseOperator):
     """Runs `bash_command` in bash; the last line of its output is pushed as XCom.
 
     The command has its own process group, which is stopped as a whole. It runs in a temporary folder unless
-    `cwd` is given. With `env` it sees only those variables, with `append_env` those besides the worker's. Exit
+    `cwd` is given. With `env` it gets only those variables, with `append_env` also the worker's. Exit
     code `skip_on_exit_code` (one or several, default 99) skips the task, any other but 0 fails it; the code
     of a killed command is minus the signal's number.
     """
@@ -57,7 +57,7 @@ class BashOperator(BaseOperator):
         self._command: ProcessCommand | None = None
 
     async def execute(self, context: Context) -> Any:
-        """Run the command to its end; raises SkipTask or CommandFailed by its exit code."""
+        """Run the command; raises SkipTask or CommandFailed, depending on its exit code."""
         environment = command_environment(context, self.env, inherit=self.env is None or self.append_env)
         arguments = bash_arguments(self.bash_command)
         self._command = ProcessCommand(
@@ -108,5 +108,5 @@ class DecoratedBashOperator(BashOperator):
 
 
 def bash_arguments(command: object) -> list[str]:
-    """How bash is started for a command."""
+    """The arguments that start bash with a command."""
     return [shutil.which("bash") or "/bin/bash", "-c", str(command)]

@@ -1,4 +1,4 @@
-"""Branches that decide by the clock, and the base of branches that are classes.
+"""Branches by date and time, and the base class of branches.
 
 Source: the semantics reference, sections 7.2 and 7.3.
 """
@@ -18,7 +18,7 @@ from aiosched.core.timetables import DataInterval, Restriction
 from aiosched.core.values.messages import SkipDecision
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.base.protocols import Dag
     from aiosched.authoring.runtime.context import Context
 
 Followed = str | Collection[str] | None
@@ -43,7 +43,7 @@ class BaseBranchOperator(BaseOperator):
         return inspect.iscoroutinefunction(self.choose_branch)
 
     def execute(self, context: Context) -> Any:
-        """Leave the decision on `ti.skip_decision`; a coroutine when `is_async`."""
+        """Set `ti.skip_decision`; a coroutine when `is_async`."""
         chosen = self.choose_branch(context)
         return self._decide_later(chosen, context) if self.is_async else decide_branch(self, chosen, context)
 
@@ -51,13 +51,13 @@ class BaseBranchOperator(BaseOperator):
         return decide_branch(self, await chosen, context)
 
     def _now(self, context: Context, *, logical: bool) -> datetime:
-        """The logical date if that is wanted and there is one, else the time of day now; in the DAG's zone."""
+        """The logical date if `logical` and there is one, else the time now; in the DAG's time zone."""
         moment = context.run.logical_date if logical else None
         return (moment or self.clock.now()).astimezone(zone_of(self))
 
 
 class BranchDayOfWeekOperator(BaseBranchOperator):
-    """Follows one branch on the days `week_day` ("Monday", WeekDay.MONDAY, or a set of those), another else.
+    """Follows one branch on the days `week_day` ("Monday", WeekDay.MONDAY, or a set of those), another on other days.
 
     The day is today's in the DAG's time zone, or with `use_task_logical_date` that of the logical date.
     """
@@ -79,7 +79,7 @@ class BranchDayOfWeekOperator(BaseBranchOperator):
         self.use_task_logical_date = use_task_logical_date
 
     def choose_branch(self, context: Context) -> Followed:
-        """The branch of the day."""
+        """The branch for the day."""
         is_day = self._now(context, logical=self.use_task_logical_date).isoweekday() in self.days
         return self.follow_task_ids_if_true if is_day else self.follow_task_ids_if_false
 
@@ -87,8 +87,8 @@ class BranchDayOfWeekOperator(BaseBranchOperator):
 class BranchDateTimeOperator(BaseBranchOperator):
     """Follows one branch from `target_lower` to `target_upper`, both inclusive, another outside.
 
-    The edges are datetimes (naive ones in the DAG's time zone) or times of the day in that zone; None is open.
-    A lower time of day after the upper one means over midnight. The moment is now, or with
+    The limits are datetimes (naive ones in the DAG's time zone) or times of day in that zone; None means no limit.
+    A lower time of day after the upper one means past midnight. The time compared is now, or with
     `use_task_logical_date` the logical date.
     """
 
@@ -111,7 +111,7 @@ class BranchDateTimeOperator(BaseBranchOperator):
         self.use_task_logical_date = use_task_logical_date
 
     def choose_branch(self, context: Context) -> Followed:
-        """The branch of the moment."""
+        """The branch for the moment."""
         now = self._now(context, logical=self.use_task_logical_date)
         return self.follow_task_ids_if_true if self._is_inside(now) else self.follow_task_ids_if_false
 
@@ -134,10 +134,10 @@ class BranchDateTimeOperator(BaseBranchOperator):
 
 
 class LatestOnlyOperator(BaseOperator):
-    """Skips its direct downstream tasks unless its run is the latest one by its schedule.
+    """Skips its direct downstream tasks unless its run is the latest one of the schedule.
 
-    That is, unless now is after the end of the run's interval and not after that of the next one. Runs by
-    hand, runs by assets, and runs whose interval has no length never skip.
+    A run is the latest if now is after the end of its interval and not after that of the next one. Manual runs,
+    runs triggered by assets, and runs whose interval has no length never skip.
     """
 
     can_skip_downstream: ClassVar[bool] = True
@@ -145,15 +145,15 @@ class LatestOnlyOperator(BaseOperator):
     ui_color = "#e9ffdb"
 
     def execute(self, context: Context) -> None:
-        """Leave the decision on `ti.skip_decision`, if something is to be skipped."""
-        dag: DAG | None = context["dag"]
+        """Set `ti.skip_decision` if tasks are to be skipped."""
+        dag: Dag | None = context["dag"]
         if dag is None or self._is_latest(context, dag):
             return
         skipped = [task_id for task_id in sorted(self.downstream_task_ids) if not dag.task(task_id).is_teardown]
         self.log.info("not the latest run: %s are skipped", ", ".join(skipped) or "no tasks")
         context["ti"].skip_decision = SkipDecision(skipped=tuple(skipped))
 
-    def _is_latest(self, context: Context, dag: DAG) -> bool:
+    def _is_latest(self, context: Context, dag: Dag) -> bool:
         run = context.run
         start, end = run.interval_start, run.interval_end
         if run.run_type == "manual" or start is None or end is None or start == end:

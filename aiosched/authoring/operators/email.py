@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.base.mail import Mail
+from aiosched.authoring.runtime.mail import Mail
 from aiosched.authoring.tasks.operator import BaseOperator
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EmailOperator(BaseOperator):
-    """Sends a mail in HTML by the server of the connection `conn_id`; `files` are attached. See mail.py."""
+    """Sends an HTML mail through the server of the connection `conn_id`; `files` are attached. See runtime/mail.py."""
 
     template_fields: ClassVar[Sequence[str]] = (
         "to",

@@ -1,4 +1,4 @@
-"""A task that does nothing: a knot in the graph."""
+"""A task that does nothing, to join or fork dependencies."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class EmptyOperator(BaseOperator):
-    """Succeeds at once. Without on-execute and on-success callbacks, inlets and outlets it never takes a slot."""
+    """Succeeds at once. Without on-execute and on-success callbacks, inlets and outlets it takes no slot."""
 
     ui_color = "#e8f7e4"
     keeps_state: ClassVar[bool] = False
 
     def execute(self, context: Context) -> None:
-        """Nothing."""
+        """Do nothing."""

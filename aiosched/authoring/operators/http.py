@@ -1,24 +1,28 @@
-"""A task that sends a request."""
+"""A task that sends an HTTP request."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.base.http import HttpCall, checked, judged
+from aiosched.authoring.operators.python import call_arguments
+from aiosched.authoring.runtime.http import HttpCall, checked
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.errors import CommandFailed
 
 if TYPE_CHECKING:
+    import httpx2
+
     from aiosched.authoring.runtime.context import Context
 
 
 class HttpOperator(BaseOperator):
-    """Sends a request and pushes the text of its answer, or what `response_filter(response)` makes of it.
+    """Sends a request and pushes the text of the response, or what `response_filter(response)` returns.
 
     A status of 400 and above fails the task, as does a false `response_check(response)`; both functions may be
-    coroutines and name parts of the context. `endpoint` is a URL, or what stands behind the host of the connection
-    `http_conn_id`. `data` is the query of a GET, else a form (dict) or a body; `extra_options` are further ones of the
+    coroutines and have parameters from the context. `endpoint` is a URL, or a path on the host of the connection
+    `http_conn_id`. `data` is the query of a GET, else a form (dict) or a body. `extra_options` are options of the
     request: timeout, verify, allow_redirects, json, params, cookies. Needs `aiosched[http]`.
     """
 
@@ -61,6 +65,16 @@ class HttpOperator(BaseOperator):
         if self.log_response:
             self.log.info("%s", response.text)
         checked(response)
-        if self.response_check is not None and not await judged(self.response_check, response, context):
+        if self.response_check is not None and not await apply_check(self.response_check, response, context):
             raise CommandFailed(f"The response_check of task {self.task_id!r} does not accept the answer.")
-        return response.text if self.response_filter is None else await judged(self.response_filter, response, context)
+        return (
+            response.text
+            if self.response_filter is None
+            else await apply_check(self.response_filter, response, context)
+        )
+
+
+async def apply_check(check: Callable[..., Any], response: httpx2.Response, context: Context) -> Any:
+    """The result of `check(response)`, a plain or coroutine function; the context fills its other parameters."""
+    result = check(response, **call_arguments(check, (response,), {}, context))
+    return await result if inspect.isawaitable(result) else result

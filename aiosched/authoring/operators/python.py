@@ -1,8 +1,7 @@
-"""Tasks that call a function, and those that decide what is skipped.
+"""Tasks that call a function; branches and short circuits, which skip other tasks.
 
-A branch or short circuit leaves its decision as a `SkipDecision` on `ti.skip_decision` and returns None, so
-that nothing is pushed (the semantics reference, sections 7.2, 7.3 and 34, decision 7). Its report carries
-the decision; the task itself is a success.
+A branch or short circuit that skips something sets `ti.skip_decision` and returns None, so that nothing is pushed
+(the semantics reference, sections 7.2, 7.3 and 34, decision 7). The task itself is a success.
 """
 
 from __future__ import annotations
@@ -13,23 +12,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.assets.asset_events import exhaust
-from aiosched.authoring.dag.groups import TaskGroup
-from aiosched.authoring.runtime.previous_run import PREVIOUS_RUN, names_previous_run
+from aiosched.authoring.assets.asset_events import run_generator
+from aiosched.authoring.base.signatures import named, takes_any_name
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, names_previous_run
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.base.protocols import Dag, Group
     from aiosched.authoring.runtime.context import Context
 
 
 class PythonOperator(BaseOperator):
     """Calls `python_callable(*op_args, **op_kwargs)`; a coroutine function is awaited.
 
-    The function also receives what it names among its parameters of the context (`ds`, `ti`, `params`, …),
-    and the whole context if it has `**kwargs`. What it returns is pushed as XCom.
+    Parameters with names of the context (`ds`, `ti`, `params`, …) are filled in, and `**kwargs` gets the whole
+    context. The return value is pushed as XCom.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("templates_dict", "op_args", "op_kwargs")
@@ -69,13 +68,13 @@ class PythonOperator(BaseOperator):
         if self.is_async:
             return self._execute_async(context)
         result = self._call(context)
-        if inspect.isgenerator(result):  # it yields what it says about its outlets
-            result = exhaust(result, context)
+        if inspect.isgenerator(result):  # it yields Metadata of its outlets
+            result = run_generator(result, context)
         return self.conclude(result, context)
 
     async def _execute_async(self, context: Context) -> Any:
         if "triggering_asset_events" in _wanted(self.python_callable)[0]:
-            await context["triggering_asset_events"].load()  # the function could not wait for it where it reads it
+            await context["triggering_asset_events"].load()  # the function must not block where it reads them
         return self.conclude(await self._call(context), context)
 
     def _call(self, context: Context) -> Any:
@@ -85,7 +84,7 @@ class PythonOperator(BaseOperator):
         return self.python_callable(*self.op_args, **kwargs)
 
     def conclude(self, result: Any, context: Context) -> Any:
-        """What `execute` returns for what the function returned."""
+        """What `execute` returns when the function has returned `result`."""
         return result
 
 
@@ -93,22 +92,22 @@ class BranchPythonOperator(PythonOperator):
     """Follows the tasks whose ids the function returns, and skips the other direct downstream tasks.
 
     The function returns the id of a task or task group, several of them, or None to follow nothing.
-    What it returned is pushed when nothing is skipped.
+    The return value is pushed if nothing is skipped.
     """
 
     can_skip_downstream: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = False
 
     def conclude(self, result: Any, context: Context) -> Any:
-        """Leave the decision on `ti.skip_decision`; raises BranchError for an id that is not in the DAG."""
+        """Set `ti.skip_decision`; raises BranchError for an id that is not in the DAG."""
         return decide_branch(self, result, context)
 
 
 class ShortCircuitOperator(PythonOperator):
-    """Skips what comes after it when the function returns something false; else its value is pushed.
+    """Skips the tasks downstream when the function returns a false value; else the value is pushed.
 
-    All tasks downstream are skipped whatever their trigger rules, or only the direct ones with
-    `ignore_downstream_trigger_rules=False`; teardowns never are.
+    All tasks downstream are skipped, whatever their trigger rules; with `ignore_downstream_trigger_rules=False` only
+    the direct ones. Teardowns are never skipped.
     """
 
     can_skip_downstream: ClassVar[bool] = True
@@ -119,10 +118,10 @@ class ShortCircuitOperator(PythonOperator):
         self.ignore_downstream_trigger_rules = ignore_downstream_trigger_rules
 
     def conclude(self, result: Any, context: Context) -> Any:
-        """`result` if nothing is skipped for it; else leave the decision on `ti.skip_decision` and return None."""
+        """`result` if nothing is skipped; else set `ti.skip_decision` and return None."""
         if result:
             return result
-        dag: DAG | None = context["dag"]
+        dag: Dag | None = context["dag"]
         found = (
             _descendants(self.downstream_task_ids, dag)
             if self.ignore_downstream_trigger_rules
@@ -134,7 +133,7 @@ class ShortCircuitOperator(PythonOperator):
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
-    """Whether calling `function` gives a coroutine; looks through partials and callable objects."""
+    """Whether calling `function` returns a coroutine; also for partials and callable objects."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
@@ -143,10 +142,10 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
 def call_arguments(
     function: Callable[..., Any], args: Collection[Any], kwargs: Mapping[str, Any], context: Context
 ) -> dict[str, Any]:
-    """The keyword arguments for `function`: `kwargs`, and what it asks for of the context.
+    """The keyword arguments for `function`: `kwargs`, and its parameters with names of the context.
 
-    A parameter that is neither given by position nor by name is taken from the context if it has that
-    name; with `**kwargs` the whole context is passed, and the run before if the function's code names it.
+    Only parameters that are given neither by position nor by name are filled in. A function with `**kwargs` gets the
+    whole context, and the facts of the previous successful run if its code contains one of their names.
     """
     wanted, takes_all = _wanted(function)
     if not wanted and not takes_all:
@@ -162,20 +161,19 @@ def call_arguments(
 def _wanted(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some built-in functions tell nothing about their parameters
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return (), False
-    named = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return tuple(p.name for p in named(parameters)), takes_any_name(parameters)
 
 
 def decide_branch(task: BaseOperator, result: Any, context: Context) -> Any:
-    """Leave on `ti.skip_decision` what `result` follows; return what is pushed.
+    """Set `ti.skip_decision` to the tasks that `result` names; return the value to push.
 
-    That is the ids that were named if every direct downstream task is followed, or comes behind one that is;
-    else None: a branch that skipped something has no return value. Source: the semantics reference, section
+    That is `result` if every direct downstream task is followed, or is downstream of a followed one; else None:
+    a branch that skipped something has no return value. Source: the semantics reference, section
     34, decision 7. Raises BranchError for an id that is not in the DAG.
     """
-    dag: DAG | None = context["dag"]
+    dag: Dag | None = context["dag"]
     followed = _followed_tasks(task, result, dag)
     context["ti"].skip_decision = SkipDecision(followed=followed)
     if result is None or task.downstream_task_ids - _descendants(followed, dag):
@@ -183,8 +181,8 @@ def decide_branch(task: BaseOperator, result: Any, context: Context) -> Any:
     return result if isinstance(result, str) else list(result)
 
 
-def _followed_tasks(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[str, ...]:
-    """The task ids that a branch's result names: tasks, and the first tasks of groups."""
+def _followed_tasks(task: BaseOperator, result: Any, dag: Dag | None) -> tuple[str, ...]:
+    """The task ids that the result of a branch names: tasks, and the first tasks of groups."""
     if result is None:
         return ()
     names = [result] if isinstance(result, str) else result
@@ -195,7 +193,7 @@ def _followed_tasks(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[s
         )
     followed: set[str] = set()
     for name in names:
-        group: TaskGroup | None = dag.task_groups.get(name) if dag is not None else None
+        group: Group | None = dag.task_groups.get(name) if dag is not None else None
         if group is not None:
             followed.update(first.task_id for first in group.first_tasks)
         elif dag is not None and not dag.has_task(name):
@@ -208,8 +206,8 @@ def _followed_tasks(task: BaseOperator, result: Any, dag: DAG | None) -> tuple[s
     return tuple(sorted(followed))
 
 
-def _descendants(task_ids: Collection[str], dag: DAG | None) -> set[str]:
-    """These tasks and all that is downstream of them."""
+def _descendants(task_ids: Collection[str], dag: Dag | None) -> set[str]:
+    """These tasks and all tasks downstream of them."""
     found: set[str] = set()
     waiting = set(task_ids)
     while waiting:

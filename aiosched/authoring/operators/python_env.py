@@ -1,6 +1,6 @@
-"""Tasks whose function runs under another interpreter: its source, its arguments and its result travel.
+"""Tasks whose function runs with another Python interpreter.
 
-The function sees nothing of its module: it imports what it needs inside. Arguments and result are
+Only the source of the function is copied, so it must import what it needs in its body. Arguments and result are
 JSON with instants and durations (see triggers/encoding.py), or pickles.
 """
 
@@ -74,7 +74,7 @@ if __name__ == "__main__":
 
 
 class IsolatedPythonOperator(PythonOperator):
-    """Calls a function under the interpreter that `interpreter` finds. Base of the two below."""
+    """Calls a function with the interpreter that `interpreter` returns. Base class of the two below."""
 
     keeps_state: ClassVar[bool] = True
 
@@ -106,12 +106,12 @@ class IsolatedPythonOperator(PythonOperator):
         return True
 
     async def interpreter(self, env: Mapping[str, str]) -> str:
-        """The interpreter to use; `env` are the variables for what has to be run for that."""
+        """The path of the interpreter. `env`: the environment of commands that are run to create it."""
         raise NotImplementedError
 
     async def execute(self, context: Context) -> Any:
-        """Run the function to its end; raises SkipTask or CommandFailed by its exit code."""
-        given = self._travelling(context)
+        """Run the function; raises SkipTask or CommandFailed, depending on its exit code."""
+        given = self._function_arguments(context)
         env = command_environment(context, self.env_vars, inherit=self.inherit_env)
         python = await self.interpreter(env)
         pickled = self.serializer == "pickle"
@@ -135,8 +135,8 @@ class IsolatedPythonOperator(PythonOperator):
         if self._command is not None:
             self._command.stop()
 
-    def _travelling(self, context: Context) -> dict[str, Any]:
-        """The arguments for the function: its own, and what it names of the context as far as that is plain data."""
+    def _function_arguments(self, context: Context) -> dict[str, Any]:
+        """The arguments for the function: its own, and those from the context that are plain data."""
         kwargs: dict[str, Any] = {}
         for name, value in call_arguments(self.python_callable, self.op_args, self.op_kwargs, context).items():
             if name not in self.op_kwargs:
@@ -157,22 +157,22 @@ class IsolatedPythonOperator(PythonOperator):
         return constant + self._source
 
     def _read_source(self) -> str:
-        """The function's text without its decorators; raises DagError for one that has none."""
+        """The source of the function without its decorators; raises DagError if there is none."""
         try:
             text = textwrap.dedent(inspect.getsource(self.python_callable))
             (node,) = ast.parse(text).body
         except (OSError, TypeError, SyntaxError, ValueError):
             node, text = ast.Pass(), ""
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            raise self.fail(f"Task {self.task_id!r}: only a function made by `def` can run under another interpreter.")
+            raise self.fail(f"Task {self.task_id!r}: only a function made by `def` can run with another interpreter.")
         return ast.get_source_segment(text, node) or text
 
 
 class PythonVirtualenvOperator(IsolatedPythonOperator):
     """Calls a function in a virtual environment with `requirements` (a list, or the name or text of a file).
 
-    The environment is made when it is first needed and kept in `venv_cache_path` (`~/.cache/aiosched/venvs`), one
-    for each set of requirements, `python_version` and options. The function imports what it needs inside.
+    The environment is created on first use and kept in `venv_cache_path` (`~/.cache/aiosched/venvs`), one
+    for each set of requirements, `python_version` and options. The function must import what it needs in its body.
     """
 
     template_fields: ClassVar[Sequence[str]] = (
@@ -203,7 +203,7 @@ class PythonVirtualenvOperator(IsolatedPythonOperator):
         self.venv_cache_path = venv_cache_path
 
     async def interpreter(self, env: Mapping[str, str]) -> str:
-        """That of the environment, made if need be."""
+        """The interpreter of the environment, which is created if needed."""
         wanted = Environment(
             requirements=_lines(self.requirements),
             python=self.python_version,
@@ -216,7 +216,7 @@ class PythonVirtualenvOperator(IsolatedPythonOperator):
 
 
 class ExternalPythonOperator(IsolatedPythonOperator):
-    """Calls a function under the interpreter at the path `python`, such as that of a virtual environment."""
+    """Calls a function with the interpreter at the path `python`, for instance that of a virtual environment."""
 
     template_fields: ClassVar[Sequence[str]] = ("python", *PythonOperator.template_fields)
 
@@ -232,6 +232,6 @@ class ExternalPythonOperator(IsolatedPythonOperator):
 
 
 def _lines(value: Collection[str] | str) -> tuple[str, ...]:
-    """Requirements one by one, without comments."""
+    """The lines, without blank ones and comments."""
     listed = value.splitlines() if isinstance(value, str) else value
     return tuple(line.strip() for line in listed if line.strip() and not line.strip().startswith("#"))

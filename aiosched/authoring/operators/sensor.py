@@ -1,4 +1,4 @@
-"""Tasks that wait until something is the case. Source: the semantics reference, section 24."""
+"""The base class of sensors: tasks that wait for a condition. Source: the semantics reference, section 24."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WEEK = 7 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class PokeReturnValue:
-    """What a poke may return instead of a truth value: whether it is done, and a value to push."""
+    """A return value of `poke` with an XCom: whether the wait is over, and the value to push."""
 
     is_done: bool
     xcom_value: Any = None
@@ -48,11 +48,11 @@ class PokeReturnValue:
 class BaseSensorOperator(BaseOperator):
     """Calls `poke(context)`, a plain or coroutine function, until it is true, every `poke_interval` seconds.
 
-    With a coroutine function a waiting sensor holds no process, and with `deferrable` (for sensors that offer it)
-    it survives restarts: it pokes once, then waits for `deferred_on(context)`. `mode="reschedule"` gives the slot back
-    between pokes. A false poke later than `timeout` seconds after the first one fails the task, whatever
-    retries are left, or skips it with `soft_fail`. `never_fail` skips it for any error in `poke`, `silent_fail`
-    logs errors and goes on poking. The interval doubles with `exponential_backoff`, up to `max_wait`.
+    With a coroutine function, a waiting sensor needs no process of its own. With `deferrable` (if the sensor supports
+    it) the wait survives restarts: it pokes once, then waits for the trigger `deferred_on(context)`.
+    `mode="reschedule"` frees the slot between pokes. A false poke later than `timeout` seconds after the first one
+    fails the task without retries, or skips it with `soft_fail`. `never_fail` skips it for any error in `poke`;
+    `silent_fail` logs errors and continues. With `exponential_backoff` the interval doubles, up to `max_wait`.
     """
 
     ui_color = "#e6f1f2"
@@ -88,7 +88,7 @@ class BaseSensorOperator(BaseOperator):
         self._killed: threading.Event | None = None
 
     def poke(self, context: Context) -> Any:
-        """Whether it is the case: a truth value or a `PokeReturnValue`. May be a coroutine function."""
+        """Whether the wait is over: a truth value or a `PokeReturnValue`. May be a coroutine function."""
         raise NotImplementedError(f"{type(self).__name__} has no poke(self, context): implement it.")
 
     @property
@@ -101,12 +101,12 @@ class BaseSensorOperator(BaseOperator):
         if self.is_async:
             return self._poke_and_defer(context) if self.deferrable else self._wait_async(context)
         self._killed = threading.Event()
-        started, pokes = self._beginning(context)
+        started, pokes = self._first_poke(context)
         while True:
             try:
                 found = self.poke(context)
             except Exception as error:
-                found = self._weighed(error)
+                found = self._after_error(error)
             if found:
                 return _value(found)
             if self._killed.wait(self._pause(context, started, pokes)):
@@ -114,12 +114,12 @@ class BaseSensorOperator(BaseOperator):
             pokes += 1
 
     async def _wait_async(self, context: Context) -> Any:
-        started, pokes = self._beginning(context)
+        started, pokes = self._first_poke(context)
         while True:
             try:
                 found = await self.poke(context)
             except Exception as error:
-                found = self._weighed(error)
+                found = self._after_error(error)
             if found:
                 return _value(found)
             await asyncio.sleep(self._pause(context, started, pokes))
@@ -129,21 +129,21 @@ class BaseSensorOperator(BaseOperator):
         try:
             found = await self.poke(context)
         except Exception as error:
-            found = self._weighed(error)
+            found = self._after_error(error)
         if not found:
             self.defer(trigger=self.deferred_on(context), method_name="execute_complete", timeout=self.timeout)
         return _value(found)
 
     def deferred_on(self, context: Context) -> BaseTrigger:
-        """The trigger that waits for the same as `poke`, for sensors with the parameter `deferrable`."""
+        """The trigger with the same condition as `poke`, for sensors with the parameter `deferrable`."""
         raise NotImplementedError(f"{type(self).__name__} cannot be deferred: it has no deferred_on(self, context).")
 
     def execute_complete(self, context: Context, event: Any = None) -> Any:
-        """What the sensor returns once its trigger has fired."""
+        """Called when the trigger has fired; the value to push."""
         return None
 
     def resume_execution(self, resume: Resume, context: Context) -> Any:
-        """As of every operator, and what fails then fails as section 24.3 says of sensors."""
+        """As for every operator, but errors are treated as in section 24.3."""
         try:
             result = super().resume_execution(resume, context)
         except Exception as error:
@@ -157,7 +157,7 @@ class BaseSensorOperator(BaseOperator):
             raise self._resumed(error) from error
 
     def _resumed(self, error: Exception) -> Exception:
-        """What an error after a deferral becomes."""
+        """The exception to raise for an error after a deferral."""
         if isinstance(error, TaskSignal) and not isinstance(error, FailTask):
             return error
         if isinstance(error, TaskDeferralTimeout):
@@ -165,19 +165,19 @@ class BaseSensorOperator(BaseOperator):
             return SkipTask(message) if self.soft_fail or self.never_fail else SensorTimeout(message)
         if (self.soft_fail or self.never_fail) and isinstance(error, AioschedError):
             return SkipTask(f"what it waited for failed: {error}")
-        return error  # the code after the deferral has a fault: that fails the try, whatever the sensor waits for
+        return error  # an error in the code after the deferral fails the try
 
     def timed_out(self, error: TaskTimeout) -> Exception:
-        """The execution timeout of a sensor is one of its failures: `soft_fail` and `never_fail` make it a skip."""
+        """The execution timeout is a failure of the sensor: `soft_fail` and `never_fail` make it a skip."""
         return SkipTask(str(error)) if self.soft_fail or self.never_fail else error
 
     def on_kill(self) -> None:
-        """End the pause between two pokes of a plain function."""
+        """End the pause between two pokes."""
         if self._killed is not None:
             self._killed.set()
 
-    def _beginning(self, context: Context) -> tuple[float, int]:
-        """When the first poke of this try was, by `_seconds`, and the number of the coming poke."""
+    def _first_poke(self, context: Context) -> tuple[float, int]:
+        """The time of the first poke of this try, by `_seconds`, and the number of the next poke."""
         now = self._seconds()
         if self.mode == "poke":
             return now, 1
@@ -202,7 +202,7 @@ class BaseSensorOperator(BaseOperator):
         return seconds
 
     def _seconds(self) -> float:
-        """The clock that the timeout is measured by: between processes only the wall clock is the same."""
+        """The time by which the timeout is measured: the wall clock if the pokes may run in several processes."""
         return self.clock.monotonic() if self.mode == "poke" else self.clock.now().timestamp()
 
     def _interval(self, context: Context, pokes: int) -> float:
@@ -215,8 +215,8 @@ class BaseSensorOperator(BaseOperator):
         seconds = float(base + int(hashlib.sha1(seed, usedforsecurity=False).hexdigest(), 16) % base)
         return seconds if self.max_wait is None else min(seconds, self.max_wait)
 
-    def _weighed(self, error: Exception) -> bool:
-        """What an error in `poke` means: False to go on, else it is raised, as itself or as SkipTask."""
+    def _after_error(self, error: Exception) -> bool:
+        """Raise an error of `poke`, or a SkipTask instead of it; with `silent_fail` return False, to continue."""
         if isinstance(error, TaskSignal) and not isinstance(error, FailTask):
             raise error
         if self.never_fail or (self.soft_fail and isinstance(error, FailTask | TaskTimeout)):
@@ -253,7 +253,7 @@ class PythonSensor(BaseSensorOperator):
         return is_coroutine_function(self.python_callable)
 
     def poke(self, context: Context) -> Any:
-        """Call the function, with what it asks for of the context."""
+        """Call the function, with values of the context for its parameters."""
         if self.templates_dict is not None:
             context["templates_dict"] = self.templates_dict
         kwargs = call_arguments(self.python_callable, self.op_args, self.op_kwargs, context)

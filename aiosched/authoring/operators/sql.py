@@ -1,4 +1,4 @@
-"""Tasks that run SQL, by SQLAlchemy: any database that it knows, with an async driver or in a thread."""
+"""Tasks that run SQL, on any database of SQLAlchemy, with an async driver or in a thread."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
 
 _ASYNC_DRIVERS: Final = ("asyncpg", "aiosqlite", "asyncmy", "aiomysql", "aioodbc", "psycopg_async", "oracledb_async")
-_DIALECTS: Final = {"postgres": "postgresql"}  # by type of connection, where they differ
-_DRIVERS: Final = {"postgres": "asyncpg"}  # where there is one that is always installed
+_DIALECTS: Final = {"postgres": "postgresql"}  # by connection type, where they differ
+_DRIVERS: Final = {"postgres": "asyncpg"}  # those that are always installed
 
 
 def fetch_all_handler(result: sqlalchemy.CursorResult[Any]) -> list[list[Any]] | None:
@@ -35,12 +35,12 @@ def fetch_one_handler(result: sqlalchemy.CursorResult[Any]) -> list[Any] | None:
 
 
 class SQLExecuteQueryOperator(BaseOperator):
-    """Runs `sql`, one statement or several, and pushes what `handler` makes of the result.
+    """Runs `sql`, one statement or several, and pushes what `handler(result)` returns.
 
     `conn_id` is the id of a connection, or a whole SQLAlchemy URL; `database` replaces the connection's. All statements
-    are one transaction, unless `autocommit`. A text is split at its semicolons (`split_statements=False`: not). A dict
-    of `parameters` fills `:name`, a list the driver's own marks. With several statements the last result is pushed,
-    or all of them with `return_last=False`. `handler` gets SQLAlchemy's result; None pushes nothing.
+    are one transaction, unless `autocommit`. A text is split at its semicolons unless `split_statements=False`. A dict
+    of `parameters` fills `:name`, a list the driver's own placeholders. With several statements the last result is
+    pushed, or all of them with `return_last=False`. `handler` gets SQLAlchemy's result; None pushes nothing.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("conn_id", "sql", "parameters", "database")

@@ -1,11 +1,11 @@
-"""Cutting SQL text into statements."""
+"""Splitting SQL text into statements."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# What may hold a semicolon that ends nothing: quotes, dollar quotes, comments. Else one character.
+# Quoted text and comments, in which a semicolon does not end the statement; else one character.
 _PIECE: Final = re.compile(
     r"""
       '(?:[^']|'')*'                 # a string
@@ -21,17 +21,17 @@ _PIECE: Final = re.compile(
 
 
 def split_sql(text: str) -> list[str]:
-    """The statements of `text` without their semicolons, in order; what is empty or only comment is left out."""
+    """The statements of `text` without their semicolons, in order, without those that are empty or only comments."""
     statements: list[str] = []
-    begin, meant = 0, False
+    begin, has_code = 0, False
     for piece in _PIECE.finditer(text):
         found = piece[0]
         if found == ";":
-            if meant:
+            if has_code:
                 statements.append(text[begin : piece.start()].strip())
-            begin, meant = piece.end(), False
+            begin, has_code = piece.end(), False
         elif not found.isspace() and not piece["line"] and not piece["block"]:
-            meant = True
-    if meant:
+            has_code = True
+    if has_code:
         statements.append(text[begin:].strip())
     return statements

@@ -1,7 +1,7 @@
-"""Commands that tasks run: each in a process group of its own, its output logged line by line.
+"""Commands of tasks: each runs in its own process group, and its output is logged line by line.
 
-What a command started and left behind is ended with it. In the host's own process (the inline executor) a guard sees to
-that when the host is killed; a worker's processes are found and ended without one.
+Processes that a command leaves behind are ended with it. If the process of the inline executor is killed, a guard ends
+them; those of a killed worker are found and ended without a guard.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KILL_AFTER: Final = 10.0  # seconds between TERM and KILL
 
 
 class CommandGuard(Protocol):
-    """Whoever ends commands when this process is killed. `mark`: what their processes are known by."""
+    """Ends the commands when this process is killed. `mark` identifies their processes."""
 
     mark: str
 
@@ -44,7 +44,7 @@ current_guard: ContextVar[CommandGuard | None] = ContextVar("aiosched_command_gu
 
 @dataclass(kw_only=True)
 class ProcessCommand:
-    """One run of a program. `env` is all that it sees, but for marks of ours; `cwd` a temporary folder unless given."""
+    """One run of a program. Its environment is `env` and marks of aiosched; `cwd` is by default a temporary folder."""
 
     arguments: Sequence[str]
     env: Mapping[str, str]
@@ -54,9 +54,9 @@ class ProcessCommand:
     _group: int | None = None
 
     async def run(self) -> tuple[int, str]:
-        """Run it to its end; its exit code (minus the signal's number when it was killed) and its last line.
+        """Run it; the exit code (minus the signal's number if it was killed) and the last line of output.
 
-        When the caller is cancelled, the group gets TERM, then KILL.
+        When the caller is cancelled, the process group gets TERM, then KILL.
         """
         guard, name = current_guard.get(), uuid.uuid4().hex
         marks = {leftovers.COMMAND: name}
@@ -84,7 +84,7 @@ class ProcessCommand:
                 guard.begun(process.pid)
             try:
                 last = await self._follow(output)
-                return await _end_of(process), last
+                return await _wait_for_exit(process), last
             finally:
                 try:
                     await _stop_group(process)
@@ -94,12 +94,12 @@ class ProcessCommand:
                         guard.ended(process.pid)
 
     def stop(self) -> None:
-        """Ask it and everything it started to end."""
+        """Send TERM to the process group."""
         if self._group is not None:
             _signal_group(self._group, signal.SIGTERM)
 
     async def _follow(self, output: asyncio.StreamReader) -> str:
-        """Log each line of output as it comes, until nobody can write more; returns the last one."""
+        """Log each line of output until all writers have closed the pipe; the last line."""
         rest, last = b"", ""
         while chunk := await output.read(65536):
             *lines, rest = (rest + chunk).split(b"\n")
@@ -108,7 +108,7 @@ class ProcessCommand:
         return self._log_line(rest) if rest else last
 
     async def _end_leftovers(self, name: str) -> None:
-        """End what carries the name of the command: nothing of it lives longer than the command."""
+        """End the processes that the command has left behind; they are marked with `name`."""
         if leftovers.inherits_orphans() and not leftovers.children_of(os.getpid()):
             return
         if left := await asyncio.to_thread(leftovers.end_named, name):
@@ -121,12 +121,12 @@ class ProcessCommand:
 
 
 def describe_code(code: int) -> str:
-    """How a command ended, for people: `ended with exit code 3`, `was killed by SIGTERM`."""
+    """How a command ended, as text: `ended with exit code 3`, `was killed by SIGTERM`."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def command_environment(context: Context, given: Mapping[str, str] | None, *, inherit: bool) -> dict[str, str]:
-    """The variables of a command: those given, besides the worker's with `inherit`, and which attempt it is."""
+    """The environment of a command: the worker's with `inherit`, the given variables, and those of the attempt."""
     ti, logical_date = context["ti"], context.get("logical_date")
     return {
         **(os.environ if inherit else {}),
@@ -140,7 +140,7 @@ def command_environment(context: Context, given: Mapping[str, str] | None, *, in
 
 
 async def _pipe(stack: contextlib.ExitStack) -> tuple[asyncio.StreamReader, int]:
-    """Where the output of a command is read, and what it writes to."""
+    """The reader of a command's output, and the descriptor to which the command writes."""
     reader, loop = asyncio.StreamReader(), asyncio.get_running_loop()
     ours, theirs = os.pipe()
     try:
@@ -154,17 +154,17 @@ async def _pipe(stack: contextlib.ExitStack) -> tuple[asyncio.StreamReader, int]
     return reader, theirs
 
 
-async def _end_of(process: subprocess.Popen[bytes]) -> int:
+async def _wait_for_exit(process: subprocess.Popen[bytes]) -> int:
     """Wait for a process; its exit code.
 
-    Not by asyncio's subprocesses: with uvloop a child inherits its pipes under other numbers as well, so that what a
-    command left behind would hold the output, and hence the attempt, although it had closed it.
+    asyncio's subprocesses are not used: with uvloop a child inherits duplicates of its pipes, so a process that a
+    command left behind would keep the pipe open, and with it the attempt, although it had closed its output.
     """
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # macOS, old kernels
-        threading.Thread(target=_tell_end, args=(process, loop, ended), daemon=True).start()
+        threading.Thread(target=_signal_end, args=(process, loop, ended), daemon=True).start()
         await ended.wait()
     else:
         try:
@@ -177,7 +177,7 @@ async def _end_of(process: subprocess.Popen[bytes]) -> int:
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a process that has ended. `Popen.wait` says 0 when somebody else has waited for it already."""
+    """The exit code of a process that has ended. `Popen.wait` returns 0 if it was already waited for."""
     if process.returncode is None:
         try:
             _, status = os.waitpid(process.pid, 0)
@@ -190,7 +190,7 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int:
     return process.returncode
 
 
-def _tell_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+def _signal_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
     if hasattr(os, "waitid"):
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -201,20 +201,20 @@ def _tell_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop,
 
 
 async def _stop_group(process: subprocess.Popen[bytes]) -> None:
-    """TERM, then KILL, for a command that still runs, as when its attempt was cancelled."""
+    """TERM, then KILL, for a command that still runs because its attempt was cancelled."""
     if process.returncode is not None:
         return
     _signal_group(process.pid, signal.SIGTERM)
-    with contextlib.suppress(ChildProcessError):  # it has ended, whoever waited for it
+    with contextlib.suppress(ChildProcessError):  # it has ended, and other code has waited for it
         try:
             async with clean_up_timeout(KILL_AFTER):
-                await _end_of(process)
+                await _wait_for_exit(process)
         except TimeoutError:
-            pass  # it does not obey
+            pass  # it ignores TERM
         finally:
             if process.returncode is None:
                 _signal_group(process.pid, signal.SIGKILL)
-                await _end_of(process)
+                await _wait_for_exit(process)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class TriggeredRunFailed(AioschedError):
-    """The run that a task had triggered and waited for has failed; retryable (which triggers another run)."""
+    """The triggered run has failed. A retry triggers another run."""
 
 
 class TriggerDagRunOperator(BaseOperator):
     """Starts a run of the DAG `trigger_dag_id`, with `conf`, and pushes its id as `trigger_run_id`.
 
-    When a run with this `trigger_run_id` or `logical_date` exists: `reset_dag_run` clears it, so that it runs
-    again, `skip_when_already_exists` skips the task, else it fails. With `wait_for_completion` the task asks every
-    `poke_interval` seconds until the run is in one of `allowed_states` (success), and fails when it gets into one of
-    `failed_states` (failed); with `deferrable` it needs no worker meanwhile. A paused DAG's run waits, unless
-    `fail_when_dag_is_paused` fails the task.
+    If a run with this `trigger_run_id` or `logical_date` exists, `reset_dag_run` clears it, so that it runs again;
+    `skip_when_already_exists` skips the task; otherwise the task fails. With `wait_for_completion` the task polls every
+    `poke_interval` seconds until the run is in one of `allowed_states` (success), and fails if it is in one of
+    `failed_states` (failed); with `deferrable` it waits without a worker. A run of a paused DAG waits;
+    `fail_when_dag_is_paused` fails the task instead.
     """
 
     template_fields: ClassVar[Sequence[str]] = (
@@ -77,7 +77,7 @@ class TriggerDagRunOperator(BaseOperator):
         self.deferrable = deferrable
 
     async def execute(self, context: Context) -> None:
-        """Ask for the run, and wait for it if that is wanted."""
+        """Trigger the run, and wait for it with `wait_for_completion`."""
         run_id = await self._trigger()
         context["ti"].xcom_push("trigger_run_id", run_id)
         self.log.info("triggered run %s of %s", run_id, self.trigger_dag_id)
@@ -89,12 +89,12 @@ class TriggerDagRunOperator(BaseOperator):
         while True:
             state = await self._state(run_id)
             if state is None or state in self._final_states:
-                return self._judge(run_id, state)
+                return self._check_final_state(run_id, state)
             await asyncio.sleep(self.poke_interval)
 
     def execute_complete(self, context: Context, event: Any) -> None:
-        """Go on after the deferral: the run has ended."""
-        self._judge(event["run_id"], event["state"])
+        """Called when the run has ended."""
+        self._check_final_state(event["run_id"], event["state"])
 
     async def _trigger(self) -> str:
         date = None if self.logical_date is None else aware("logical_date", self.logical_date).isoformat()
@@ -117,7 +117,7 @@ class TriggerDagRunOperator(BaseOperator):
         return str(answer["run_id"])
 
     async def _existing(self, date: str | None) -> str | None:
-        """The run that is in the way, if that is why it was refused."""
+        """The id of an existing run that conflicts with the new one."""
         if self.trigger_run_id is None and date is None:
             return None
         for wanted in ({"run_id": self.trigger_run_id}, {"logical_date": date}):
@@ -142,7 +142,7 @@ class TriggerDagRunOperator(BaseOperator):
         run = (await acall("run_state", dag_id=self.trigger_dag_id, run_id=run_id))["run"]
         return None if run is None else str(run["state"])
 
-    def _judge(self, run_id: str, state: str | None) -> None:
+    def _check_final_state(self, run_id: str, state: str | None) -> None:
         if state is None:
             raise TriggeredRunFailed(f"Run {run_id!r} of DAG {self.trigger_dag_id!r} does not exist any more.")
         if state in self.failed_states:
@@ -154,5 +154,4 @@ class TriggerDagRunOperator(BaseOperator):
         return [*self.allowed_states, *self.failed_states]
 
     def _states(self, name: str, given: Sequence[str] | None, default: RunState) -> list[str]:
-        states = [str(getattr(state, "value", state)) for state in ([default] if given is None else given)]
-        return [checks.one_of(name, state, set(map(str, RunState)), self._origin) for state in states]
+        return checks.states(name, [default] if given is None else given, RunState, self._origin)

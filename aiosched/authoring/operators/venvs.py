@@ -1,4 +1,4 @@
-"""Virtual environments for tasks: made once for each set of requirements, kept in a cache folder."""
+"""Virtual environments of tasks: created once for each set of requirements, kept in a cache folder."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from typing import IO, Final
 from aiosched.authoring.operators.subprocesses import ProcessCommand, describe_code
 from aiosched.errors import AioschedError, CommandFailed
 
-_READY: Final = ".ready"  # stands in an environment that is complete
+_READY: Final = ".ready"  # a file in each complete environment
 
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What a virtual environment is made of. `python` is a version ("3.12") or a path; None: the worker's own."""
+    """The specification of a virtual environment. `python` is a version ("3.12") or a path; None: the worker's own."""
 
     requirements: tuple[str, ...] = ()
     python: str | None = None
@@ -33,12 +33,12 @@ class Environment:
 
     @property
     def digest(self) -> str:
-        """Tells environments apart, also those of different interpreters."""
+        """Identifies the environment, including its interpreter."""
         text = json.dumps([asdict(self), self.interpreter()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def interpreter(self) -> str:
-        """The interpreter that makes it; raises AioschedError when there is none."""
+        """The path of the interpreter that creates it; raises AioschedError if it does not exist."""
         if self.python is None:
             return sys.executable
         name = self.python if os.sep in self.python else f"python{self.python}"
@@ -49,23 +49,23 @@ class Environment:
 
 
 async def ensure(environment: Environment, cache: Path, *, log: Logger, env: Mapping[str, str]) -> Path:
-    """The interpreter of the environment, which is made first if the cache does not have it.
+    """The interpreter of the environment, which is created if it is not in the cache.
 
-    Several processes may ask at once: one makes it, the others wait. Raises CommandFailed when pip fails.
+    If several processes need it at once, one creates it and the others wait. Raises CommandFailed when pip fails.
     """
     folder = cache / f"venv-{environment.digest}"
     python = folder / "bin" / "python"
     if (folder / _READY).exists():
         return python
     with _lock_file(folder) as lock:
-        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)  # falls when the file is closed
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)  # released when the file is closed
         if not (folder / _READY).exists():
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             for arguments in _commands(environment, folder):
-                log.info("making a virtual environment: %s", " ".join(arguments))
+                log.info("creating a virtual environment: %s", " ".join(arguments))
                 code, last = await ProcessCommand(arguments=arguments, env=env, log=log).run()
                 if code != 0:
-                    raise CommandFailed(f"A virtual environment cannot be made: it {describe_code(code)}: {last!r}")
+                    raise CommandFailed(f"A virtual environment cannot be created: it {describe_code(code)}: {last!r}")
             (folder / _READY).touch()
     return python
 
@@ -76,7 +76,7 @@ def _lock_file(folder: Path) -> IO[str]:
 
 
 def cache_folder() -> Path:
-    """Where environments are kept unless a task says otherwise."""
+    """The default cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aiosched" / "venvs"
 
 

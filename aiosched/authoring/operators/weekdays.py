@@ -1,4 +1,4 @@
-"""Days of the week as authors write them, and the time zone in which a task reads the clock."""
+"""Days of the week, and the time zone of a task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WeekDay(IntEnum):
 
 
 def week_days(value: str | WeekDay | Collection[str | WeekDay], task: BaseOperator) -> frozenset[int]:
-    """The ISO numbers of one day or several; raises DagError for what is none."""
+    """The ISO numbers of one or several days; raises DagError for other values."""
     try:
         listed = [value] if isinstance(value, str | WeekDay) else list(value)
         days = {day if isinstance(day, WeekDay) else WeekDay[day.strip().upper()] for day in listed}

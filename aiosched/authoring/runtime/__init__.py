@@ -1,1 +1,1 @@
-"""What a task has while it runs: its context, task instance, templates, variables, connections."""
+"""What a running task can use: context, task instance, templates, variables, connections, HTTP, mail."""

@@ -1,21 +1,19 @@
-"""`Connection`: where a service is and how to log in there.
+"""`Connection`: the address of an external service, and the login.
 
     Connection.get("sales")                 in a task
     await Connection.aget("sales")          in an `async def` task
     "{{ conn.sales.host }}"                 in an argument of a task
 
-The environment (`AIOSCHED_CONN_SALES`, then `AIRFLOW_CONN_SALES`: a URI or a JSON object) wins over the
-database. Its password, and extras whose names say that they are secrets, are `***` in logs from then on.
+The environment (`AIOSCHED_CONN_SALES`, then `AIRFLOW_CONN_SALES`: a URI or a JSON object) takes
+precedence over the database. Once it is read, logs show `***` for its password and for extras with secret names.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from aiosched.authoring.runtime.lookups import CONNECTION, Accessor, LookupAnswer, alook_up, look_up, not_found
 from aiosched.core.values.connections import ConnectionValue
-
-C = TypeVar("C", bound="Connection")
 
 
 class Connection(ConnectionValue):

@@ -1,8 +1,7 @@
-"""Where DAG code finds variables and connections: first the environment, then the scheduler's database.
+"""How variables and connections are looked up: first in the environment, then in the database, by the scheduler.
 
-Lives here: that order, from plain code and coroutines, and `var` and `conn` of templates.
-Does not live here: what people import (variables.py, connections.py), the database
-(aiosched.scheduler.services.secret_services).
+The public classes are in variables.py and connections.py; the scheduler's side is in
+`aiosched.scheduler.services.secret_services`.
 
 Source: the semantics reference, section 27.
 """
@@ -18,7 +17,7 @@ from aiosched.errors import DagError, NotFound
 
 
 class Kind(NamedTuple):
-    """What can be looked up. `name` is also that of its service; `prefixes` are those of the environment."""
+    """What is looked up. `name` is also the name of its service, `prefixes` are those of environment variables."""
 
     name: str
     prefixes: tuple[str, str]  # ours, Airflow's
@@ -26,7 +25,7 @@ class Kind(NamedTuple):
     command: str
 
     def variables(self, key: str) -> tuple[str, ...]:
-        """The environment variables that may hold `key`, in the order in which they are asked."""
+        """The environment variables that may hold `key`, in order of precedence."""
         return tuple(prefix + key.upper() for prefix in self.prefixes)
 
 
@@ -39,10 +38,10 @@ CONNECTION: Final = Kind(
 
 
 class LookupAnswer(NamedTuple):
-    """What a lookup found: the text of a variable, or the fields of a connection. None: there is none."""
+    """The text of a variable, or the fields of a connection; None when there is none."""
 
     value: Any
-    database: bool = True  # whether a database could be asked
+    database: bool = True  # whether there is a database
 
 
 def look_up(kind: Kind, key: str) -> LookupAnswer:
@@ -58,7 +57,7 @@ async def alook_up(kind: Kind, key: str) -> LookupAnswer:
 
 
 def from_environment(kind: Kind, key: str) -> LookupAnswer | None:
-    """What the environment says; None when it does not know `key`."""
+    """The value from the environment, or None."""
     for name in kind.variables(key):
         if name in os.environ:
             return LookupAnswer(os.environ[name])
@@ -66,7 +65,7 @@ def from_environment(kind: Kind, key: str) -> LookupAnswer | None:
 
 
 def not_found(kind: Kind, key: str, answer: LookupAnswer) -> NotFound:
-    """The error for a name that nobody knows: says where to put it."""
+    """The error for a name that is neither in the environment nor in the database."""
     remedy = f"Set {kind.variables(key)[0]} in the environment"
     if not answer.database:
         return NotFound(f"There is no {kind.name} {key!r} here, because dag.test() uses no database. {remedy}.")
@@ -74,7 +73,7 @@ def not_found(kind: Kind, key: str, answer: LookupAnswer) -> NotFound:
 
 
 def in_a_task(kind: Kind, key: str, verb: str) -> Services:
-    """The services to change `key` with; raises DagError outside a running task."""
+    """The services for a change of `key`; raises DagError outside a running task."""
     services = running_services()
     if services is None:
         raise DagError(f"The {kind.name} {key!r} can be {verb} only inside a task, not while a DAG file is read.")
@@ -92,8 +91,8 @@ def _services(kind: Kind, key: str) -> Services:
     return services
 
 
-def _answer(said: Mapping[str, Any]) -> LookupAnswer:
-    return LookupAnswer(said.get("value"), said.get("database", True))
+def _answer(response: Mapping[str, Any]) -> LookupAnswer:
+    return LookupAnswer(response.get("value"), response.get("database", True))
 
 
 # ---- templates ----
@@ -102,7 +101,7 @@ def _answer(said: Mapping[str, Any]) -> LookupAnswer:
 class Accessor:
     """`var.value`, `var.json` and `conn` of a template: `.name`, `["name"]` and `.get("name", default)`.
 
-    A name that nobody knows raises NotFound, in `get` it is the default.
+    An unknown name raises NotFound; `get` returns the default for it.
     """
 
     __slots__ = ("_kind", "_read")

@@ -1,7 +1,7 @@
-"""Asking the scheduler for something while a task, callback or trigger runs: variables, runs of other DAGs.
+"""Calls to the scheduler from a running task, callback or trigger: for variables, runs of other DAGs, and more.
 
-The services by name are listed in `aiosched.scheduler.services.task_services`; here is how user code and operators
-reach them, from coroutines (`acall`) and from plain functions (`call`).
+`acall` is for coroutines, `call` for plain functions. The services are in
+`aiosched.scheduler.services.task_services`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
-from aiosched.authoring.runtime import context as contexts
+from aiosched.authoring.runtime.context import running_context
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """The services that one attempt may call. `blocking` runs a coroutine to its end from plain code."""
+    """The services that one attempt may call. `blocking` runs a coroutine from plain code and waits for it."""
 
     __slots__ = ("_blocking", "_run", "_services")
 
@@ -27,16 +27,16 @@ class Services:
         self._services, self._run, self._blocking = services, run, blocking
 
     async def acall(self, name: str, **args: Any) -> Any:
-        """Call the service `name` with JSON arguments; its answer as JSON values. Raises NotFound or Refused."""
+        """Call the service `name` with JSON arguments; the response as JSON values. Raises NotFound or Refused."""
         return json.loads(await self._services.call(self._run, name, json.dumps(args)))
 
     def call(self, name: str, **args: Any) -> Any:
-        """As `acall`, for plain code; on an event loop it raises ExecutorError instead of blocking it."""
+        """As `acall`, for plain code. Raises ExecutorError on an event loop, which it would block."""
         return self._blocking(self.acall(name, **args))
 
 
 class offering:
-    """Makes `services` those of this thread or coroutine: for callbacks and triggers, which have no `ti`."""
+    """Sets the services of this thread or coroutine, for callbacks and triggers: they have no `ti`."""
 
     __slots__ = ("_services", "_token")
 
@@ -52,19 +52,19 @@ class offering:
 
 
 def running_services() -> Services | None:
-    """The services of what runs in the caller's thread or coroutine; None while nothing of a run does."""
+    """The services of the task, callback or trigger in this thread or coroutine; None outside one."""
     offered = _offered.get()
     if offered is not None:
         return offered
-    context = contexts.running_context()
+    context = running_context()
     return None if context is None else context["ti"].services
 
 
 def require_services() -> Services:
-    """As `running_services`; raises AioschedError when nothing of a run is running here."""
+    """As `running_services`, but raises AioschedError outside a task, callback or trigger."""
     services = running_services()
     if services is None:
-        raise AioschedError("The scheduler can be asked only while a task, callback or trigger runs.")
+        raise AioschedError("The scheduler can be called only while a task, callback or trigger runs.")
     return services
 
 

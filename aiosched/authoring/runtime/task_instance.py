@@ -8,32 +8,33 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aiosched.authoring.runtime.context import moment
 from aiosched.authoring.runtime.services import Services
-from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE
 from aiosched.clock import SystemClock
+from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.values.messages import Attempt, SkipDecision, TaskServices, XComRef
 
 if TYPE_CHECKING:
     from pendulum import DateTime
 
-    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.base.protocols import Task
 
 Pairs = list[tuple[int, Any]]  # (map_index, value), in index order
 
 
 class _Pull(NamedTuple):
-    """What one `xcom_pull` asks for, and whether it asks for a single value."""
+    """What one `xcom_pull` reads, and whether the result is a single value."""
 
     refs: tuple[XComRef, ...]
     single: bool
 
 
 class TaskInstance:
-    """One attempt as its task sees it.
+    """The running attempt.
 
-    `pushed` collects what is pushed, last push of a key wins; the runner stores it with the result.
-    `skip_decision` is where a branch or a short circuit leaves its decision. `blocking` runs a coroutine to
-    its end from plain code; on the event loop use `axcom_pull` instead of `xcom_pull`.
+    `pushed` holds the XComs that were pushed; the runner stores them with the result. A branch or short circuit
+    sets `skip_decision`. `blocking` runs a coroutine from plain code and waits for it; coroutines use `axcom_pull`
+    instead of `xcom_pull`.
     """
 
     state = "running"
@@ -41,7 +42,7 @@ class TaskInstance:
     def __init__(
         self,
         attempt: Attempt,
-        task: BaseOperator,
+        task: Task,
         services: TaskServices,
         blocking: Callable[[Coroutine[Any, Any, Any]], Any],
         *,
@@ -70,38 +71,36 @@ class TaskInstance:
     @property
     def logical_date(self) -> DateTime | None:
         """The run's logical date in UTC, None for a run without one."""
-        from aiosched.authoring.runtime.context import moment
-
         return moment(self.attempt.run.logical_date)
 
     @property
     def first_started(self) -> datetime:
-        """When the first call of this try began: earlier than `start_date` for a task that was rescheduled."""
+        """When this try first started: before `start_date` for a task that was rescheduled."""
         return self.attempt.first_started or self.start_date
 
     @property
     def services(self) -> Services:
-        """What the task may ask of the scheduler by name."""
+        """The services of the scheduler."""
         return Services(self._services, self.attempt.key.run, self._blocking)
 
     @property
     def log(self) -> logging.Logger:
-        """The logger of tasks: what it says is in the attempt's log."""
+        """The logger of tasks. Its messages are in the attempt's log."""
         return logging.getLogger("aiosched.task")
 
     def xcom_push(self, key: str, value: Any) -> None:
-        """Offer `value` (JSON) to other tasks under `key`; a later push of the key replaces it."""
+        """Push `value` (JSON) under `key` for other tasks; a later push of the key replaces it."""
         self.pushed[key] = value
 
     async def prefetch(self, refs: Iterable[XComRef]) -> None:
-        """Fetch what the task's arguments read, in one call."""
+        """Fetch these XComs in one call."""
         wanted = [ref for ref in dict.fromkeys(refs) if ref not in self._fetched]
         if wanted:
             found = await self._services.get_xcoms(self.attempt.key.run, wanted)
             self._fetched.update(zip(wanted, found, strict=True))
 
     def texts_of(self, ref: XComRef) -> list[tuple[int, str]]:
-        """The (map index, JSON text) pairs that `ref` stands for: fetched before, or fetched now from plain code."""
+        """The (map index, JSON text) pairs of `ref`. From plain code they are fetched if they were not before."""
         if ref not in self._fetched:
             self._blocking(self.prefetch([ref]))
         return self._fetched[ref]
@@ -117,11 +116,11 @@ class TaskInstance:
         dag_id: str | None = None,
         run_id: str | None = None,
     ) -> Any:
-        """Read XComs of this run; no `task_ids` means this task itself.
+        """Read XComs of this run; without `task_ids`, those of this task.
 
-        One id gives its value, or the list of its values when it is mapped and has several; several ids
-        give a list. What is missing is `default`. With `include_prior_dates` a value that this run lacks is
-        taken from the newest earlier run that has it. Only this DAG and run can be read.
+        One id gives its value, or the list of its values when it is mapped and has several. Several ids
+        give a list. `default` stands for a missing value. With `include_prior_dates` a value that this run lacks
+        comes from the latest earlier run that has it. Only this DAG and run can be read.
         Source: the semantics reference, sections 27 and 36.
         """
         pull = self._plan(task_ids, key, map_indexes, dag_id, run_id)
@@ -165,7 +164,7 @@ class TaskInstance:
         return _Pull(refs, single=one_index and (task_ids is None or isinstance(task_ids, str)))
 
     def _known(self, ref: XComRef) -> Pairs | None:
-        """What is here already: this attempt's own pushes and fetched values; None when it must be fetched."""
+        """This attempt's own pushes and values fetched before; None when it must be fetched."""
         if ref.task_id == self.task_id and ref.key in self.pushed and ref.map_index in {None, self.map_index}:
             return [(self.map_index, self.pushed[ref.key])]
         fetched = self._fetched.get(ref)

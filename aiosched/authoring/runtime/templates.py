@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol
 
 import jinja2
 import jinja2.nativetypes
@@ -13,20 +13,26 @@ import jinja2.sandbox
 from jinja2 import nodes
 from jinja2.utils import missing
 
-from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE
+from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.values.messages import XComRef
 
-if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
-    from aiosched.authoring.tasks.operator import BaseOperator
 
-    Task = TypeVar("Task", bound=BaseOperator)
+class TemplateOptions(Protocol):
+    """The options of a DAG for its templates."""
 
-MARKS = ("{{", "{%", "{#")
+    template_searchpath: list[str]
+    template_undefined: type[jinja2.Undefined] | None
+    jinja_environment_kwargs: dict[str, Any]
+    render_template_as_native_obj: bool
+    user_defined_macros: dict[str, Any]
+    user_defined_filters: dict[str, Any]
+
+    @property
+    def folder(self) -> str: ...
 
 
 class _Scope(jinja2.runtime.Context):
-    """Names in a template: what Jinja knows, then the task's context, whose dear values stay lazy."""
+    """Names in a template: Jinja's own, then those of the task's context, which are computed only when used."""
 
     names: Mapping[str, Any] = {}
 
@@ -50,7 +56,7 @@ class _NativeEnvironment(jinja2.sandbox.SandboxedEnvironment, jinja2.nativetypes
 
 
 class TemplateEngine:
-    """Renders strings and template files for the tasks of one DAG, compiled once each."""
+    """Renders strings and template files for the tasks of one DAG. Each is compiled once."""
 
     def __init__(self, environment: jinja2.Environment) -> None:
         self.environment = environment
@@ -58,7 +64,7 @@ class TemplateEngine:
         self.references = lru_cache(maxsize=1024)(self._references)
 
     @classmethod
-    def of(cls, dag: DAG | None) -> TemplateEngine:
+    def of(cls, dag: TemplateOptions | None) -> TemplateEngine:
         """The engine with the folders, macros, filters and options of `dag`."""
         options: dict[str, Any] = {
             "undefined": jinja2.StrictUndefined,
@@ -77,11 +83,11 @@ class TemplateEngine:
         return cls(_filtered(environment, dag.user_defined_filters))
 
     def text(self, source: str, context: Mapping[str, Any]) -> Any:
-        """`source` rendered: a string, or a Python value with native objects."""
+        """`source` rendered: a string, or a Python value when the DAG renders native objects."""
         return self._render(self._compiled(source), context)
 
     def file(self, name: str, context: Mapping[str, Any]) -> Any:
-        """The template file called `name` rendered; looked for in the DAG file's folder and the search path."""
+        """The template file `name` rendered. It is searched in the DAG file's folder and the search path."""
         return self._render(self.environment.get_template(name), context)
 
     def _render(self, template: jinja2.Template, context: Mapping[str, Any]) -> Any:
@@ -98,7 +104,7 @@ class TemplateEngine:
         try:
             tree = self.environment.parse(source)
         except jinja2.TemplateSyntaxError:
-            return ()  # rendering tells the author
+            return ()  # rendering reports it
         found: dict[XComRef, None] = {}
         for call in tree.find_all(nodes.Call):
             found.update(dict.fromkeys(_pulled(call)))
@@ -106,7 +112,7 @@ class TemplateEngine:
 
 
 def _pulled(call: nodes.Call) -> Iterator[XComRef]:
-    """The references of `ti.xcom_pull("a", key="b")`, when its arguments are constants."""
+    """The XComs that a call `ti.xcom_pull("a", key="b")` reads, if its arguments are constants."""
     target = call.node
     if not (isinstance(target, nodes.Getattr) and target.attr == "xcom_pull" and isinstance(target.node, nodes.Name)):
         return
@@ -125,13 +131,9 @@ def _pulled(call: nodes.Call) -> Iterator[XComRef]:
         yield from (XComRef(task_id, key, index) for task_id in ids for index in indexes)
 
 
-def engine_of(task: BaseOperator) -> TemplateEngine:
-    """The engine of the task's DAG, or a plain one for a task without a DAG."""
-    return task.dag.templates if task.dag is not None else _plain_engine()
-
-
 @lru_cache(maxsize=1)
-def _plain_engine() -> TemplateEngine:
+def plain_engine() -> TemplateEngine:
+    """The engine of tasks without a DAG."""
     return TemplateEngine.of(None)
 
 

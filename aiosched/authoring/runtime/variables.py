@@ -1,11 +1,11 @@
-"""`Variable`: settings of DAGs that are kept outside of them.
+"""`Variable`: settings of DAGs that are stored outside their files.
 
     Variable.get("region")                      in a task; the text
     await Variable.aget("limits", deserialize_json=True)   in an `async def` task
     "{{ var.value.region }}"                    in an argument of a task
 
-The environment (`AIOSCHED_VAR_REGION`, then `AIRFLOW_VAR_REGION`) wins over the database. A value whose key
-says that it is a secret (`api_key`, `db_password` …) is `***` in logs from then on.
+The environment (`AIOSCHED_VAR_REGION`, then `AIRFLOW_VAR_REGION`) takes precedence over the
+database. Once it is read, logs show `***` for a value with a secret key (`api_key`, `db_password` …).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _MISSING: Final = object()
 
 
 class Variable:
-    """Read, set and delete variables from tasks; see the module. Never instantiated."""
+    """Reads, sets and deletes variables from tasks; see the module. It has static methods only."""
 
     @staticmethod
     def get(key: str, default: Any = _MISSING, deserialize_json: bool = False, *, default_var: Any = _MISSING) -> Any:
         """The text of a variable, or with `deserialize_json` what its JSON holds.
 
-        Without `default` (or Airflow's `default_var`) a missing one raises NotFound. At the top level of a
-        DAG file only the environment is asked, else DagError is raised, whatever the default.
+        Without `default` (or Airflow's `default_var`) a missing one raises NotFound. The top level of a DAG file
+        can read only the environment: for other variables it gets DagError, even with a default.
         """
         return _read(key, look_up(VARIABLE, key), default_var if default is _MISSING else default, deserialize_json)
 
@@ -39,7 +39,7 @@ class Variable:
 
     @staticmethod
     def set(key: str, value: Any, description: str | None = None, serialize_json: bool = False) -> None:
-        """Store `value` as text, or as JSON with `serialize_json`. The environment is not changed and still wins."""
+        """Store `value` as text, or as JSON with `serialize_json`. An environment variable still takes precedence."""
         in_a_task(VARIABLE, key, "set").call(VARIABLE.name, **_setting(key, value, description, serialize_json))
 
     @staticmethod
@@ -60,7 +60,7 @@ class Variable:
 
 
 class VariableAccess:
-    """`var` of the context: `{{ var.value.region }}` is the text, `{{ var.json.limits.cpu }}` what its JSON holds."""
+    """`var` of the context: `{{ var.value.region }}` is the text, `{{ var.json.limits.cpu }}` is read from JSON."""
 
     def __init__(self) -> None:
         self.value = Accessor(VARIABLE, _text)

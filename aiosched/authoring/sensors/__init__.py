@@ -1,8 +1,8 @@
-"""Sensors: tasks that wait for something outside. The base class is in operators/sensor.py.
+"""Sensors: tasks that wait for a condition. The base class is in operators/sensor.py.
 
-filesystem.py  files                  temporal.py  moments, spans of time, days of the week
+filesystem.py  files                  temporal.py  instants, durations, days of the week
 external.py    tasks of other DAGs    bash.py      a command that succeeds
-http.py        a server that answers
+http.py        an HTTP response
 """
 
 from aiosched.authoring.operators.sensor import BaseSensorOperator, PokeReturnValue, PythonSensor

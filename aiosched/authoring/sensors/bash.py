@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class BashSensor(BaseSensorOperator):
     """Waits until `bash_command` ends with exit code 0.
 
-    Any other code means "not yet"; with `retry_exit_code` only that one does, and others fail the sensor.
+    Any other code means "not yet"; with `retry_exit_code` only that code does, and others fail the sensor.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("bash_command", "env")

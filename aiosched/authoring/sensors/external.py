@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class ExternalTaskFailed(AioschedError):
-    """What an ExternalTaskSensor waits for has failed; retryable."""
+    """A run or task that an ExternalTaskSensor waits for has failed. The sensor can be retried."""
 
 
 class ExternalTaskSensor(BaseSensorOperator):
     """Waits for a run of `external_dag_id`, or for tasks or a task group of it, with the same logical date.
 
-    `execution_delta` means the run that much earlier; `execution_date_fn(logical_date, …)` returns one or
-    several logical dates. It is done when all are in `allowed_states` (success); a state in `failed_states` fails
-    the sensor (skips it with `soft_fail`), one in `skipped_states` skips it. With `check_existence` a DAG or task
-    that does not exist fails it at once. A mapped task counts with all its instances.
+    `execution_delta` selects the run that much earlier; `execution_date_fn(logical_date, …)` returns one or several
+    logical dates. The wait is over when all are in `allowed_states` (success). A state in `failed_states` fails the
+    sensor (skips it with `soft_fail`), one in `skipped_states` skips it. With `check_existence` the sensor fails at
+    once if the DAG or a task does not exist. All instances of a mapped task count.
     """
 
     template_fields: ClassVar[Sequence[str]] = (
@@ -71,7 +71,7 @@ class ExternalTaskSensor(BaseSensorOperator):
         self.failed_states = self._states("failed_states", failed_states, ())
         listed = [*self.allowed_states, *self.skipped_states, *self.failed_states]
         if twice := sorted({state for state in listed if listed.count(state) > 1}):
-            raise self._wrong(f"{', '.join(twice)} stands in more than one of the lists of states")
+            raise self._wrong(f"{', '.join(twice)} is in more than one of the lists of states")
         self.execution_delta = checks.optional_duration("execution_delta", execution_delta, self._origin)
         self.execution_date_fn = execution_date_fn
         self.check_existence = check_existence
@@ -79,18 +79,18 @@ class ExternalTaskSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     async def poke(self, context: Context) -> bool:
-        """Ask the scheduler; raises ExternalTaskFailed or SkipTask when it will not come."""
+        """Check the states; raises ExternalTaskFailed or SkipTask for failed and skipped states."""
         trigger = self.deferred_on(context)
         if self.check_existence:
             await self._must_exist(trigger)
-        trigger.most_unanswered = 0  # here an error is one of a poke
+        trigger.max_unanswered = 0  # here an error fails the poke
         status = await trigger.status()
         if status not in (None, "success"):
             self._ended(status)
         return status == "success"
 
     def deferred_on(self, context: Context) -> ExternalTaskTrigger:
-        """Waits for the same states."""
+        """A trigger with the same conditions."""
         return ExternalTaskTrigger(
             self.external_dag_id,
             self._dates(context),
@@ -103,7 +103,7 @@ class ExternalTaskSensor(BaseSensorOperator):
         )
 
     def execute_complete(self, context: Context, event: Any = None) -> None:
-        """Go on, or fail or skip by the trigger's word."""
+        """Succeed, fail or skip, depending on the event."""
         if event["status"] != "success":
             self._ended(event["status"])
 
@@ -138,7 +138,7 @@ class ExternalTaskSensor(BaseSensorOperator):
         date = context.run.logical_date
         if date is None:
             raise AioschedError(
-                f"Sensor {self.task_id!r} looks for runs with the logical date of its own run, which has none. "
+                f"Sensor {self.task_id!r} waits for runs with the logical date of its own run, which has none. "
                 "Use it in a DAG with a time schedule."
             )
         if self.execution_date_fn is not None:
@@ -150,11 +150,7 @@ class ExternalTaskSensor(BaseSensorOperator):
         return [date - (self.execution_delta or timedelta())]
 
     def _states(self, name: str, given: Sequence[str] | None, default: Sequence[str]) -> list[str]:
-        states = [str(getattr(state, "value", state)) for state in (default if given is None else given)]
-        known = {*map(str, TaskState), *map(str, RunState)}
-        for state in states:
-            checks.one_of(name, state, known, self._origin)
-        return states
+        return checks.states(name, default if given is None else given, (*TaskState, *RunState), self._origin)
 
     def _wrong(self, what: str) -> Exception:
         return self.fail(f"Sensor {self.task_id!r}: {what}. Keep one.")

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class FileSensor(BaseSensorOperator):
-    """Waits until something matches the glob `filepath`; a folder counts once it has a file.
+    """Waits until a file, or a folder that has a file, matches the glob `filepath`.
 
-    With `recursive` the pattern `**` and the files of a folder reach to any depth. A relative path is below the
-    `path` in the extras of the connection `fs_conn_id`, or below the worker's folder without one.
-    With `start_from_trigger` no worker runs before; then `filepath` is no template, and stands alone.
+    With `recursive` the pattern `**` and the files of a folder may be at any depth. A relative path is below the
+    `path` in the extras of the connection `fs_conn_id`; without a connection, below the worker's folder.
+    With `start_from_trigger` the task starts without a worker; `filepath` is not rendered and `fs_conn_id` not used.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("filepath",)
@@ -51,7 +51,7 @@ class FileSensor(BaseSensorOperator):
         self._pattern: str | None = None
 
     async def poke(self, context: Context) -> bool:
-        """Look, in a thread."""
+        """Check for a match in a thread."""
         if self._pattern is None:
             base = (await Connection.aget(self.fs_conn_id)).extra_dejson.get("path", "") if self.fs_conn_id else ""
             self._pattern = str(Path(base) / str(self.filepath))
@@ -60,12 +60,12 @@ class FileSensor(BaseSensorOperator):
             self.log.info("found %s", ", ".join(found[:20]))
         return bool(found)
 
-    def begins_in(self) -> StartTriggerArgs | None:
+    def initial_trigger(self) -> StartTriggerArgs | None:
         if not self.start_from_trigger:
             return None
         kwargs = {"filepath": self.filepath, "recursive": self.recursive, "poke_interval": self.poke_interval}
         return StartTriggerArgs(FileTrigger, "execute_complete", kwargs, timeout=self.timeout)
 
     def deferred_on(self, context: Context) -> FileTrigger:
-        """Looks for the same pattern."""
+        """A trigger with the same pattern."""
         return FileTrigger(str(self._pattern), self.recursive, self.poke_interval)

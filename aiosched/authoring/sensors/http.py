@@ -1,12 +1,13 @@
-"""A sensor that asks a server."""
+"""A sensor that polls a server."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.base.http import HttpCall, checked, judged
+from aiosched.authoring.operators.http import apply_check
 from aiosched.authoring.operators.sensor import BaseSensorOperator
+from aiosched.authoring.runtime.http import HttpCall, checked
 from aiosched.authoring.triggers.http import HttpTrigger
 
 if TYPE_CHECKING:
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class HttpSensor(BaseSensorOperator):
-    """Waits until a request is answered with a status below 400, and `response_check(response)` says so if given.
+    """Waits until the status of a response is below 400 and, if given, `response_check(response)` returns true.
 
-    A status in `response_error_codes_allowlist` (404) means "not yet", any other from 400 on fails. `endpoint` is a
-    URL, or what stands behind the host of the connection `http_conn_id`. Needs `aiosched[http]`.
+    A status in `response_error_codes_allowlist` (404) means "not yet"; any other from 400 on fails the sensor.
+    `endpoint` is a URL, or a path on the host of the connection `http_conn_id`. Needs `aiosched[http]`.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("endpoint", "request_params", "headers")
@@ -54,7 +55,7 @@ class HttpSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     async def poke(self, context: Context) -> bool:
-        """Ask once."""
+        """Send the request once."""
         call = HttpCall(
             method=self.method, endpoint=self.endpoint, http_conn_id=self.http_conn_id, data=self.request_params,
             headers=self.headers, options=self.extra_options,
@@ -63,10 +64,10 @@ class HttpSensor(BaseSensorOperator):
         if str(response.status_code) in self.response_error_codes_allowlist:
             return False
         checked(response)
-        return self.response_check is None or bool(await judged(self.response_check, response, context))
+        return self.response_check is None or bool(await apply_check(self.response_check, response, context))
 
     def deferred_on(self, context: Context) -> HttpTrigger:
-        """Asks the same."""
+        """A trigger with the same request."""
         return HttpTrigger(
             self.endpoint, self.http_conn_id, self.method, self.request_params, self.headers, self.extra_options,
             self.response_error_codes_allowlist, self.poke_interval,

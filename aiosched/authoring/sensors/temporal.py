@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from aiosched.authoring.base import checks
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.operators.weekdays import WeekDay, week_days, zone_of
-from aiosched.authoring.runtime.rendering import needs_rendering
 from aiosched.authoring.tasks.operator import Seconds
+from aiosched.authoring.tasks.rendering import needs_rendering
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
 from aiosched.authoring.triggers.temporal import DateTimeTrigger
 
@@ -35,14 +35,14 @@ class MomentSensor(BaseSensorOperator):
         return self.clock.now() >= self.moment(context)
 
     def deferred_on(self, context: Context) -> DateTimeTrigger:
-        """Waits for the same moment."""
+        """A trigger for the same moment."""
         return DateTimeTrigger(self.moment(context))
 
 
 class DateTimeSensor(MomentSensor):
     """Waits until `target_time`: an aware datetime, or a text in ISO 8601, which may be a template.
 
-    With `start_from_trigger` no worker runs before that time; then it cannot be a template.
+    With `start_from_trigger` no worker runs before that time, and it cannot be a template.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("target_time",)
@@ -60,7 +60,7 @@ class DateTimeSensor(MomentSensor):
             return self.target_time
         return self._read(str(self.target_time))
 
-    def begins_in(self) -> StartTriggerArgs | None:
+    def initial_trigger(self) -> StartTriggerArgs | None:
         if not self.start_from_trigger:
             return None
         moment = self.target_time
@@ -87,7 +87,7 @@ class TimeDeltaSensor(MomentSensor):
 
 
 class TimeSensor(MomentSensor):
-    """Waits until `target_time` of the day on which the try began, by the clock in the DAG's time zone."""
+    """Waits until `target_time`, in the DAG's time zone, of the day on which the try started."""
 
     def __init__(self, *, target_time: time, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -122,11 +122,11 @@ class DayOfWeekSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     async def poke(self, context: Context) -> bool:
-        """Whether it is such a day."""
+        """Whether the day is one of `week_day`."""
         return self._day(context).isoweekday() in self.days
 
     def deferred_on(self, context: Context) -> DateTimeTrigger:
-        """Waits for the beginning of the next such day; a logical date does not change, so that is in vain."""
+        """Waits for the start of the next such day. With a logical date, which does not change, it times out."""
         day = self._day(context)
         while day.isoweekday() not in self.days:
             day += timedelta(days=1)

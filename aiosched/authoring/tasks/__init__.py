@@ -1,1 +1,1 @@
-"""Tasks: `BaseOperator`, `@task`, their outputs, setups and teardowns."""
+"""Tasks: `BaseOperator`, its arguments, outputs and context, setups and teardowns."""

@@ -1,8 +1,8 @@
-"""How `default_args` reach the parameters of an operator, and which names are refused.
+"""`default_args` of operators, and errors for unknown parameters.
 
 The `__init__` of every operator class is wrapped: a parameter that its caller left out is
-taken from the default arguments. So each class along the inheritance chain gets the
-defaults for its own parameters, whatever it passes on to the next.
+taken from the default arguments. So each class of the inheritance chain gets the defaults of its
+own parameters.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import Any
 from aiosched.authoring.base.building import current_dag, current_group
 from aiosched.authoring.base.checks import fail, known_names_only, missing
 from aiosched.authoring.base.location import Location, author_location
+from aiosched.authoring.base.signatures import init_parameters, named, takes_any_name
 
 
 class OperatorMeta(ABCMeta):
-    """Builds operators: default arguments in, then the arrows that the arguments imply."""
+    """Creates operators: applies default arguments, then adds the dependencies that the arguments imply."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> OperatorMeta:
         if "__init__" in namespace:
             namespace["__init__"] = _with_defaults(namespace["__init__"])
-        namespace.setdefault("keeps_state", True)  # each class says for itself that its execute leaves self alone
+        namespace.setdefault("keeps_state", True)  # not inherited
         return super().__new__(mcs, name, bases, namespace, **kwargs)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -41,7 +42,7 @@ class OperatorMeta(ABCMeta):
 
 
 def _effective_defaults(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The default arguments for a new operator: those of its DAG, its groups from outside in, its own."""
+    """The default arguments of a new operator: those of its DAG, of its groups from outside in, its own."""
     group = kwargs.get("task_group")
     dag = kwargs.get("dag") or (group.dag if group is not None else current_dag())
     if group is None and dag is not None:
@@ -57,11 +58,11 @@ def _effective_defaults(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _with_defaults(init: Callable[..., None]) -> Callable[..., None]:
     parameters = list(inspect.signature(init).parameters.values())[1:]
-    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    by_name = named(parameters)
     positions = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
-    names = frozenset(p.name for p in named)
-    required = tuple(p.name for p in named if p.default is p.empty)
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    names = frozenset(p.name for p in by_name)
+    required = tuple(p.name for p in by_name if p.default is p.empty)
+    takes_any = takes_any_name(parameters)
 
     @functools.wraps(init)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -86,20 +87,18 @@ def _called(operator: Any, kwargs: Mapping[str, Any]) -> str:
 
 
 def required_of(cls: type) -> list[str]:
-    """The parameters that a call of `cls` must give, as far as its own `__init__` says."""
-    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    return [p.name for p in named if p.default is p.empty]
+    """The required parameters of the `__init__` of `cls`."""
+    return [p.name for p in named(init_parameters(cls)) if p.default is p.empty]
 
 
 def parameters_of(cls: type) -> frozenset[str]:
-    """All parameter names along the inheritance chain, as far as classes pass on what they do not know."""
+    """All parameter names of the inheritance chain, up to the first class without `**kwargs`."""
     names: set[str] = set()
     for ancestor in cls.__mro__:
         init = ancestor.__dict__.get("__init__")
         if inspect.isfunction(init):
             parameters = list(inspect.signature(init).parameters.values())[1:]
-            names.update(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            names.update(p.name for p in named(parameters))
+            if not takes_any_name(parameters):
                 break
     return frozenset(names)

@@ -1,14 +1,15 @@
-"""`BaseOperator`: what every task is, and the parameters that all tasks have."""
+"""`BaseOperator`: the base class of tasks, and the parameters that all tasks have."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, Self, TypeAlias
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.building import current_dag, current_group
@@ -16,12 +17,12 @@ from aiosched.authoring.base.dates import optional_aware
 from aiosched.authoring.base.dependencies import Dependable, connect
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.settings import defaults
-from aiosched.authoring.mapping.nesting import measured_by
-from aiosched.authoring.runtime.rendering import render_task, template_references
 from aiosched.authoring.tasks.defaults_by_name import OperatorMeta
+from aiosched.authoring.tasks.rendering import render_task, template_references
 from aiosched.authoring.tasks.setup_scopes import close_scope, join_scope, open_scope
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, declared
-from aiosched.authoring.tasks.xcom_arg import RETURN_VALUE, XComArg, iter_outputs
+from aiosched.authoring.tasks.xcom_arg import XComArg, iter_outputs, length_sources
+from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.graph.weights import WeightRule
@@ -30,46 +31,49 @@ from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDefe
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.params import ParamsDict
-    from aiosched.authoring.dag.dag import DAG
-    from aiosched.authoring.dag.groups import TaskGroup
-    from aiosched.authoring.mapping.expansion import ExpandInput
-    from aiosched.authoring.mapping.mapped import OperatorPartial
+    from aiosched.authoring.base.protocols import Dag, Group, MapInputs
     from aiosched.authoring.runtime.context import Context
     from aiosched.authoring.tasks.setup_scopes import Scope
     from aiosched.authoring.triggers.base import BaseTrigger
 
-MOST_RETRIES: Final = 30_000  # as many tries as their number has room for
+MAX_RETRIES: Final = 30_000  # the column of the try number is a smallint
 
 Callback: TypeAlias = Callable[["Context"], Any]
 Callbacks: TypeAlias = Callback | Sequence[Callback] | None
 Seconds: TypeAlias = timedelta | float
 RetryPolicy: TypeAlias = Callable[[BaseException, "Context"], Seconds | bool | None]
-"""Is asked when a try has failed and may be repeated: False does not repeat it, a duration repeats it after that
-time, None (and what it raises) leaves it to the options of the task. Source: the semantics reference, section 22.4."""
+"""Called when a try has failed and has a retry left. False: no retry. A duration: the delay of the retry. None, or an
+exception: the options of the task apply. Source: the semantics reference, section 22.4."""
+
+
+class Partial(Protocol):
+    """What `SomeOperator.partial(…)` returns: see `OperatorPartial`."""
+
+    def expand(self, **mapped: Any) -> BaseOperator: ...
+    def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> BaseOperator: ...
 
 
 class BaseOperator(Dependable, metaclass=OperatorMeta):
     """A task of a DAG. Subclasses implement `execute`.
 
-    All parameters are given by name and mean what they mean in Airflow; durations are timedeltas or
-    seconds. `email` is told of missed SLAs (slas.py); of failures callbacks tell. `execute` may be a plain
-    function or a coroutine function (or return a coroutine, with `is_async` saying so): coroutine functions
-    share a process and hold no slot of it while they wait.
+    All parameters are keywords and mean what they mean in Airflow; durations are timedeltas or seconds. `email` gets
+    mails about missed SLAs (slas.py); failures are reported by callbacks. `execute` may be a plain function or a
+    coroutine function (or return a coroutine, if `is_async` is true): coroutines share a process.
 
-    Each attempt runs on a shallow copy of the task, so `execute` may keep what `on_kill` needs on `self`.
+    Each attempt runs on a shallow copy of the task, so `execute` may store what `on_kill` needs on `self`.
     """
 
     template_fields: ClassVar[Sequence[str]] = ()  # attributes that are rendered before each attempt
-    template_ext: ClassVar[Sequence[str]] = ()  # a value that ends so is the name of a template file
+    template_ext: ClassVar[Sequence[str]] = ()  # a value with such an ending is the name of a template file
     template_fields_renderers: ClassVar[Mapping[str, str]] = {}
     ui_color: ClassVar[str] = "#fff"
     can_skip_downstream: ClassVar[bool] = False
-    keeps_state: ClassVar[bool] = True  # False: execute leaves self alone, attempts may share it; not inherited
+    keeps_state: ClassVar[bool] = True  # False: execute does not change self, so attempts share it; not inherited
 
-    start_from_trigger: bool = False  # begin in the trigger of start_trigger_args, without a worker
+    start_from_trigger: bool = False  # start in the trigger of start_trigger_args, without a worker
     start_trigger_args: StartTriggerArgs | None = None
 
-    expand_input: ExpandInput | None = None  # what a mapped task is mapped over
+    expand_input: MapInputs | None = None  # what a mapped task is mapped over
     _origin: Location | None
     _defaults: Mapping[str, Any]
 
@@ -104,8 +108,8 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         max_active_tis_per_dagrun: int | None = None,
         params: Mapping[str, Any] | None = None,
         default_args: Mapping[str, Any] | None = None,
-        dag: DAG | None = None,
-        task_group: TaskGroup | None = None,
+        dag: Dag | None = None,
+        task_group: Group | None = None,
         on_execute_callback: Callbacks = None,
         on_success_callback: Callbacks = None,
         on_failure_callback: Callbacks = None,
@@ -134,7 +138,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
 
         retries = defaults().retries if retries is None else retries
         retry_delay = defaults().retry_delay if retry_delay is None else retry_delay
-        self.retries = checks.whole_number("retries", retries, least=0, most=MOST_RETRIES, where=where)
+        self.retries = checks.whole_number("retries", retries, least=0, most=MAX_RETRIES, where=where)
         self.retry_delay = checks.duration("retry_delay", retry_delay, where)
         self.retry_exponential_backoff = _backoff(retry_exponential_backoff, where)
         self.max_retry_delay = checks.optional_duration("max_retry_delay", max_retry_delay, where)
@@ -191,13 +195,13 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
             self.start_trigger_args = self.start_trigger_args.copy()
 
         self._params = dict(params or {})
-        self.dag: DAG | None = None
-        self.task_group: TaskGroup | None = None
+        self.dag: Dag | None = None
+        self.task_group: Group | None = None
         self.task_id = task_id
         self._join(dag, task_group)
 
-    def _join(self, dag: DAG | None, group: TaskGroup | None) -> None:
-        """Take the place in the DAG and group that were given, or in those of the innermost `with`."""
+    def _join(self, dag: Dag | None, group: Group | None) -> None:
+        """Join the given DAG and group, or those of the innermost `with`."""
         where = self._origin
         if dag is None:
             dag = group.dag if group is not None else current_dag()
@@ -214,10 +218,10 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
             group.children[self.task_id] = self
         join_scope(self)
 
-    # What subclasses implement and runners call
+    # Implemented by subclasses, called by the runner
 
     def execute(self, context: Context) -> Any:
-        """Do the work and return the value for XCom, or None. A coroutine function where work means waiting."""
+        """Do the work and return the value for XCom, or None. A coroutine function if it mostly waits."""
         raise NotImplementedError(f"{type(self).__name__} has no execute(self, context): implement it.")
 
     def pre_execute(self, context: Context) -> None:
@@ -226,15 +230,15 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
             self._pre_execute(context)
 
     def post_execute(self, context: Context, result: Any = None) -> None:
-        """Called with the result just after `execute` returned."""
+        """Called with the result just after `execute` has returned."""
         if self._post_execute is not None:
             self._post_execute(context, result)
 
     def on_kill(self) -> None:
-        """Called when the attempt is stopped: release what `execute` holds outside this process."""
+        """Called when the attempt is stopped: release resources outside this process."""
 
     def timed_out(self, error: TaskTimeout) -> Exception:
-        """What running longer than the `execution_timeout` means: `error` itself fails the attempt, which may retry."""
+        """The exception to raise after the `execution_timeout`: by default `error`, which fails the try."""
         return error
 
     def defer(
@@ -245,23 +249,23 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         kwargs: Mapping[str, Any] | None = None,
         timeout: Seconds | None = None,
     ) -> NoReturn:
-        """Give the slot back until `trigger` fires; then `method_name(context, event=…, **kwargs)` goes on.
+        """Free the slot until `trigger` fires; then `method_name(context, event=…, **kwargs)` continues the task.
 
-        The method runs in a fresh copy of the task, perhaps in another process: what it needs comes as
-        `kwargs` (plain data, instants, durations). It may defer again. Raises TaskDeferred.
+        The method runs in a new copy of the task, perhaps in another process, so pass what it needs as `kwargs`
+        (plain data, instants, durations). It may defer again. Raises TaskDeferred.
         """
         raise TaskDeferred(trigger=trigger, method_name=method_name, kwargs=kwargs, timeout=timeout)
 
-    def begins_in(self) -> StartTriggerArgs | None:
-        """What the task waits for before its first worker; None: `execute` is called first. Raises DagError."""
+    def initial_trigger(self) -> StartTriggerArgs | None:
+        """The trigger in which the task starts; None if it starts in a worker. Raises DagError."""
         return declared(self, self.start_trigger_args) if self.start_from_trigger else None
 
     def resumes_async(self, resume: Resume) -> bool:
-        """Whether `resume_execution` gives a coroutine."""
+        """Whether `resume_execution` returns a coroutine."""
         return resume.error is None and inspect.iscoroutinefunction(getattr(self, resume.next_method, None))
 
     def resume_execution(self, resume: Resume, context: Context) -> Any:
-        """Go on after a deferral, in place of `execute`: the method's value, or a coroutine.
+        """Called instead of `execute` after a deferral; the value of the method, or a coroutine.
 
         Raises TaskDeferralError when the trigger failed, TaskDeferralTimeout when it did not fire in time.
         """
@@ -274,7 +278,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         method = getattr(self, resume.next_method, None)
         if method is None:
             raise AioschedError(
-                f"Task {self.task_id!r} was to go on with {resume.next_method!r}, but {self.task_type} has no such "
+                f"Task {self.task_id!r} was to continue with {resume.next_method!r}, but {self.task_type} has no such "
                 "method: name an existing one in defer(method_name=…)."
             )
         return method(context, event=load(resume.event), **load(resume.next_kwargs))
@@ -287,47 +291,47 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
     def render(self, context: Context) -> Self:
         """The task to execute: a shallow copy with templates rendered and outputs of other tasks filled in.
 
-        The task itself when there is nothing to fill in and `execute` leaves it unchanged. Fetch
-        `xcom_references()` before (`await ti.prefetch(...)`), so that nothing has to wait in here.
+        The task itself when there is nothing to fill in and `execute` does not change it. Fetch
+        `xcom_references()` before (`await ti.prefetch(...)`), so that this method does not block.
         """
         return render_task(self, context)
 
     def xcom_references(self, map_index: int = -1) -> tuple[XComRef, ...]:
         """All XComs that the arguments read: outputs of other tasks, and `ti.xcom_pull(…)` in templates.
 
-        For an instance of a task in a mapped group, those of its own index where it reads no others.
+        For a task in a mapped group, those of `map_index` where it reads only its own index.
         """
         arguments = [value for value in self._arguments() if not _is_nothing(value)]
         if not arguments:
             return ()
         sources = [source for output in iter_outputs(arguments) for source in output.sources]
-        sources += measured_by(self, [source.operator for source in sources])
+        sources += length_sources(self, [source.operator for source in sources])
         refs = dict.fromkeys(source.ref_of(self, map_index) for source in sources)
         refs.update(dict.fromkeys(template_references(arguments, self)))
         return tuple(refs)
 
     def _arguments(self) -> Sequence[Any]:
-        """The values that are filled in before each attempt: templates, and outputs of other tasks."""
+        """The values to fill in before each attempt: templates, and outputs of other tasks."""
         return [getattr(self, name, None) for name in self.template_fields]
 
     def _shown_fields(self) -> dict[str, Any]:
-        """The template fields by name, for people."""
+        """The template fields by name, to display."""
         return {name: getattr(self, name, None) for name in self.template_fields}
 
     @cached_property
     def log(self) -> logging.Logger:
-        """The logger for `execute`; what it says is in the attempt's log."""
+        """The logger for `execute`. Its messages are in the attempt's log."""
         return logging.getLogger(self.logger_name or f"aiosched.task.{type(self).__module__}.{type(self).__name__}")
 
     @cached_property
     def params(self) -> ParamsDict:
-        """The params of this task: the DAG's, with its own over them."""
+        """The params of this task: the DAG's, overridden by its own."""
         from aiosched.authoring.base.params import ParamsDict
 
         outer = self.dag.params if self.dag is not None else {}
         return ParamsDict({**outer, **self._params})
 
-    # Its place among other tasks
+    # Dependencies
 
     @property
     def output(self) -> XComArg:
@@ -359,16 +363,16 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
 
     @property
     def task_type(self) -> str:
-        """The name of the class, for people."""
+        """The name of the class, to display."""
         return self._class.__name__
 
     @property
     def _class(self) -> type[BaseOperator]:
-        """The class that its author named."""
+        """The operator class; for a mapped task, the class of its instances."""
         return type(self)
 
     def wire_arguments(self) -> None:
-        """Let the task wait for every task whose output is among its arguments."""
+        """Make every task whose output is an argument of this one upstream of it."""
         for output in iter_outputs(self._arguments()):
             output.check_reader(self)
             for source in output.sources:
@@ -385,16 +389,16 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
     def as_teardown(
         self, *, setups: Dependable | Collection[Dependable] | None = None, on_failure_fail_dagrun: bool = False
     ) -> Self:
-        """Mark the task as a teardown, of `setups` when given: they become setups and direct upstreams.
+        """Mark the task as a teardown. `setups` are marked as setups and become its direct upstreams.
 
-        A failure of it fails the run only with `on_failure_fail_dagrun`. Source: the semantics reference,
+        Its failure fails the run only with `on_failure_fail_dagrun`. Source: the semantics reference,
         section 8.
         """
         if self.is_setup:
             raise self.fail(f"Task {self.task_id!r} is a setup, so it cannot be a teardown. Make two tasks of it.")
         if self.trigger_rule not in {TriggerRule.ALL_SUCCESS, TriggerRule.ALL_DONE_SETUP_SUCCESS}:
             raise self.fail(
-                f"Task {self.task_id!r} is a teardown, and these have a trigger rule of their own. "
+                f"Task {self.task_id!r} is a teardown, and teardowns have their own trigger rule. "
                 f"Leave out trigger_rule={self.trigger_rule!r}."
             )
         self.is_teardown = True
@@ -406,7 +410,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         return self
 
     def __enter__(self) -> Scope:
-        """Connect the tasks that the block makes: setup, then they, then teardown."""
+        """The tasks created in the block run after the setup and before the teardown."""
         return open_scope([self])
 
     def __exit__(
@@ -415,14 +419,14 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         close_scope(wire=error is None)
 
     @classmethod
-    def partial(cls, **kwargs: Any) -> OperatorPartial:
-        """The arguments that all instances of a mapped task share; `.expand(…)` on it makes the task."""
-        from aiosched.authoring.mapping.mapped import OperatorPartial
-
-        return OperatorPartial(cls, kwargs)
+    def partial(cls, **kwargs: Any) -> Partial:
+        """The arguments that all instances of a mapped task share; `.expand(…)` on the result creates the task."""
+        # Imported by name, since the class of mapped tasks is derived from this one.
+        partial: Partial = importlib.import_module("aiosched.authoring.mapping.mapped").OperatorPartial(cls, kwargs)
+        return partial
 
     def fail(self, message: str) -> DagError:
-        """The error to raise about this task, with the line where its author made it."""
+        """The error to raise about this task, with the line where its author created it."""
         return checks.fail(message, self._origin)
 
     def __repr__(self) -> str:
@@ -449,11 +453,8 @@ def _as_list(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, list | tuple | set) else [value]
 
 
-__all__ = ["BaseOperator", "Callback", "Callbacks", "Seconds"]
-
-
 def _is_nothing(value: Any) -> bool:
-    """Whether a field holds nothing that could be filled in: None, or an empty text or container."""
+    """Whether there is nothing to fill in: None, an empty string or an empty container."""
     return value is None or (type(value) in _CONTAINERS and not value)
 
 

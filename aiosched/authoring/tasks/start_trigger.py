@@ -1,4 +1,4 @@
-"""Tasks that begin in their trigger: no worker runs until it has fired.
+"""Tasks that start in their trigger: no worker runs until it has fired.
 
 Source: the semantics reference, section 25.6.
 """
@@ -10,23 +10,20 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.authoring.runtime.rendering import needs_rendering
-
 if TYPE_CHECKING:
-    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.authoring.base.protocols import Task
     from aiosched.authoring.triggers.base import BaseTrigger
-    from aiosched.core.values.messages import Deferral
 
 _SHARED: Final = frozenset({"start_from_trigger", "trigger_kwargs", "next_kwargs", "trigger_timeout"})
 
 
 @dataclass
 class StartTriggerArgs:
-    """The trigger in which a task with `start_from_trigger = True` begins, and how it goes on.
+    """The trigger in which a task with `start_from_trigger = True` starts, and what follows.
 
-    trigger_cls     the trigger's class, or its path as text
-    trigger_kwargs  its arguments: plain data, instants, durations; no templates, they would not be rendered
-    next_method     goes on with the event, in a worker; unless the trigger ends the task itself
+    trigger_cls     the trigger's class, or its import path
+    trigger_kwargs  its arguments: plain data, instants, durations; templates are not rendered
+    next_method     the method that gets the event, in a worker, unless the trigger ends the task itself
     next_kwargs     more arguments of that method
     timeout         how long to wait for the event: a timedelta or seconds
     """
@@ -38,13 +35,13 @@ class StartTriggerArgs:
     timeout: timedelta | float | None = None
 
     def copy(self) -> StartTriggerArgs:
-        """An equal one of its own, so that a task may change what its class declares."""
+        """A copy, so that a task can change what its class declares."""
         kwargs = dict(self.trigger_kwargs) if self.trigger_kwargs is not None else None
         return replace(self, trigger_kwargs=kwargs)
 
 
-def declared(task: BaseOperator, args: StartTriggerArgs | None) -> StartTriggerArgs:
-    """What a task with `start_from_trigger` declares. Raises DagError when that is nothing."""
+def declared(task: Task, args: StartTriggerArgs | None) -> StartTriggerArgs:
+    """The arguments of a task with `start_from_trigger`. Raises DagError without any."""
     if isinstance(args, StartTriggerArgs):
         return args
     raise task.fail(
@@ -54,15 +51,15 @@ def declared(task: BaseOperator, args: StartTriggerArgs | None) -> StartTriggerA
 
 
 def shared_by_instances(
-    task: BaseOperator, args: StartTriggerArgs | None, shared: Mapping[str, Any], mapped: Collection[str]
+    task: Task, args: StartTriggerArgs | None, shared: Mapping[str, Any], mapped: Collection[str]
 ) -> StartTriggerArgs:
-    """What all instances of a mapped task begin in: what its class declares, with the arguments of `partial()`.
+    """The trigger of all instances of a mapped task: that of its class, with the arguments of `partial()`.
 
-    `trigger_kwargs`, `next_kwargs` and `trigger_timeout` are known by name. Raises DagError where one is mapped.
+    These are `trigger_kwargs`, `next_kwargs` and `trigger_timeout`. Raises DagError when one of them is mapped.
     """
     if wrong := sorted(_SHARED.intersection(mapped)):
         raise task.fail(
-            f"Task {task.task_id!r} begins in its trigger, the same one for all its instances, so {wrong[0]!r} cannot "
+            f"Task {task.task_id!r} starts in its trigger, the same one for all its instances, so {wrong[0]!r} cannot "
             "be mapped. Give it in partial(), or leave start_from_trigger out and let execute() defer."
         )
     found = declared(task, args)
@@ -72,37 +69,3 @@ def shared_by_instances(
         next_kwargs=shared.get("next_kwargs", found.next_kwargs),
         timeout=shared.get("trigger_timeout", found.timeout),
     )
-
-
-def starts_deferred(task: BaseOperator) -> Deferral | None:
-    """What `task` waits for before its first worker; None: it begins in a worker. Raises DagError."""
-    if (args := task.begins_in()) is None:
-        return None
-    from aiosched.authoring.triggers.encoding import deferral  # few tasks defer
-
-    called = f"Task {task.task_id!r}"
-    if needs_rendering((args.trigger_kwargs, args.next_kwargs), task):
-        raise task.fail(
-            f"{called} begins in its trigger, where templates and outputs of other tasks are not filled in. "
-            "Give plain values in start_trigger_args, or leave start_from_trigger out and let execute() defer."
-        )
-    if not callable(getattr(task._class, args.next_method, None)):
-        raise task.fail(
-            f"{called} is to go on with {args.next_method!r} after its trigger, but {task.task_type} has no such "
-            "method. Name an existing one in StartTriggerArgs(next_method=…)."
-        )
-    try:
-        path = _path_of(args.trigger_cls)
-        return deferral(path, args.trigger_kwargs or {}, args.next_method, args.next_kwargs or {}, args.timeout)
-    except TypeError as error:
-        raise task.fail(f"{called}, start_trigger_args: {error}") from None
-
-
-def _path_of(kind: type[BaseTrigger] | str) -> str:
-    if isinstance(kind, str):
-        if "." not in kind:
-            raise TypeError(f"trigger_cls={kind!r} is no path of a class, such as 'my_triggers.Door'.")
-        return kind
-    if not isinstance(kind, type) or "<locals>" in kind.__qualname__:
-        raise TypeError(f"trigger_cls={kind!r} is no class at the top of a module, nor the path of one.")
-    return f"{kind.__module__}.{kind.__qualname__}"

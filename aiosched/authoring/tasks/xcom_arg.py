@@ -1,4 +1,4 @@
-"""Outputs of tasks as arguments of others, and as what tasks are mapped over.
+"""Outputs of tasks: arguments of other tasks, or what other tasks are mapped over.
 
 Source: the semantics reference, sections 26.1 and 26.2.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
@@ -16,46 +16,46 @@ import msgspec
 
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.dependencies import Dependable
-from aiosched.authoring.mapping.nesting import indexes_read, is_mapped, mapped_groups, reads_own_index
+from aiosched.authoring.tasks.nesting import indexes_read, is_mapped, mapped_groups, reads_own_index
+from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import Concatenated, MapInput, TaskOutput, Zipped
 from aiosched.core.values.messages import XComRef
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
+    from aiosched.authoring.base.protocols import Task
     from aiosched.authoring.runtime.context import Context
-    from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.tasks.setup_scopes import Scope
 
-RETURN_VALUE: Final = "return_value"
 _NO_FILL: Final = object()
 
 
 class XComView(NamedTuple):
-    """What is mapped over, as it is when the task runs: how many values, and each by its position."""
+    """The values of an output that is mapped over: their number, and each by its position."""
 
     length: int
     at: Callable[[int], Any]
 
 
 class Output(Dependable):
-    """What one or several tasks return, read when the task that has it as argument starts."""
+    """What one or several tasks return. It is read when the task with this argument starts."""
 
     @property
     @abstractmethod
     def sources(self) -> Sequence[XComArg]:
-        """The stored values that it is made of."""
+        """The stored values that it consists of."""
 
     @property
     @abstractmethod
     def map_input(self) -> MapInput:
-        """What a mapping over it is as long as, for the scheduler."""
+        """The length of a mapping over it, for the scheduler."""
 
     @abstractmethod
     def resolve(self, context: Context) -> Any:
         """The value, from the XComs that were fetched for the task."""
 
-    def check_reader(self, reader: BaseOperator) -> None:
-        """Raise DagError when `reader` cannot have it as an argument."""
+    def check_reader(self, reader: Task) -> None:
+        """Raise DagError if it cannot be an argument of `reader`."""
 
     def view(self, context: Context) -> XComView:
         """The values to map over: the items of a list, the (key, value) pairs of a dict."""
@@ -67,14 +67,14 @@ class Output(Dependable):
         raise AioschedError(f"{self!r} is mapped over, but it is {value!r:.80}: return a list or a dict there.")
 
     def map(self, function: Callable[[Any], Any]) -> MappedOutput:
-        """Each value passed through `function`, where it is read; one for which it raises SkipTask is skipped."""
+        """Apply `function` to each value when it is read. If it raises SkipTask, that instance is skipped."""
         if not callable(function) or hasattr(function, "expand"):
             remedy = "use .expand() to run a task for each value" if callable(function) else "give a function"
             raise fail(f"{self!r}.map({getattr(function, '__name__', function)!s}) needs a plain function: {remedy}.")
         return MappedOutput(self, function)
 
     def zip(self, *others: Output, fillvalue: Any = _NO_FILL) -> ZippedOutput:
-        """Tuples of one value each of this and `others`: as many as the shortest has, with `fillvalue` the longest."""
+        """Tuples of one value of each output: as many as the shortest has or, with `fillvalue`, the longest."""
         return ZippedOutput(_outputs("zip", self, *others), fillvalue)
 
     def concat(self, *others: Output) -> ConcatenatedOutput:
@@ -88,23 +88,23 @@ class Output(Dependable):
         )
 
     @property
-    def first_tasks(self) -> Sequence[BaseOperator]:
+    def first_tasks(self) -> Sequence[Task]:
         return list({arg.operator.task_id: arg.operator for arg in self.sources}.values())
 
     @property
-    def last_tasks(self) -> Sequence[BaseOperator]:
+    def last_tasks(self) -> Sequence[Task]:
         return self.first_tasks
 
 
 class XComArg(Output):
-    """What task `operator` pushed under `key`, read when the task that has it as argument starts.
+    """What task `operator` pushed under `key`. It is read when the task with this argument starts.
 
     `arg["name"]` is the value pushed under that key: with `multiple_outputs`, a key of the returned dict.
-    Of a mapped task it is the list of what all its instances returned; inside one mapped group it is what
-    the instance with the same index returned.
+    For a mapped task it is the list of the values of all its instances; inside one mapped group it is the value of
+    the instance with the same index.
     """
 
-    def __init__(self, operator: BaseOperator, key: str = RETURN_VALUE) -> None:
+    def __init__(self, operator: Task, key: str = RETURN_VALUE) -> None:
         self.operator = operator
         self.key = key
 
@@ -133,7 +133,7 @@ class XComArg(Output):
         return f"XComArg({self.operator.task_id!r}, {self.key!r})"
 
     def __str__(self) -> str:
-        """A template that reads the value, for use inside a longer template string."""
+        """A template that reads the value, for use inside a longer template."""
         key = "" if self.key == RETURN_VALUE else f", key={self.key!r}"
         return f"{{{{ ti.xcom_pull(task_ids={self.operator.task_id!r}{key}) }}}}"
 
@@ -147,11 +147,11 @@ class XComArg(Output):
 
     @property
     def ref(self) -> XComRef:
-        """The stored values that this stands for, of all map indexes."""
+        """The stored values of all map indexes."""
         return XComRef(self.operator.task_id, self.key)
 
-    def ref_of(self, reader: BaseOperator, map_index: int) -> XComRef:
-        """The stored values that instance `map_index` of `reader` has to fetch."""
+    def ref_of(self, reader: Task, map_index: int) -> XComRef:
+        """The stored values that instance `map_index` of `reader` reads."""
         if map_index >= 0 and reads_own_index(self.operator, reader):
             return XComRef(self.operator.task_id, self.key, map_index)
         return self.ref
@@ -169,7 +169,8 @@ class XComArg(Output):
         return self
 
     def __enter__(self) -> Scope:
-        return self.operator.__enter__()
+        scope: Scope = self.operator.__enter__()
+        return scope
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -179,7 +180,7 @@ class XComArg(Output):
     def resolve(self, context: Context) -> Any:
         """The value, from the XComs that were fetched for the task. None when the task returned nothing.
 
-        Of a mapped task a list, in index order; an index without a value is left out. Raises AioschedError
+        For a mapped task a list in index order, without the indexes that have no value. Raises AioschedError
         when a named key was not pushed.
         """
         texts, is_list = self._texts(context)
@@ -195,20 +196,20 @@ class XComArg(Output):
         )
 
     def view(self, context: Context) -> XComView:
-        """See Output. Decodes only the values that are asked for: there may be thousands of readers."""
+        """See Output. Each value is decoded only when it is read: there may be thousands of readers."""
         texts, is_list = self._texts(context)
         if is_list:
             return XComView(len(texts), lambda position: json.loads(texts[position]))
         items = _items_of(texts[0]) if texts else None
         if items is None:
-            return super().view(context)  # explains what is wrong with the value
+            return super().view(context)  # raises the error
         if isinstance(items, list):
             return XComView(len(items), lambda position: json.loads(bytes(items[position])))
         pairs = list(items.items())
         return XComView(len(pairs), lambda position: (pairs[position][0], json.loads(bytes(pairs[position][1]))))
 
     def _texts(self, context: Context) -> tuple[list[str], bool]:
-        """The stored values that the running task reads, as JSON; and whether they are the items of a list."""
+        """The stored values that the running task reads, as JSON texts; and whether the value is a list of them."""
         ti = context["ti"]
         pairs = ti.texts_of(self.ref_of(context["task"], ti.map_index))
         if not is_mapped(self.operator) and not any(map_index >= 0 for map_index, _ in pairs):
@@ -226,14 +227,14 @@ def _items_of(text: str) -> list[msgspec.Raw] | dict[str, msgspec.Raw] | None:
     return msgspec.json.decode(text, type=dict[str, msgspec.Raw]) if text.startswith("{") else None
 
 
-def _is_one(source: BaseOperator, reader: BaseOperator) -> bool:
-    """Whether `reader` sees a single instance of `source`: all mapped groups around it are around `reader` too."""
+def _is_one(source: Task, reader: Task) -> bool:
+    """Whether `reader` reads a single instance of `source`, because all mapped groups of `source` are around it too."""
     groups = mapped_groups(source)
     return bool(groups) and mapped_groups(reader)[: len(groups)] == groups
 
 
 class MappedOutput(Output):
-    """The values of `inner`, each passed through `function` in the task that reads them."""
+    """The values of `inner`, with `function` applied to each in the task that reads them."""
 
     def __init__(self, inner: Output, function: Callable[[Any], Any]) -> None:
         self.inner = inner
@@ -292,7 +293,7 @@ class ZippedOutput(Output):
 
 
 class ConcatenatedOutput(Output):
-    """The values of all of `inputs`, one after the other."""
+    """The values of all `inputs`, in order."""
 
     def __init__(self, inputs: Sequence[Output]) -> None:
         self.inputs = inputs
@@ -326,7 +327,7 @@ class ConcatenatedOutput(Output):
 
 
 def iter_outputs(value: Any) -> Iterator[Output]:
-    """Every output inside `value`: lists, tuples, sets, values of dicts, template fields of objects."""
+    """Every output inside `value`: in lists, tuples, sets, values of dicts, template fields of objects."""
     if isinstance(value, Output):
         yield value
     elif isinstance(value, str | int | float | bytes) or value is None:
@@ -342,15 +343,19 @@ def iter_outputs(value: Any) -> Iterator[Output]:
             yield from iter_outputs(getattr(value, name, None))
 
 
-def iter_xcom_args(value: Any) -> Iterator[XComArg]:
-    """Every stored value that an output inside `value` is made of."""
-    for output in iter_outputs(value):
-        yield from output.sources
+def length_sources(reader: Task, read: Iterable[Task]) -> list[XComArg]:
+    """The values whose lengths determine which indexes of the tasks in `read` an instance of `reader` reads."""
+    groups = {group.group_id: group for group in mapped_groups(reader)}
+    if groups:
+        groups |= {group.group_id: group for task in read for group in mapped_groups(task)}
+    if len(groups) < 2:  # all have the same index
+        return []
+    return [source for group in groups.values() if group.expand_input for source in group.expand_input.sources]
 
 
 def _outputs(method: str, *inputs: Output) -> Sequence[Output]:
     if len(inputs) < 2:
-        raise fail(f"{inputs[0]!r}.{method}() needs another output to go with: name one.")
+        raise fail(f"{inputs[0]!r}.{method}() needs another output: name one.")
     for one in inputs:
         if not isinstance(one, Output):
             raise fail(

@@ -1,9 +1,9 @@
-"""What deferred tasks wait for: coroutines that run beside the tasks, many thousands in one process.
+"""Triggers, which deferred tasks wait for: coroutines outside the workers, thousands in one process.
 
-base.py      what a trigger is        temporal.py  a moment, a span of time
-endings.py   events that end a task
-file.py      a file                   external.py  runs and tasks of other DAGs
-http.py      the answer of a server   encoding.py  how triggers and events become JSON
+base.py      the base class           temporal.py  an instant, a duration
+endings.py   events that end a task   external.py  runs and tasks of other DAGs
+file.py      a file                   http.py      an HTTP response
+encoding.py  triggers and events as JSON
 """
 
 from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent

@@ -1,16 +1,17 @@
-"""What a trigger is. Source: the semantics reference, section 25."""
+"""The base class of triggers. Source: the semantics reference, section 25."""
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import AsyncIterator
 from functools import cached_property
 from typing import Any
 
+from aiosched.authoring.base.signatures import init_parameters, named
+
 
 class TriggerEvent:
-    """That a trigger has fired; `payload` (plain data, instants, durations) goes to the task."""
+    """What a trigger yields when it fires. `payload` (plain data, instants, durations) goes to the task."""
 
     __slots__ = ("payload",)
 
@@ -28,12 +29,12 @@ class TriggerEvent:
 
 
 class BaseTrigger:
-    """Waits for something in `run`, an async generator, and yields one `TriggerEvent` when it is the case.
+    """Waits for a condition in `run`, an async generator, and yields one `TriggerEvent` when it holds.
 
-    A trigger is made again from its `serialize`d form, in another process and perhaps after a restart, and it
-    may run twice at the same time: it looks at the world and keeps nothing. It shares a loop with thousands
-    of others, so it must never block. Only its first event counts. Define it at the top of a module.
-    An event of endings.py ends the task itself.
+    A trigger is created again from its serialized form, in another process and perhaps after a restart, and it may
+    run twice at the same time: it must keep no state. It shares an event loop with thousands of others, so it must
+    never block. Only its first event counts. Define the class at the top level of a module. An event of endings.py
+    ends the task itself.
     """
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -42,26 +43,26 @@ class BaseTrigger:
         yield TriggerEvent()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class's path and the arguments that make an equal trigger.
+        """The path of the class, and the arguments that create an equal trigger.
 
         Unless overridden, each parameter of `__init__` is read from the attribute of the same name.
         """
         cls = type(self)
         if "<locals>" in cls.__qualname__:
             raise TypeError(
-                f"The trigger class {cls.__qualname__} is local to a function: move it to the module's top."
+                f"The trigger class {cls.__qualname__} is local to a function: move it to the module's top level."
             )
         return f"{cls.__module__}.{cls.__qualname__}", {name: getattr(self, name) for name in _parameters(cls)}
 
     async def on_kill(self) -> None:
-        """Called when somebody ended the task while it waited: stop what it waits for, if that is wanted."""
+        """Called when the task was ended by a user while it waited. Override it to stop what the trigger waits for."""
 
     async def cleanup(self) -> None:
-        """Called at the end, however it came: after an event, an error, a stop, or when it moves elsewhere."""
+        """Called at the end in every case: after an event, an error, a stop, or a move to another process."""
 
     @cached_property
     def log(self) -> logging.Logger:
-        """What it says is in the log of the task's attempt."""
+        """The logger. Its messages are in the log of the task's attempt."""
         return logging.getLogger(f"aiosched.task.{type(self).__module__}.{type(self).__name__}")
 
     def __repr__(self) -> str:
@@ -71,5 +72,4 @@ class BaseTrigger:
 def _parameters(cls: type) -> list[str]:
     if cls.__init__ is object.__init__:  # type: ignore[misc]
         return []
-    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return [p.name for p in named(init_parameters(cls))]

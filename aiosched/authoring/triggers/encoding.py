@@ -1,9 +1,9 @@
-"""How the arguments of triggers, of resumed methods, and events travel: as JSON, with instants and durations.
+"""JSON for the arguments of triggers and resumed methods, and for events, with instants and durations.
 
     datetime    {"__datetime__": "2026-01-02T03:04:05+00:00"}      date  {"__date__": "2026-01-02"}
     timedelta   {"__timedelta__": 90.0}, in seconds                time  {"__time__": "12:30:00"}
 
-Tuples and sets come back as lists. What else JSON cannot hold is refused, naming its place.
+Tuples and sets are read back as lists. Anything else that JSON cannot hold raises TypeError.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
 
 
 def dump(value: Any, what: str = "value") -> str:
-    """`value` as JSON text; raises TypeError naming the place inside `what` that JSON cannot hold."""
+    """`value` as JSON text; raises TypeError naming the part of `what` that JSON cannot hold."""
     return json.dumps(_plain(value, what), allow_nan=False)
 
 
@@ -41,7 +41,7 @@ def load(text: str) -> Any:
 
 
 def deferral_of(signal: TaskDeferred) -> Deferral:
-    """What a task that deferred asks for, ready to travel. Raises TypeError for what cannot."""
+    """The deferral that a task raised, with JSON arguments. Raises TypeError for arguments that JSON cannot hold."""
     trigger, timeout = signal.trigger, signal.timeout
     if not isinstance(trigger, BaseTrigger):
         raise TypeError(f"defer(trigger=…) needs a trigger, not {trigger!r}: give an instance of a BaseTrigger.")
@@ -58,7 +58,7 @@ def deferral(
     next_kwargs: Mapping[str, Any],
     timeout: timedelta | float | None,
 ) -> Deferral:
-    """What to wait for and how to go on, ready to travel. Raises TypeError for arguments that cannot."""
+    """A deferral with JSON arguments. Raises TypeError for arguments that JSON cannot hold."""
     return Deferral(
         classpath=classpath,
         kwargs=dump(dict(kwargs), f"kwargs of {classpath.rpartition('.')[2]}"),

@@ -1,11 +1,11 @@
-"""Events by which a trigger ends its task itself: no worker goes on. Source: the semantics reference, section 25.6.
+"""Events with which a trigger ends its task, without another worker. Source: the semantics reference, section 25.6.
 
     TaskSuccessEvent(xcoms={"return_value": 3})   success, with values for XCom
     TaskSkippedEvent()                            skipped
-    TaskFailedEvent(reason="the job was refused") failed: the task's retries hold (a `retry_policy` is not asked)
+    TaskFailedEvent(reason="the job was refused") failed: the task's retries apply, its `retry_policy` is not called
 
-The callbacks of the task for that end run in a worker, `on_execute_callback` and `post_execute` do not. A success
-counts as any other: it touches the task's outlets, and tasks may be mapped over what was pushed.
+The callback of the task for that state runs in a worker; `on_execute_callback` and `post_execute` are not called.
+A success is like any other: it creates events of the task's outlets, and tasks can be mapped over the pushed value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aiosched.core.values.messages import Outcome
 
 
 class TaskEndEvent(TriggerEvent):
-    """Base of the three. `xcoms` are pushed by key, `reason` is one line for people."""
+    """Base of the three. `xcoms` are pushed by key, `reason` is one line of text."""
 
     __slots__ = ("reason", "xcoms")
     outcome: ClassVar[Outcome]

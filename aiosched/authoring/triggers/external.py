@@ -1,4 +1,4 @@
-"""Triggers that wait for runs and tasks of other DAGs. They ask the scheduler by its services."""
+"""Triggers that wait for runs and tasks of other DAGs. They poll the scheduler."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from aiosched.authoring.runtime.services import acall
 from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
 from aiosched.errors import NotFound, Refused
 
-MOST_UNANSWERED: Final = 10  # questions in a row, before a trigger gives up
+MAX_UNANSWERED: Final = 10  # failed polls in a row, before a trigger fails
 
 
-class _Asks(BaseTrigger):
-    """Asks the scheduler again and again, and bears it when that cannot answer for a while."""
+class _SchedulerTrigger(BaseTrigger):
+    """Polls the scheduler, and tolerates some failures."""
 
-    most_unanswered: int = MOST_UNANSWERED
+    max_unanswered: int = MAX_UNANSWERED
     _unanswered = 0
 
-    async def ask(self, service: str, **args: Any) -> Any:
-        """What the scheduler says; None when it could not, up to a number of times in a row."""
+    async def query(self, service: str, **args: Any) -> Any:
+        """The response of a service. None when the call failed, for at most `max_unanswered` failures in a row."""
         try:
             answer = await acall(service, **args)
         except (NotFound, Refused):
             raise
         except Exception as error:
             self._unanswered += 1
-            if self._unanswered > self.most_unanswered:
+            if self._unanswered > self.max_unanswered:
                 raise
-            self.log.warning("the scheduler cannot say (%s: %s); asking again", type(error).__name__, error)
+            self.log.warning("the scheduler did not respond (%s: %s); trying again", type(error).__name__, error)
             return None
         self._unanswered = 0
         return answer
 
 
-class DagStateTrigger(_Asks):
+class DagStateTrigger(_SchedulerTrigger):
     """Fires when the run `run_id` of `dag_id` is in one of `states`; the event names its state."""
 
     def __init__(self, dag_id: str, run_id: str, states: Sequence[str], poll_interval: float = 5.0) -> None:
         self.dag_id, self.run_id, self.states, self.poll_interval = dag_id, run_id, list(states), poll_interval
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Ask every `poll_interval` seconds."""
+        """Poll every `poll_interval` seconds."""
         while True:
-            answer = await self.ask("run_state", dag_id=self.dag_id, run_id=self.run_id)
+            answer = await self.query("run_state", dag_id=self.dag_id, run_id=self.run_id)
             if answer is not None:
                 state = answer["run"] and answer["run"]["state"]
                 if state is None or state in self.states:
@@ -55,11 +55,11 @@ class DagStateTrigger(_Asks):
             await asyncio.sleep(self.poll_interval)
 
 
-class ExternalTaskTrigger(_Asks):
-    """Fires when a run of another DAG, tasks of it, or a task group are all in an allowed state.
+class ExternalTaskTrigger(_SchedulerTrigger):
+    """Fires when runs of another DAG, or tasks or a task group of them, are all in an allowed state.
 
-    It fires as well when one of them is in a failed or skipped state: the event's `status` is `success`,
-    `failed` or `skipped`. One of `logical_dates` per run that must be so.
+    It also fires when one of them is in a failed or skipped state. The `status` of the event is `success`, `failed`
+    or `skipped`. `logical_dates` has one date (aware) for each run.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ExternalTaskTrigger(_Asks):
         self.poke_interval = poke_interval
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Ask every `poke_interval` seconds."""
+        """Poll every `poke_interval` seconds."""
         while True:
             if (status := await self.status()) is not None:
                 yield TriggerEvent({"status": status})
@@ -90,10 +90,10 @@ class ExternalTaskTrigger(_Asks):
             await asyncio.sleep(self.poke_interval)
 
     async def status(self) -> str | None:
-        """`success`, `failed`, `skipped`, or None to go on waiting."""
+        """`success`, `failed`, `skipped`, or None while it must wait."""
         verdicts: Counter[str] = Counter()
         for date in self.logical_dates:
-            answer = await self.ask(
+            answer = await self.query(
                 "task_states",
                 dag_id=self.external_dag_id,
                 logical_date=date.isoformat(),
@@ -117,7 +117,7 @@ class ExternalTaskTrigger(_Asks):
 
 
 def _states(answer: dict[str, Any], *, whole_run: bool) -> list[str | None]:
-    """The states that matter, of an answer of the service `task_states`; none when there is no such run."""
+    """The states to check in a response of the service `task_states`; none when there is no such run."""
     if answer["run"] is None:
         return []
     return [answer["run"]["state"]] if whole_run else [state for _, _, state in answer["tasks"]]

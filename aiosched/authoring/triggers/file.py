@@ -13,14 +13,14 @@ from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
 class FileTrigger(BaseTrigger):
     """Fires when something matches the glob `filepath`; the event is the list of matches.
 
-    A folder counts once it has a file (`recursive`: at any depth). `poke_interval` in seconds.
+    A folder counts if it has a file (with `recursive`, at any depth). `poke_interval` in seconds.
     """
 
     def __init__(self, filepath: str, recursive: bool = False, poke_interval: float = 5.0) -> None:
         self.filepath, self.recursive, self.poke_interval = filepath, recursive, poke_interval
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look, in a thread, until there is a match."""
+        """Check for a match in a thread, every `poke_interval` seconds."""
         while True:
             if found := await asyncio.to_thread(matching_files, self.filepath, recursive=self.recursive):
                 yield TriggerEvent(found)

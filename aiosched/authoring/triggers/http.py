@@ -1,4 +1,4 @@
-"""A trigger that asks a server until it answers well."""
+"""A trigger that polls a server."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from aiosched.authoring.base.http import HttpCall, checked
+from aiosched.authoring.runtime.http import HttpCall, checked
 from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
 
 
 class HttpTrigger(BaseTrigger):
-    """Fires when the request is answered with a status below 400; the event is `{"status": …, "text": …}`.
+    """Fires when the status of the response is below 400; the event is `{"status": …, "text": …}`.
 
-    A status in `response_error_codes_allowlist` means "not yet", any other from 400 on is a failure.
-    `poke_interval` in seconds. Parameters as of HttpSensor.
+    A status in `response_error_codes_allowlist` means "not yet"; any other from 400 on fails the trigger.
+    `poke_interval` in seconds. The parameters are those of HttpSensor.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class HttpTrigger(BaseTrigger):
         self.poke_interval = poke_interval
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Ask every `poke_interval` seconds."""
+        """Send the request every `poke_interval` seconds."""
         call = HttpCall(
             method=self.method, endpoint=self.endpoint, http_conn_id=self.http_conn_id, data=self.request_params,
             headers=self.headers, options=self.extra_options,

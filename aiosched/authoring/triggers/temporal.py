@@ -10,11 +10,11 @@ from typing import ClassVar, Final
 from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
 from aiosched.clock import Clock, SystemClock
 
-_LONGEST_SLEEP: Final = 3600.0  # seconds: so that a change of the clock is noticed
+_MAX_SLEEP: Final = 3600.0  # seconds, so that changes of the clock are noticed
 
 
 class DateTimeTrigger(BaseTrigger):
-    """Fires at `moment` (aware), at once when that is past; the event is the moment."""
+    """Fires at `moment` (aware), or at once if it is in the past; the event is the moment."""
 
     clock: ClassVar[Clock] = SystemClock()
 
@@ -30,18 +30,18 @@ class DateTimeTrigger(BaseTrigger):
             if left <= 0:
                 yield TriggerEvent(self.moment)
                 return
-            await asyncio.sleep(min(left, _LONGEST_SLEEP))
+            await asyncio.sleep(min(left, _MAX_SLEEP))
 
 
 class TimeDeltaTrigger(DateTimeTrigger):
-    """Fires `delta` from now, counted from when the task defers; the event is that moment.
+    """Fires `delta` after the task defers; the event is that moment.
 
-    In `start_trigger_args` it counts from when the trigger begins, so anew after a restart.
+    In `start_trigger_args` it counts from the start of the trigger, and starts again after a restart.
     """
 
     def __init__(self, delta: timedelta) -> None:
         super().__init__(self.clock.now() + delta)
 
     def serialize(self) -> tuple[str, dict[str, object]]:
-        """As the moment: a trigger that is made again does not start its wait anew."""
+        """As a DateTimeTrigger, so that the wait does not start again when the trigger is created again."""
         return f"{DateTimeTrigger.__module__}.{DateTimeTrigger.__qualname__}", {"moment": self.moment}

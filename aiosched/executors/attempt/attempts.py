@@ -19,9 +19,10 @@ import msgspec
 
 from aiosched.authoring.assets.asset_events import OutletEvents
 from aiosched.authoring.dag.sources import finder
-from aiosched.authoring.runtime.context import Context, build_context, build_run_context, current_context
+from aiosched.authoring.runtime.context import Context, current_context
 from aiosched.authoring.runtime.services import Services, offering
 from aiosched.authoring.runtime.task_instance import TaskInstance
+from aiosched.authoring.tasks.task_context import build_context, build_run_context
 from aiosched.authoring.triggers.encoding import class_of, dump, load
 from aiosched.authoring.triggers.endings import TaskEndEvent
 from aiosched.core.values.masking import secrets

@@ -26,12 +26,13 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from aiosched.authoring.base.settings import defaults
-from aiosched.authoring.mapping.nesting import is_mapped_over, map_length, mapped_groups
-from aiosched.authoring.runtime.context import build_context, current_context
-from aiosched.authoring.runtime.previous_run import load_previous_run, task_names_previous_run
-from aiosched.authoring.runtime.rendering import render_label
+from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
+from aiosched.authoring.tasks.nesting import is_mapped_over, map_length, mapped_groups
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.previous_run import load_previous_run, task_names_previous_run
+from aiosched.authoring.tasks.rendering import render_label
+from aiosched.authoring.tasks.task_context import build_context
 from aiosched.authoring.triggers.encoding import deferral_of
 from aiosched.core.run.code import newer_code
 from aiosched.core.values.masking import secrets

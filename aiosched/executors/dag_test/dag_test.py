@@ -21,10 +21,10 @@ import msgspec
 
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.mapping.mapped import MappedOperator
-from aiosched.authoring.mapping.nesting import is_mapped_over, map_length
 from aiosched.authoring.operators.python import PythonOperator
-from aiosched.authoring.runtime.context import build_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
+from aiosched.authoring.tasks.nesting import is_mapped_over, map_length
+from aiosched.authoring.tasks.task_context import build_context
 from aiosched.clock import Clock, SystemClock
 from aiosched.core.creation.run_creation import manual_run, tasks_of_run
 from aiosched.core.graph.graph import Graph

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aiosched.authoring.runtime.context import build_context, current_context
+from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
+from aiosched.authoring.tasks.task_context import build_context
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Attempt, TaskServices
 from aiosched.errors import NotFound

@@ -179,7 +179,7 @@ def main(fd: int, lease_deadline: int, lifeline: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stand_guard(lifeline)
     leftovers.inherit_orphans()
-    import aiosched.authoring.tasks.taskflow  # what nearly every DAG file imports
+    import aiosched.authoring.decorators.taskflow  # what nearly every DAG file imports
     import aiosched.executors.worker.async_worker
     import aiosched.executors.worker.worker  # noqa: F401  preloaded for all workers
 

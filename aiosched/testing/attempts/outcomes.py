@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiosched.authoring.assets.asset_events import OutletEvents
 from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, Outlet, outlet_of
 from aiosched.authoring.base.settings import defaults
-from aiosched.authoring.mapping.nesting import map_length
+from aiosched.authoring.tasks.nesting import map_length
 from aiosched.authoring.triggers.encoding import dump
 from aiosched.core.graph.spec import AssetRef, TaskSpec
 from aiosched.core.values.messages import Outcome

@@ -1,20 +1,16 @@
-"""HTTP requests of operators, sensors, triggers and notifiers, by httpx2 (the extra `aiosched[http]`)."""
+"""HTTP requests for operators, sensors, triggers and notifiers, with httpx2 (the extra `aiosched[http]`)."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aiosched.authoring.operators.python import call_arguments
 from aiosched.authoring.runtime.connections import Connection
 from aiosched.errors import AioschedError, CommandFailed
 
 if TYPE_CHECKING:
     import httpx2
-
-    from aiosched.authoring.runtime.context import Context
 
 
 def require_httpx2() -> Any:
@@ -28,9 +24,9 @@ def require_httpx2() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class HttpCall:
-    """A request as authors describe it. `endpoint` is a whole URL, or what stands behind the connection's host.
+    """A request. `endpoint` is a URL, or a path on the host of the connection `http_conn_id`.
 
-    The connection `http_default` is asked when nothing else says where the server is.
+    Without a URL and a connection id, the connection `http_default` is used.
     """
 
     method: str
@@ -41,7 +37,7 @@ class HttpCall:
     options: Mapping[str, Any] = field(default_factory=dict)  # timeout, verify, allow_redirects, json, params …
 
     async def send(self) -> httpx2.Response:
-        """Send it and return the answer, whatever its status. Raises AioschedError without httpx2."""
+        """Send the request; the response, whatever its status. Raises AioschedError without httpx2."""
         http = require_httpx2()
         is_url = "://" in self.endpoint
         base, headers, auth = await _address(self.http_conn_id or (None if is_url else "http_default"))
@@ -66,7 +62,7 @@ class HttpCall:
 
 
 def checked(response: httpx2.Response) -> httpx2.Response:
-    """The answer; raises CommandFailed for a status of 400 and above, with the beginning of its body."""
+    """The response; raises CommandFailed, with the beginning of the body, for a status of 400 or above."""
     if response.status_code >= 400:
         request = response.request
         raise CommandFailed(
@@ -76,14 +72,8 @@ def checked(response: httpx2.Response) -> httpx2.Response:
     return response
 
 
-async def judged(check: Callable[..., Any], response: httpx2.Response, context: Context) -> Any:
-    """What an author's function of the response (plain or coroutine) says; it may also name parts of the context."""
-    result = check(response, **call_arguments(check, (response,), {}, context))
-    return await result if inspect.isawaitable(result) else result
-
-
 async def _address(conn_id: str | None) -> tuple[str, dict[str, str], Any]:
-    """Base URL, headers and login of a connection; nothing without one."""
+    """Base URL, headers and login of a connection; empty without one."""
     if conn_id is None:
         return "", {}, None
     connection = await Connection.aget(conn_id)

@@ -1,8 +1,7 @@
-"""Sending mail by SMTP, for EmailOperator and notifiers.
+"""Mail by SMTP, for EmailOperator and notifiers.
 
-The connection (`smtp_default`) says host, port, login and password; its extras: `disable_ssl` (plain instead
-of TLS from the first byte), `disable_tls` (no STARTTLS on a plain connection), `timeout` in seconds (30),
-`from_email`.
+Host, port, login and password are those of the connection (`smtp_default`). Its extras: `disable_ssl` (no implicit
+TLS), `disable_tls` (no STARTTLS on a plain connection), `timeout` in seconds (30), `from_email`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from aiosched.errors import AioschedError
 
 @dataclass(frozen=True, kw_only=True)
 class Mail:
-    """A message in HTML. Addresses as one text with commas or semicolons, or as a list; `files` are attached."""
+    """An HTML message. Addresses: a string with commas or semicolons, or a list. `files` are attached."""
 
     to: str | Iterable[str]
     subject: str
@@ -38,7 +37,7 @@ class Mail:
     custom_headers: Mapping[str, Any] = field(default_factory=dict)
 
     async def send(self, conn_id: str = "smtp_default") -> None:
-        """Send it by the server of the connection; raises NotFound, AioschedError, or what smtplib raises."""
+        """Send it by the server of the connection. Raises NotFound, AioschedError, and the errors of smtplib."""
         connection = await Connection.aget(conn_id)
         extras = connection.extra_dejson
         sender = self.from_email or extras.get("from_email") or connection.login
@@ -47,7 +46,7 @@ class Mail:
         await asyncio.to_thread(self._deliver, connection, self.message(str(sender)))
 
     def message(self, sender: str) -> EmailMessage:
-        """The message as it travels, but for its BCC. Reads the files."""
+        """The message as sent, without BCC. Reads the files."""
         message = EmailMessage()
         message["Subject"], message["From"], message["To"] = self.subject, sender, ", ".join(addresses(self.to))
         if cc := addresses(self.cc):
@@ -64,7 +63,7 @@ class Mail:
         return message
 
     def _deliver(self, connection: Connection, message: EmailMessage) -> None:
-        everybody = [*addresses(self.to), *addresses(self.cc), *addresses(self.bcc)]
+        recipients = [*addresses(self.to), *addresses(self.cc), *addresses(self.bcc)]
         extras = connection.extra_dejson
         plain, timeout = _is_on(extras.get("disable_ssl")), float(extras.get("timeout", 30))
         host = connection.host or "localhost"
@@ -78,11 +77,11 @@ class Mail:
                 server.starttls(context=ssl.create_default_context())
             if connection.login:
                 server.login(connection.login, connection.password or "")
-            server.send_message(message, to_addrs=everybody)
+            server.send_message(message, to_addrs=recipients)
 
 
 def addresses(given: str | Iterable[str] | None) -> list[str]:
-    """Addresses one by one."""
+    """The addresses as a list."""
     listed = given.replace(";", ",").split(",") if isinstance(given, str) else list(given or ())
     return [one.strip() for one in listed if one.strip()]
 

@@ -1,35 +1,32 @@
-"""Which instances of a task an instance of another one reads, by the mapped groups that they share.
+"""Which instances of a task are read by an instance of another task: those in the same instance of a mapped group.
 
-A task inside mapped groups has one instance for each combination of their indexes; the innermost group's
-index varies fastest. Source: the semantics reference, section 26.7.
+A task in nested mapped groups has one instance for each combination of their indexes; the index of the
+innermost group varies fastest. Source: the semantics reference, section 26.7.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
-    from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.base.protocols import Dag, Group, Task
     from aiosched.authoring.runtime.context import Context
-    from aiosched.authoring.tasks.operator import BaseOperator
-    from aiosched.authoring.tasks.xcom_arg import XComArg
 
 
-def mapped_groups(task: BaseOperator) -> list[TaskGroup]:
+def mapped_groups(task: Task) -> list[Group]:
     """The mapped groups around `task`, outermost first."""
     return groups_around(task.task_group) if task.task_group is not None else []
 
 
-def groups_around(group: TaskGroup) -> list[TaskGroup]:
-    """The mapped groups of which `group` is a part, itself included, outermost first."""
+def groups_around(group: Group) -> list[Group]:
+    """The mapped groups around `group`, including itself, outermost first."""
     found = []
-    inner: TaskGroup | None = group
+    inner: Group | None = group
     while inner is not None:
         if inner.expand_input is not None:
             found.append(inner)
@@ -37,32 +34,32 @@ def groups_around(group: TaskGroup) -> list[TaskGroup]:
     return found[::-1]
 
 
-def is_mapped(task: BaseOperator) -> bool:
-    """Whether the task has several instances: it is mapped itself, or stands in a mapped group."""
+def is_mapped(task: Task) -> bool:
+    """Whether the task is mapped, or is in a mapped group."""
     return task.expand_input is not None or bool(mapped_groups(task))
 
 
-def is_mapped_over(task: BaseOperator) -> bool:
+def is_mapped_over(task: Task) -> bool:
     """Whether the number of instances of another task, or of a group, depends on what `task` returns."""
     return task.dag is not None and task.task_id in _producers(task.dag)
 
 
-def _producers(dag: DAG) -> frozenset[str]:
-    """The tasks over whose return values others are mapped; asked anew while the DAG grows."""
+def _producers(dag: Dag) -> frozenset[str]:
+    """The tasks over whose return values others are mapped. Computed again while the DAG grows."""
     size = (len(dag.task_dict), len(dag.task_groups))
     known = _known_producers.get(dag)
     if known is None or known[0] != size:
-        mapped: list[BaseOperator | TaskGroup] = [*dag.task_dict.values(), *dag.task_groups.values()]
+        mapped: list[Task | Group] = [*dag.task_dict.values(), *dag.task_groups.values()]
         found = (one.expand_input.producers for one in mapped if one.expand_input is not None)
         known = _known_producers[dag] = (size, frozenset().union(*found))
     return known[1]
 
 
-_known_producers: Final[WeakKeyDictionary[DAG, tuple[tuple[int, int], frozenset[str]]]] = WeakKeyDictionary()
+_known_producers: Final[WeakKeyDictionary[Dag, tuple[tuple[int, int], frozenset[str]]]] = WeakKeyDictionary()
 
 
 class Returning(Protocol):
-    """What matters of a task for what it returns."""
+    """The attributes of a task that concern its return value."""
 
     @property
     def task_id(self) -> str: ...
@@ -71,10 +68,10 @@ class Returning(Protocol):
 
 
 def map_length(value: Any, task: Returning, map_index: int, limit: int) -> int | None:
-    """How many values `value`, which an instance of `task` returned, is to others that are mapped over it.
+    """The number of values for tasks that are mapped over `value`, which an instance of `task` returned.
 
-    Of a task that has several instances it is one value, or None when it is not stored: they are mapped over
-    the list of all. Raises AioschedError, by which the task fails, when nothing can be mapped over it.
+    For an instance of a mapped task it is 1, or None when the value is not stored: others are mapped over the list
+    of all instances' values. Raises AioschedError, which fails the task, when `value` cannot be mapped over.
     Source: the semantics reference, sections 26.2 and 26.3.
     """
     if map_index >= 0:
@@ -93,7 +90,7 @@ def map_length(value: Any, task: Returning, map_index: int, limit: int) -> int |
 
 
 def split_index(index: int, lengths: Sequence[int]) -> list[int]:
-    """The position in each of several inputs that `index` stands for: the last one varies fastest."""
+    """The position in each of several inputs for a map index. The last input varies fastest."""
     rest, positions = index, []
     for length in reversed(lengths):
         if length == 0:
@@ -103,24 +100,24 @@ def split_index(index: int, lengths: Sequence[int]) -> list[int]:
         positions.append(position)
     if rest or index < 0:
         raise AioschedError(
-            f"Map index {index} is outside of what it maps over now: {' x '.join(map(str, lengths))} values. "
+            f"Map index {index} is out of range: the inputs now have {' x '.join(map(str, lengths))} values. "
             "They changed since the run was expanded; clear the task that returns them, with its downstream tasks."
         )
     return positions[::-1]
 
 
-def reads_own_index(source: BaseOperator, reader: BaseOperator) -> bool:
-    """Whether instance i of `reader` reads instance i of `source`, and no other."""
+def reads_own_index(source: Task, reader: Task) -> bool:
+    """Whether instance i of `reader` reads only instance i of `source`."""
     groups = mapped_groups(reader)
     return bool(groups) and groups == mapped_groups(source)
 
 
-def indexes_read(source: BaseOperator, context: Context) -> range | None:
+def indexes_read(source: Task, context: Context) -> range | None:
     """The map indexes of `source` that the running task reads; None for all of them.
 
-    Tasks in a common mapped group meet under the same index of it.
+    In a common mapped group these are the indexes of the same instance of the group.
     """
-    reader: BaseOperator = context["task"]
+    reader: Task = context["task"]
     theirs, ours = mapped_groups(source), mapped_groups(reader)
     common = sum(1 for one, other in zip(theirs, ours, strict=False) if one is other)
     if not common:
@@ -130,18 +127,8 @@ def indexes_read(source: BaseOperator, context: Context) -> range | None:
     return range(index * below_theirs, (index + 1) * below_theirs)
 
 
-def measured_by(reader: BaseOperator, read: Iterable[BaseOperator]) -> list[XComArg]:
-    """The values whose lengths say which indexes of the tasks `read` belong to an instance of `reader`."""
-    groups = {group.group_id: group for group in mapped_groups(reader)}
-    if groups:
-        groups |= {group.group_id: group for task in read for group in mapped_groups(task)}
-    if len(groups) < 2:  # its index is theirs
-        return []
-    return [source for group in groups.values() if group.expand_input for source in group.expand_input.sources]
-
-
-def group_index(group: TaskGroup, context: Context) -> int:
-    """Which of the group's instances the running task belongs to."""
+def group_index(group: Group, context: Context) -> int:
+    """The instance of the group that the running task belongs to."""
     groups = mapped_groups(context["task"])
     index: int = context["ti"].map_index
     if len(groups) == 1:
@@ -149,10 +136,10 @@ def group_index(group: TaskGroup, context: Context) -> int:
     return split_index(index, [_length(one, context) for one in groups])[groups.index(group)]
 
 
-def _count(groups: Sequence[TaskGroup], context: Context) -> int:
+def _count(groups: Sequence[Group], context: Context) -> int:
     return math.prod(_length(group, context) for group in groups)
 
 
-def _length(group: TaskGroup, context: Context) -> int:
+def _length(group: Group, context: Context) -> int:
     assert group.expand_input is not None
     return group.expand_input.length(context)

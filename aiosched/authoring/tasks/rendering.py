@@ -1,7 +1,6 @@
 """Filling in the arguments of a task before each attempt: templates, outputs of other tasks, params.
 
-Lives here: walking the arguments, without Jinja. Rendering a template is templates.py's business, which is
-imported only when there is one.
+This file needs no Jinja; runtime/templates.py, which renders templates, is imported only when there is one.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ from aiosched.core.values.messages import XComRef
 from aiosched.errors import TaskSignal, TaskTimeout, TemplateError
 
 if TYPE_CHECKING:
+    from aiosched.authoring.base.protocols import Task
     from aiosched.authoring.runtime.context import Context
     from aiosched.authoring.runtime.templates import TemplateEngine
-    from aiosched.authoring.tasks.operator import BaseOperator
 
-    Task = TypeVar("Task", bound=BaseOperator)
+    T = TypeVar("T", bound=Task)
 
 MARKS: Final = ("{{", "{%", "{#")
-LONGEST_LABEL: Final = 250  # characters
+MAX_LABEL_LENGTH: Final = 250  # characters
 
 
 class literal:
-    """A value that stays as it is: `bash_command=literal("echo {{ this }}")`."""
+    """A value that is not rendered: `bash_command=literal("echo {{ this }}")`."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
-def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = (), in_place: bool = False) -> Task:
-    """A copy of `task` with its template fields rendered; itself when nothing changes and it keeps no state.
+def render_task(task: T, context: Context, *, verbatim: Iterable[Any] = (), in_place: bool = False) -> T:
+    """A copy of `task` with its template fields rendered; `task` itself when nothing changes and it keeps no state.
 
-    With `in_place` it is always `task` itself. No templates are looked for inside the objects `as_they_are`.
-    Raises TemplateError naming task, field, template and name.
+    With `in_place` it is always `task` itself. The objects in `verbatim` are not rendered. Raises TemplateError
+    with task, field, template and name.
     """
     changed: dict[str, Any] = {}
-    kept = {id(value) for value in as_they_are if not isinstance(value, int | float | None)}
+    kept = {id(value) for value in verbatim if not isinstance(value, int | float | None)}
     for name in task.template_fields:
         value = getattr(task, name, None)
         if id(value) not in kept and needs_rendering(value, task):
@@ -54,16 +53,16 @@ def render_task(task: Task, context: Context, *, as_they_are: Iterable[Any] = ()
     return twin
 
 
-def render_label(task: BaseOperator, context: Context) -> str:
+def render_label(task: Task, context: Context) -> str:
     """The task's `map_index_template` rendered, at most 250 characters.
 
     Source: the semantics reference, section 26.9.
     """
     text = str(_rendered(task.map_index_template, task, context, ()))
-    return text[:LONGEST_LABEL]
+    return text[:MAX_LABEL_LENGTH]
 
 
-def needs_rendering(value: Any, task: BaseOperator) -> bool:
+def needs_rendering(value: Any, task: Task) -> bool:
     """Whether `value` holds a template, a template file's name, a `literal` or an output of a task."""
     if value is None or (isinstance(value, (str, tuple, dict, list)) and not value):
         return False
@@ -82,22 +81,22 @@ def needs_rendering(value: Any, task: BaseOperator) -> bool:
     )
 
 
-def render_value(task: BaseOperator, name: str, value: Any, context: Context) -> Any:
-    """`value` rendered as if it stood in the field `name` of `task`. Raises TemplateError."""
+def render_value(task: Task, name: str, value: Any, context: Context) -> Any:
+    """`value` rendered like a value of the field `name` of `task`. Raises TemplateError."""
     return _render_field(task, name, value, context) if needs_rendering(value, task) else value
 
 
-def template_references(arguments: Any, task: BaseOperator) -> Iterator[XComRef]:
-    """The XComs that templates in `arguments` of `task` pull with constant arguments."""
+def template_references(arguments: Any, task: Task) -> Iterator[XComRef]:
+    """The XComs that templates in `arguments` pull with constant arguments."""
     for source in _strings(arguments):
         if "xcom_pull" in source:
             yield from _engine(task).references(source)
 
 
-def _render_field(task: BaseOperator, name: str, value: Any, context: Context, kept: Container[int] = ()) -> Any:
+def _render_field(task: Task, name: str, value: Any, context: Context, kept: Container[int] = ()) -> Any:
     try:
         return _rendered(value, task, context, kept)
-    except (TaskSignal, TaskTimeout):  # a macro of the author may end the task
+    except (TaskSignal, TaskTimeout):  # raised by a macro of the author
         raise
     except Exception as error:
         no_file = type(error).__name__ == "TemplateNotFound"
@@ -110,7 +109,7 @@ def _render_field(task: BaseOperator, name: str, value: Any, context: Context, k
         ) from error
 
 
-def _rendered(value: Any, task: BaseOperator, context: Context, kept: Container[int]) -> Any:
+def _rendered(value: Any, task: Task, context: Context, kept: Container[int]) -> Any:
     if id(value) in kept:
         return value
     if isinstance(value, str):
@@ -135,7 +134,7 @@ def _rendered(value: Any, task: BaseOperator, context: Context, kept: Container[
     return value
 
 
-def _is_file(value: str, task: BaseOperator) -> bool:
+def _is_file(value: str, task: Task) -> bool:
     return bool(task.template_ext) and value.endswith(tuple(task.template_ext)) and "\n" not in value
 
 
@@ -155,7 +154,10 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= 300 else f"{text[:300]}…"
 
 
-def _engine(task: BaseOperator) -> TemplateEngine:
-    from aiosched.authoring.runtime.templates import engine_of  # imports Jinja
+def _engine(task: Task) -> TemplateEngine:
+    if task.dag is not None:
+        engine: TemplateEngine = task.dag.templates
+        return engine
+    from aiosched.authoring.runtime.templates import plain_engine  # imports Jinja
 
-    return engine_of(task)
+    return plain_engine()

@@ -1,4 +1,4 @@
-"""`@asset`: a function that makes an asset, as a DAG with one task.
+"""`@asset`: a function that produces an asset, as a DAG with one task.
 
     @asset(schedule="@daily", uri="s3://shop/orders")
     def orders(context): ...
@@ -6,8 +6,8 @@
     @asset(schedule=orders)
     def report(self, orders, inlet_events): ...
 
-The DAG, its task and its asset have the function's name. A parameter `self` is the asset, `context` the
-context; one that is named after an asset is that asset, as an inlet; others are of the context.
+The DAG, its task and its asset have the function's name. The parameter `self` is the asset, and
+`context` the context. Parameters with names of the context have its values; any other is an asset and an inlet.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from aiosched.authoring.assets.assets import Asset, AssetAlias
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.operators.python import PythonOperator, is_coroutine_function
-from aiosched.authoring.runtime.context import CONTEXT_KEYS, get_current_context
+from aiosched.authoring.runtime.context import get_current_context
+from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
 
 
 class AssetDefinition(Asset):
-    """What `@asset` makes of a function: the asset, usable wherever assets are. `dag` is the DAG that makes it."""
+    """Returned by `@asset`: an asset. `dag` is the DAG that produces it."""
 
     __slots__ = ("dag", "function")
 
@@ -48,12 +49,12 @@ def asset(
     task_options: Mapping[str, Any] | None = None,
     **dag_options: Any,
 ) -> Callable[[Callable[..., Any]], AssetDefinition]:
-    """Let a function make an asset. `outlets` are further ones that it touches.
+    """Make a function produce an asset. `outlets` are further assets that it updates.
 
-    `dag_options` are those of `DAG`, `task_options` those of its task.
+    `dag_options` are parameters of `DAG`, `task_options` those of its task.
     """
     if function is not None:
-        raise fail("Write @asset(schedule=…), with brackets: say when the asset is made; None is by hand only.")
+        raise fail("Write @asset(schedule=…), with parentheses: the schedule of its DAG; None is for manual runs only.")
 
     def define(function: Callable[..., Any]) -> AssetDefinition:
         made = AssetDefinition(function, uri=uri, extra=extra, group=group)
@@ -78,7 +79,7 @@ def _is_inlet(name: str) -> bool:
 
 
 def _calling(function: Callable[..., Any], made: Asset, inlets: list[str]) -> Callable[..., Any]:
-    """The function behind one that takes the whole context."""
+    """A function that takes the whole context and calls `function` with its parameters."""
 
     wanted = tuple(inspect.signature(function).parameters)
     constant: dict[str, Any] = {"self": made, **{name: Asset(name) for name in inlets}}

@@ -1,4 +1,4 @@
-"""`@task`: functions as tasks, called to place them in a DAG."""
+"""`@task`: functions as tasks. A call adds a task to a DAG."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from aiosched.authoring.operators.bash import DecoratedBashOperator
 from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
 from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
 from aiosched.authoring.operators.sensor import PythonSensor
-from aiosched.authoring.runtime.context import CONTEXT_KEYS
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
 from aiosched.authoring.tasks.xcom_arg import XComArg
 
 P = ParamSpec("P")
@@ -25,32 +25,32 @@ R = TypeVar("R")
 
 
 class DecoratedOperator(PythonOperator):
-    """A function made a task by `@task`."""
+    """The task of a function with `@task`."""
 
     keeps_state: ClassVar[bool] = False
 
 
 class DecoratedBranchOperator(BranchPythonOperator):
-    """A function made a branch by `@task.branch`."""
+    """The task of a function with `@task.branch`."""
 
     keeps_state: ClassVar[bool] = False
 
 
 class DecoratedShortCircuitOperator(ShortCircuitOperator):
-    """A function made a short circuit by `@task.short_circuit`."""
+    """The task of a function with `@task.short_circuit`."""
 
     keeps_state: ClassVar[bool] = False
 
 
 class DecoratedSensorOperator(PythonSensor):
-    """A function made a sensor by `@task.sensor`."""
+    """The task of a function with `@task.sensor`."""
 
 
 class TaskFunction(Generic[P, R]):
-    """What `@task` makes of a function. Calling it adds a task to the current DAG and returns its output.
+    """Returned by `@task`. Calling it adds a task to the current DAG and returns its output.
 
-    Arguments may hold outputs of other tasks, also inside lists and dicts: the new task waits for those.
-    A second call in one DAG gets the id `name__1`, and so on. `function` is the function itself.
+    Arguments may contain outputs of other tasks, also inside lists and dicts: the new task waits for those tasks.
+    The task of a second call in one DAG has the id `name__1`, and so on. `function` is the function itself.
     """
 
     def __init__(self, function: Callable[P, R], operator: type[BaseOperator], options: Mapping[str, Any]) -> None:
@@ -58,22 +58,22 @@ class TaskFunction(Generic[P, R]):
         self.function = function
         self.operator = operator
         self.options = dict(options)
-        self.mark: Callable[[BaseOperator], Any] | None = None  # applied to each task that it makes
-        self._overridden: TaskFunction[P, R] | None = None  # of the same function
-        self._fitting: set[tuple[Any, ...]] = set()  # calls that fit: how many arguments by position, which by name
+        self.mark: Callable[[BaseOperator], Any] | None = None  # applied to each new task
+        self._overridden: TaskFunction[P, R] | None = None  # the original of a copy
+        self._fitting: set[tuple[Any, ...]] = set()  # valid calls: number of positional arguments, other names
 
     def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
         self._check_call(args, kwargs)
         return self.output_of(self.operator(**self.operator_options(args, kwargs)))
 
     def output_of(self, made: BaseOperator) -> XComArg:
-        """What is returned for a new task of this function."""
+        """The output of a new task of this function, after `mark`."""
         if self.mark is not None:
             self.mark(made)
         return XComArg(made)
 
     def operator_options(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """What the operator is made with when the function is called so; the task id is free in the current DAG."""
+        """The parameters of the operator for a call with these arguments; the task id is unique in the current DAG."""
         options = dict(self.options)
         task_id = options.pop("task_id", None) or self.function.__name__
         if issubclass(self.operator, DecoratedOperator):
@@ -84,7 +84,7 @@ class TaskFunction(Generic[P, R]):
         return {**options, **called, "task_id": _free_id(task_id, options)}
 
     def partial(self, **kwargs: Any) -> PartialFunction[P, R]:
-        """Some arguments, the same for all instances of a mapped task: `.partial(table="t").expand(day=days)`."""
+        """The arguments that all instances of a mapped task share: `.partial(table="t").expand(day=days)`."""
         return PartialFunction(self, kwargs)
 
     def expand(self, **mapped: Any) -> XComArg:
@@ -94,19 +94,19 @@ class TaskFunction(Generic[P, R]):
     def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> XComArg:
         """Map the task: one instance for each dict of arguments in a list, or in what a task returns.
 
-        Without `strict` names are looked at when the task runs.
+        Without `strict`, names are checked when the task runs.
         """
         return PartialFunction(self, {}).expand_kwargs(kwargs, strict=strict)
 
     def override(self, **options: Any) -> TaskFunction[P, R]:
-        """The same function with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""
+        """A copy with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""
         other = TaskFunction(self.function, self.operator, {**self.options, **options})
         other.mark = self.mark
         other._overridden, other._fitting = self, self._fitting
         return other
 
     def marked(self, mark: Callable[[BaseOperator], Any]) -> TaskFunction[P, R]:
-        """The same function, whose tasks are setups or teardowns."""
+        """A copy whose tasks are setups or teardowns."""
         other = self.override()
         other.mark = mark
         return other
@@ -124,7 +124,7 @@ class TaskFunction(Generic[P, R]):
 
     @functools.cached_property
     def call_signature(self) -> inspect.Signature:
-        """The function's, where parameters that the context fills may be left out."""
+        """The signature of the function, in which parameters that the context fills are optional."""
         if self._overridden is not None:
             return self._overridden.call_signature
         signature = inspect.signature(self.function)
@@ -152,14 +152,14 @@ class TaskFunction(Generic[P, R]):
         if isinstance(annotation, str):
             try:
                 annotation = eval(annotation, getattr(self.function, "__globals__", {}))
-            except Exception:  # names that only a type checker imports say nothing about a dict
+            except Exception:  # for instance names that only type checkers import
                 return False
         annotation = typing.get_origin(annotation) or annotation
         return isinstance(annotation, type) and issubclass(annotation, Mapping)
 
 
 def _free_id(task_id: str, options: Mapping[str, Any]) -> str:
-    """`task_id`, with a suffix when the DAG has it already in the same group."""
+    """`task_id`, with a suffix if the group or DAG already has such a task."""
     group = options.get("task_group")
     dag = options.get("dag") or (group.dag if group is not None else building.current_dag())
     if dag is None or not isinstance(task_id, str):
@@ -192,7 +192,7 @@ class _Decorator:
             where = author_location()
             called = getattr(function, "__name__", repr(function))
             by_name = f"Write @{self._name}(task_id={function!r})."
-            remedy = by_name if isinstance(function, str) else "Put it over a def."
+            remedy = by_name if isinstance(function, str) else "Put it on a def."
             raise fail(f"@{self._name} makes tasks of functions, and {called} is none. {remedy}", where)
         return TaskFunction(function, self._operator, options)
 

@@ -12,15 +12,16 @@ from typing import Any
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.location import author_location
+from aiosched.authoring.base.signatures import named
 from aiosched.authoring.dag.groups import TaskGroup
 from aiosched.authoring.mapping.expansion import REQUIRED, ExpandInput, GroupArgument, check_groups
 from aiosched.authoring.mapping.function_mapping import checked_arguments, checked_kwargs, known_arguments
 from aiosched.authoring.mapping.mapped import check_rule
-from aiosched.authoring.mapping.nesting import groups_around
+from aiosched.authoring.tasks.nesting import groups_around
 
 
 class PartialGroup:
-    """A group function with some of its arguments, the same for all instances of a mapped group."""
+    """A group function with the arguments that all instances of a mapped group share."""
 
     def __init__(
         self, function: Callable[..., Any], new_group: Callable[[], TaskGroup], kwargs: Mapping[str, Any]
@@ -43,8 +44,7 @@ class PartialGroup:
     def expand_kwargs(self, kwargs: Any) -> Any:
         """See `TaskGroupFunction.expand_kwargs`."""
         inputs = checked_kwargs(self._name, self._function, self._signature, self._kwargs, kwargs)
-        parameters = self._signature.parameters.values()
-        mapped = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        mapped = [p.name for p in named(self._signature.parameters.values())]
         return self._build(inputs, [name for name in mapped if name not in self._kwargs])
 
     def _build(self, inputs: ExpandInput, mapped: list[str]) -> Any:
@@ -52,7 +52,7 @@ class PartialGroup:
         group = self._new_group()
         check_groups(f"Group {group.group_id!r}", inputs, groups_around(group), where)
         group.expand_input = inputs
-        arguments = {name: GroupArgument(name, group, self._default(name)) for name in mapped}
+        arguments = {name: GroupArgument(name, group, inputs, self._default(name)) for name in mapped}
         with group:
             result = self._function(**self._kwargs, **arguments)
         tasks = list(group)

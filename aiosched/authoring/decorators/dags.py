@@ -9,8 +9,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.dag.dag import DAG
+from aiosched.authoring.dag.group_mapping import PartialGroup
 from aiosched.authoring.dag.groups import TaskGroup
-from aiosched.authoring.mapping.group_mapping import PartialGroup
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,9 +62,9 @@ def _bound(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 
 
 class TaskGroupFunction(Generic[P, R]):
-    """What `@task_group` makes of a function. Calling it runs the body inside a new group.
+    """Returned by `@task_group`. Calling it runs the function inside a new group.
 
-    Returns what the body returns, or the group itself when that is None. A second call in one DAG gets the id
+    The result is the function's, or the group if that is None. The group of a second call in one DAG has the id
     `name__1`, and so on.
     """
 
@@ -79,13 +79,13 @@ class TaskGroupFunction(Generic[P, R]):
         return group if result is None else result
 
     def partial(self, **kwargs: Any) -> PartialGroup:
-        """Some arguments, the same for all instances of a mapped group."""
+        """The arguments that all instances of a mapped group share."""
         return PartialGroup(self.function, self._new_group, kwargs)
 
     def expand(self, **mapped: Any) -> Any:
         """Map the group: all its tasks have one instance for each combination of the values.
 
-        Instance i of a task waits for instance i of the tasks before it in the group, and sees its values.
+        Instance i of a task waits for instance i of its upstream tasks in the group, and reads their values.
         Inside the function the arguments stand for values that are not known yet.
         Source: the semantics reference, section 26.7.
         """
@@ -102,7 +102,7 @@ class TaskGroupFunction(Generic[P, R]):
         return group
 
     def override(self, **options: Any) -> TaskGroupFunction[P, R]:
-        """The same function with other parameters of its group."""
+        """A copy with other parameters of its group."""
         return TaskGroupFunction(self.function, {**self.options, **options})
 
 

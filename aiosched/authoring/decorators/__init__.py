@@ -1,0 +1,1 @@
+"""Decorators: `@task`, `@setup`, `@teardown`, `@dag`, `@task_group` and `@asset`."""

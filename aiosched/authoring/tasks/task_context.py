@@ -1,0 +1,142 @@
+"""The values of the context of an attempt or a DAG's callback. Those that few tasks read are computed on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.runtime.context import Context, DagRun, moment
+from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, read_previous_run
+
+if TYPE_CHECKING:
+    from aiosched.authoring.base.protocols import Dag
+    from aiosched.authoring.runtime.task_instance import TaskInstance
+    from aiosched.authoring.tasks.operator import BaseOperator
+    from aiosched.core.values.messages import Attempt, RunInfo
+
+
+def build_context(task: BaseOperator, ti: TaskInstance, attempt: Attempt, dag: Dag | None) -> Context:
+    """The context of one attempt. `exception` and `reason` are None until the runner sets them."""
+    run = attempt.run
+    return Context(
+        {
+            "conf": run.conf,
+            "dag": dag,
+            "exception": None,
+            "inlets": task.inlets,
+            "outlets": task.outlets,
+            "reason": None,
+            "run_id": run.run_id,
+            "task": task,
+            "task_instance": ti,
+            "test_mode": False,
+            "ti": ti,
+            "try_number": attempt.key.try_number,
+        },
+        _UNDATED if run.logical_date is None else _DATED,
+        run,
+        _UNLISTED,
+    )
+
+
+def build_run_context(dag: Dag, run: RunInfo) -> Context:
+    """The context of a DAG's callback without a task instance: `ti` and `task` are None."""
+    values = dict.fromkeys(("exception", "reason", "task", "task_instance", "ti"))
+    params = _with_conf(dag.params, run)
+    return Context(
+        {**values, "conf": run.conf, "dag": dag, "params": params, "run_id": run.run_id, "test_mode": False},
+        _UNDATED if run.logical_date is None else _DATED,
+        run,
+        _UNLISTED,
+    )
+
+
+def _params(context: Context) -> dict[str, Any]:
+    return _with_conf(context["task"].params, context.run)
+
+
+def _with_conf(params: Mapping[str, Any], run: RunInfo) -> dict[str, Any]:
+    """The params of a run: overridden by its conf, unless the settings forbid it."""
+    return {**params, **run.conf} if defaults().conf_overrides_params else dict(params)
+
+
+def _macros(context: Context) -> Any:
+    from aiosched.authoring.runtime import macros
+
+    return macros
+
+
+def _var(_: Context) -> Any:
+    from aiosched.authoring.runtime.variables import VariableAccess
+
+    return VariableAccess()
+
+
+def _conn(_: Context) -> Any:
+    from aiosched.authoring.runtime.connections import connection_access
+
+    return connection_access()
+
+
+def _inlet_events(context: Context) -> Any:
+    from aiosched.authoring.assets.asset_events import InletEvents
+
+    return InletEvents(context.get("inlets") or ())
+
+
+def _outlet_events(context: Context) -> Any:
+    from aiosched.authoring.assets.asset_events import OutletEvents
+
+    return OutletEvents(context.get("outlets") or ())
+
+
+def _triggering_asset_events(context: Context) -> Any:
+    from aiosched.authoring.assets.asset_events import TriggeringAssetEvents
+
+    return TriggeringAssetEvents(is_asset_run=context.run.run_type == "asset_triggered")
+
+
+def _ts_nodash(context: Context) -> str:
+    return str(context["logical_date"].strftime("%Y%m%dT%H%M%S"))
+
+
+def _key(context: Context) -> str:
+    ti = context["ti"]
+    return f"{ti.dag_id}__{ti.task_id}__{context['ds_nodash']}"
+
+
+_UNDATED: Final[Mapping[str, Callable[[Context], Any]]] = {
+    "conn": _conn,
+    "dag_run": lambda context: DagRun(context.run),
+    "inlet_events": _inlet_events,
+    "macros": _macros,
+    "outlet_events": _outlet_events,
+    "params": _params,
+    "triggering_asset_events": _triggering_asset_events,
+    "var": _var,
+}
+_DATED: Final[Mapping[str, Callable[[Context], Any]]] = {
+    **_UNDATED,
+    "data_interval_end": lambda context: moment(context.run.interval_end),
+    "data_interval_start": lambda context: moment(context.run.interval_start),
+    "ds": lambda context: context["logical_date"].strftime("%Y-%m-%d"),
+    "ds_nodash": lambda context: context["logical_date"].strftime("%Y%m%d"),
+    "logical_date": lambda context: moment(context.run.logical_date),
+    "task_instance_key_str": _key,
+    "ts": lambda context: context["logical_date"].isoformat(),
+    "ts_nodash": _ts_nodash,
+    "ts_nodash_with_tz": lambda context: f"{_ts_nodash(context)}+0000",
+}
+
+_UNLISTED: Final[Mapping[str, Callable[[Context], Any]]] = {
+    name: partial(read_previous_run, name=name) for name in PREVIOUS_RUN
+}
+
+CONTEXT_KEYS: Final = frozenset(
+    {
+        "conf", "dag", "exception", "inlets", "outlets", "reason", "run_id", "task", "task_instance", "test_mode", "ti",
+        "try_number", "templates_dict", *_DATED, *PREVIOUS_RUN,
+    }
+)  # fmt: skip
