@@ -104,22 +104,12 @@ class DagStatus:
     dag_id: str
     next_run: NextRun | None
     max_active_runs: int  # see active_runs_limit
-    active_runs: int  # see count_active
+    active_runs: int  # queued and running; runs of backfills do not count (14.3)
     is_paused: bool = False
     is_stale: bool = False
     has_import_errors: bool = False
     allowed_run_types: tuple[str, ...] | None = None  # see allows
     failures: int = 0  # of `@continuous`: how many runs in a row have failed
-
-
-def count_active(active: Iterable[RunType]) -> int:
-    """How many of the queued and running runs count against creating scheduled ones: all but backfill runs."""
-    return sum(run_type is not RunType.BACKFILL for run_type in active)
-
-
-def why_not_due(dag: DagStatus, now: datetime) -> str | None:
-    """What keeps the DAG's next scheduled run from being created, in words; None when it is due."""
-    return next((why for why in due_questions(dag, now).values() if why is not None), None)
 
 
 def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
@@ -145,12 +135,6 @@ def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
         "schedule": schedule,
         "max_active_runs": limit,
     }
-
-
-def due_dags(dags: Iterable[DagStatus], now: datetime) -> list[DagStatus]:
-    """The DAGs that get one scheduled run now, the longest due first."""
-    due = [(dag.next_run.run_after, dag.dag_id, dag) for dag in dags if dag.next_run and why_not_due(dag, now) is None]
-    return [dag for *_, dag in sorted(due, key=lambda entry: entry[:2])]
 
 
 # New runs and their tasks

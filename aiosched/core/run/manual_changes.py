@@ -98,13 +98,6 @@ class ManualChanges(RunRows):
         else:
             self._end_by_hand(RunState.FAILED, TaskEvent.MARKED_FAILED, MARKED, "the run was marked failed", now)
 
-    def shut_down(self, instance: Instance, now: datetime) -> None:
-        """Ask the attempt of `instance` to stop, from outside: however it ends then, the task has failed."""
-        if instance.state in (TaskState.QUEUED, TaskState.RUNNING):
-            self.effects.cancelled.append(self.key(instance))
-            instance.reason = "stopped on request"
-            self._set(instance, TaskEvent.STOP_REQUESTED)
-
     # -- how ----------------------------------------------------------------------------------
 
     def _clear(self, instance: Instance, now: datetime) -> None:

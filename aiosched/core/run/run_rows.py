@@ -14,7 +14,7 @@ from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import CallbackRequest, Effects, FinishedTry, Instance, Run
 from aiosched.core.graph.mapping import Lengths
 from aiosched.core.graph.previous_run import Past, waits_for_past
-from aiosched.core.graph.trigger_rules import StateCounts, TriggerVerdict
+from aiosched.core.graph.trigger_rules import TriggerVerdict
 from aiosched.core.run.code import RunCode
 from aiosched.core.run.deferral import Deferrals
 from aiosched.core.run.upstream_counts import Pending, UpstreamCounts
@@ -130,10 +130,6 @@ class RunRows:
             return self._upstream_counts.counterparts(task, instance)
         found = self._upstream_counts.find(task, instance.map_index) or self._upstream_counts.find(task, -1)
         return () if found is None else (found,)
-
-    def counts_of(self, task: int) -> tuple[StateCounts, int]:
-        """The finished-upstream counts of a task and how many upstreams there are, for explanations."""
-        return self._upstream_counts.counts(task), self._upstream_counts.total(task)
 
     def all_succeeded(self, task_id: str) -> bool | None:
         """Whether all instances of a task are success or skipped; None when it has none in this run."""

@@ -15,7 +15,7 @@ Source: the semantics reference, sections 17 and 18, and section 34 decision 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ class DagRoom:
     """The limits of one DAG and what is active of it, over all its runs.
 
     `WaitingQueue` must be told when a count fell or a limit rose (`release`), and when
-    `per_run` or a limit of a task came or went (`regroup`).
+    `per_run` or a limit of a task came or went (add its candidates again).
     """
 
     dag_id: str
@@ -125,10 +125,6 @@ class PoolRoom:
     )  # who else waits for its slots; first is who goes first
     kept: int = 0  # slots that are open and left to those who go first
     winners: list[int] = field(default_factory=list)  # the rivals that find all they need: to be told
-
-    @property
-    def full(self) -> bool:
-        return self.total >= 0 and self.open <= 0
 
     def make_way(self, place: DemandPlace | None) -> None:
         """Leave open slots to the rivals that go before `place` (None: to all of them).
@@ -234,16 +230,6 @@ class Room:
             return 0
         return max(0, min(self.open, executor.open_async if is_async else executor.open))
 
-    def closed(self) -> str | None:
-        """Why nothing at all can be taken any more; None while something might."""
-        if (reason := self.parallelism_refusal()) is not None:
-            return reason
-        if self.pools and all(pool.full for pool in self.pools.values()):
-            return "no pool has an open slot"
-        if all(executor.open <= 0 and executor.open_async <= 0 for executor in self.executors.values()):
-            return "no executor has an open slot"
-        return None
-
 
 class Candidate:
     """A task instance in state scheduled, with what it needs. Compared by identity."""
@@ -297,48 +283,11 @@ class Grant(NamedTuple):
     refused: list[tuple[Candidate, str]]
 
 
-def refusal(candidate: Candidate, room: Room) -> str | None:
-    """Why `candidate` does not fit now, in one line; None if it does. Changes nothing."""
-    return room.refusal(
-        candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, defers=candidate.defers
-    ) or candidate.dag.refusal(candidate.key.run, candidate.task, defers=candidate.defers)
-
-
-def allocate(candidates: Iterable[Candidate], room: Room) -> Grant:
-    """Take candidates, in the order given, while they fit; `room` and the DAGs' counts change with each.
-
-    One that does not fit is passed over, so a smaller one behind it may still be taken.
-    Once nothing can be taken any more, the rest share one reason. Each candidate ends up
-    in exactly one of the two results.
-    """
-    taken: list[Candidate] = []
-    refused: list[tuple[Candidate, str]] = []
-    closed = room.closed()
-    for candidate in candidates:
-        if closed is not None and not candidate.defers:
-            refused.append((candidate, closed))
-        elif (reason := refusal(candidate, room)) is not None:
-            refused.append((candidate, reason))
-        else:
-            occupy(candidate, room)
-            taken.append(candidate)
-            if candidate.defers:
-                continue
-            if room.open <= 0 or room.pools[candidate.pool].full or _executor_is_full(candidate, room):
-                closed = room.closed()
-    return Grant(taken, refused)
-
-
 def occupy(candidate: Candidate, room: Room) -> None:
     """Count `candidate` as taken under every limit."""
     defers = candidate.defers
     room.occupy(candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, defers=defers)
     candidate.dag.occupy(candidate.key.run, candidate.task, defers=defers)
-
-
-def _executor_is_full(candidate: Candidate, room: Room) -> bool:
-    executor = room.executors[candidate.executor]
-    return (executor.open_async if candidate.is_async else executor.open) <= 0
 
 
 def _pool_refusal(name: str, slots: int, pool: PoolRoom) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
@@ -203,36 +203,12 @@ class WaitingQueue:
             for pool, demand in found.items()
         }
 
-    def give_back(self, candidates: Iterable[Candidate]) -> None:
-        """Undo `take` for those whose claim did not happen: they wait again, at their old place.
-
-        The room that they were taken from belongs to that pass and is not given back to.
-        """
-        for candidate in candidates:
-            candidate.dag.vacate(candidate.key.run, candidate.task, defers=candidate.defers)
-            self.add(candidate)
-            self.release(candidate.dag)
-
     def release(self, dag: DagRoom) -> None:
         """Look at the DAG's parked candidates again: a count of it fell, or a limit rose."""
         for lane in self._parked.pop(dag, ()):
             lane.reason = None
             if lane.live:
                 self._post(lane, self._head(lane))
-
-    def release_all(self) -> None:
-        """Look at everything again: the safety net for a release that was forgotten."""
-        for dag in list(self._parked):
-            self.release(dag)
-
-    def regroup(self, dag: DagRoom) -> None:
-        """Sort the DAG's candidates anew: limits per run or per task came or went."""
-        lanes = self._lanes.get(dag, {}).values()
-        mine = [place[2] for lane in lanes for place in lane.entries if self._waits(place)]
-        for candidate in mine:
-            self.discard(candidate.key)
-        for candidate in mine:
-            self.add(candidate)
 
     def reason(self, key: AttemptKey) -> str | None:
         """Why the candidate with `key` still waits, as of the last pass; None if it does not wait or is next."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.slots.allocation import Candidate, Room
@@ -36,9 +35,6 @@ from aiosched.core.why.explanation import (
     stamp,
 )
 from aiosched.core.why.run import RunFacts, Usual, nobody_knows, run_gates
-
-_PASSED: Final = frozenset({TaskState.SCHEDULED, *HOLDING_SLOT})  # its dependencies were met
-_NO_LIMIT: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
