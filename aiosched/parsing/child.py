@@ -60,13 +60,13 @@ def _import(path: str, member: str | None, root: str, limits: Limits) -> ChildAn
     code = path if member is None else f"{path}{os.sep}{member}"  # the file that tracebacks name
     own: dict[str, str] = {}  # the file's own content hash
 
-    def told(digest: str) -> None:
+    def keep_digest(digest: str) -> None:
         own[_relative(path, root)] = digest
 
     try:
         try:
             with _interrupted_after(limits.import_timeout, limits.file_timeout):
-                loaded = load_file(Path(path), root=Path(root), member=member, told=told)
+                loaded = load_file(Path(path), root=Path(root), member=member, told=keep_digest)
                 documents = tuple(msgspec.Raw(encode_spec(dag.to_spec())) for dag in loaded.dags)
         finally:
             lift_memory_limit()

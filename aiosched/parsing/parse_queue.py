@@ -65,7 +65,7 @@ class ParseQueue:
         self._order = order or newest_first
         self._entries: dict[str, _QueuedFile] = {}
         self._modules: Mapping[str, str] | None = None
-        self._news: dict[str, None] = {}  # files whose sources were not held against a listing yet
+        self._unchecked: dict[str, None] = {}  # files whose sources were not held against a listing yet
         self._unlisted: set[str] = set()  # imported files that the listing does not have by itself
         self._queue: list[tuple[Rank, int, str]] = []  # some outdated: the entry's rank counts
         self._routine: list[tuple[float, str]] = []  # when due; some outdated
@@ -183,7 +183,7 @@ class ParseQueue:
         changed = set[str]()
         if before is not None and before != modules:
             changed = {n for n in before.keys() | modules.keys() if before.get(n) != modules.get(n)}
-        names, self._news = self._entries.keys() if changed else self._news.keys(), {}
+        names, self._unchecked = self._entries.keys() if changed else self._unchecked.keys(), {}
         for name in list(names):
             entry = self._entries.get(name)
             if entry is None or entry.digest is None:
@@ -217,7 +217,7 @@ class ParseQueue:
 
     def _finish(self, entry: _QueuedFile, now: float) -> None:
         entry.finished_at = now
-        self._news[entry.file.name] = None
+        self._unchecked[entry.file.name] = None
         self._unlisted.update((entry.sources or {}).keys() - (self._modules or {}).keys())
         if self._reparse_every > 0:
             heapq.heappush(self._routine, (now + self._reparse_every, entry.file.name))

@@ -122,7 +122,7 @@ class _CleanProcess(SpawnProcess):
             super().start()
 
 
-class _Faceless(ModuleType):
+class _WithoutFile(ModuleType):
     """Stands in for a main module: all its names, but neither a file nor a spec to import it from."""
 
     def __init__(self, main: ModuleType) -> None:
@@ -138,7 +138,7 @@ class _Faceless(ModuleType):
 @contextlib.contextmanager
 def _main_module_hidden() -> Iterator[None]:
     main = sys.modules["__main__"]
-    sys.modules["__main__"] = _Faceless(main)
+    sys.modules["__main__"] = _WithoutFile(main)
     try:
         yield
     finally:

@@ -120,11 +120,11 @@ class Parser:
         self._busy = 0
         self._idle_since = time.monotonic()
         self._stopping = asyncio.Event()
-        self._list_news = asyncio.Event()
+        self._list_requested = asyncio.Event()
         self._again: asyncio.TimerHandle | None = None  # lists again what was written while it was read
         self._unreadable: str | None = None  # why the folder cannot be read
-        self._work_news = asyncio.Event()
-        self._result_news = asyncio.Event()
+        self._work_changed = asyncio.Event()
+        self._results_arrived = asyncio.Event()
         self._first: set[str] | None = None  # files of the first listing that are not stored yet
         self._first_pass: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._started = time.monotonic()
@@ -152,7 +152,12 @@ class Parser:
         file since this parser began: the folders of two machines may differ for a while.
         """
         listing = self._listing
-        if listing is None or self._list_news.is_set() or self._again is not None or self._partitions != self._owned():
+        if (
+            listing is None
+            or self._list_requested.is_set()
+            or self._again is not None
+            or self._partitions != self._owned()
+        ):
             return "the DAGs folder is being read"
         if unfinished := self._parse_queue.unfinished:
             return f"the file {min(unfinished)} is being read"
@@ -169,14 +174,14 @@ class Parser:
 
     def refresh(self) -> None:
         """List the folder again now."""
-        self._list_news.set()
+        self._list_requested.set()
 
     def request(self, names: Collection[str]) -> None:
         """Parse these files (names as in `dag_file`) again, changed or not, and store the outcome."""
         for name in names:
             self._outcomes.pop(name, None)
         self._parse_queue.request(names)
-        self._work_news.set()
+        self._work_changed.set()
 
     async def run(self) -> None:
         """Watch, parse and store until cancelled or stopped. Call it once."""
@@ -206,14 +211,14 @@ class Parser:
 
     async def _list(self) -> None:
         while True:
-            self._list_news.clear()  # before the listing, so that later news survives
+            self._list_requested.clear()  # before the listing, so that later news survives
             self._forget_again()
             began = time.monotonic()
             await self._list_once()
             pause = max(LIST_EVERY, (time.monotonic() - began) / LISTING_SHARE)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(pause, self._settings.parsing.refresh_interval)):
-                    await self._list_news.wait()
+                    await self._list_requested.wait()
 
     def _forget_again(self) -> None:
         if self._again is not None:
@@ -257,7 +262,7 @@ class Parser:
         self._begin_first_pass(self._parse_queue.unfinished | self._problems.keys())
         self._finished_first([n for n in self._first or () if n not in self._parse_queue and n not in self._problems])
         self._listing = listing
-        self._work_news.set()
+        self._work_changed.set()
 
     def _owned(self) -> frozenset[int]:
         return frozenset(p for p in range(PARTITIONS) if self._owns(p))
@@ -278,11 +283,11 @@ class Parser:
     def _take_problems(self, listing: Listing) -> None:
         """What cannot be read is stored like a file with an error, when it is news."""
         found = {n: p.message for n, p in listing.problems.items() if self._is_mine(n)}
-        news = [problem_result(n, message) for n, message in found.items() if self._problems.get(n) != message]
+        changed = [problem_result(n, message) for n, message in found.items() if self._problems.get(n) != message]
         self._problems = found
-        self._results += news
-        if news:
-            self._result_news.set()
+        self._results += changed
+        if changed:
+            self._results_arrived.set()
 
     async def _note_unchanged(self) -> None:
         batch, self._unchanged = list(self._unchanged.values()), {}
@@ -320,17 +325,17 @@ class Parser:
                 self._take_result(result, rank)
             else:
                 self._finished_first([file.name])
-            self._work_news.set()  # one routine file at a time: the next may have waited for this one
+            self._work_changed.set()  # one routine file at a time: the next may have waited for this one
 
     async def _next_file(self) -> tuple[DagFile, Rank]:
         while True:
-            self._work_news.clear()
+            self._work_changed.clear()
             now = time.monotonic()
             if (found := self._parse_queue.take(now)) is not None:
                 return found
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._parse_queue.seconds_to_routine(now)):
-                    await self._work_news.wait()
+                    await self._work_changed.wait()
 
     def _take_result(self, result: ParsedFile, rank: Rank) -> None:
         stored = self._outcomes.get(result.name)
@@ -340,7 +345,7 @@ class Parser:
             self._finished_first([result.name])
         else:
             self._results.append(result)
-            self._result_news.set()
+            self._results_arrived.set()
 
     async def _release_when_idle(self) -> None:
         while True:
@@ -353,9 +358,9 @@ class Parser:
     async def _store(self) -> None:
         """Store whatever has come since the last commit; while more files wait, gather their results for a moment."""
         while True:
-            self._result_news.clear()
+            self._results_arrived.clear()
             if not self._results:
-                await self._result_news.wait()
+                await self._results_arrived.wait()
             if self._parse_queue.has_waiting:
                 await asyncio.sleep(GATHER)
             batch = self._next_batch()

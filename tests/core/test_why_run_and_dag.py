@@ -167,7 +167,7 @@ class TestDags:
         said = ask_dag({"is_timed": False, "condition": both, "queue": news}, next_run=None)
 
         assert only(said).name == "assets"
-        assert only(said).detail == f"waits for {both}; there is news of raw"
+        assert only(said).detail == f"waits for {both}; there are new events of raw"
 
     def test_the_limit_names_the_active_runs(self) -> None:
         said = ask_dag({"running": 2, "active": (OTHER,)}, active_runs=2)

@@ -26,7 +26,7 @@ from aiosched.core.values.messages import Deferral, Outcome, SkipDecision
 from aiosched.core.values.states import FINISHED, RunState, TaskState
 from aiosched.core.why.dependencies import dependency_gates
 from aiosched.core.why.explanation import Explanation, Gate, Holder, Owner, Verdict
-from aiosched.core.why.run import RunFacts, nobody_knows
+from aiosched.core.why.run import RunFacts, unknown_duration
 from aiosched.core.why.task import TaskFacts, explain_task
 
 SERVE = ("aiosched serve",)
@@ -465,7 +465,7 @@ def test_dependency_gates_are_closed_where_the_board_lets_nothing_start(tasks: l
 
     for instance in instances:
         if instance.state is TaskState.NONE:
-            closed = [each for each in dependency_gates(board, instance, NOW, nobody_knows) if each.closed]
+            closed = [each for each in dependency_gates(board, instance, NOW, unknown_duration) if each.closed]
             judgement = board.upstream_counts.judge(instance)
             assert bool(closed) == (judgement is not Judgement.RUN)
             assert any(each.verdict is Verdict.NEVER for each in closed) == judgement.settles

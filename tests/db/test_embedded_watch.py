@@ -41,7 +41,7 @@ class FakeServer(EmbeddedPostgres):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_watch, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(embedded_watch, "_POLL_SECONDS", 0.001)
     monkeypatch.setattr(embedded_watch, "pause_before", lambda again: 0.05 if again else 0.0)
 
 

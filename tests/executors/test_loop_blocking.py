@@ -156,7 +156,7 @@ async def test_what_blocks_the_loop_and_is_no_trigger_is_not_taken_for_one(
 
 
 async def test_a_trigger_that_catches_its_cancellation_is_cancelled_again(warnings_heard: list[str]) -> None:
-    tasks: TriggerTasks[int] = TriggerTasks(RegisteredDags({}), Ended(), insist=0.01)
+    tasks: TriggerTasks[int] = TriggerTasks(RegisteredDags({}), Ended(), cancel_again_after=0.01)
     tasks.start(1, execution("Stubborn"))
     await until(lambda: notes == ["waits"])
 

@@ -29,7 +29,7 @@ def slas_of(spec: DagSpec) -> dict[str, float]:
     return {task.task_id: task.sla for task in spec.tasks if task.sla is not None}
 
 
-def next_look(spec: DagSpec, now: datetime) -> datetime | None:
+def next_check(spec: DagSpec, now: datetime) -> datetime | None:
     """The earliest instant after `now` at which a schedule date becomes a miss, for a task that was not done in time.
 
     It depends on the schedule alone, so it holds whatever becomes of the runs meanwhile.

@@ -68,7 +68,7 @@ class Board(ManualChanges, Expansion):
             if self.run.reason not in INTENTIONS:
                 self.run.reason = None
             self.effects.run_changed = True
-        self._look_everywhere()
+        self._evaluate_all_later()
 
     def resume(self) -> None:
         """Ask again for what the rows of a re-read run wait for: slots and timers."""
@@ -78,10 +78,10 @@ class Board(ManualChanges, Expansion):
             elif instance.next_at is not None and instance.state in SCHEDULABLE:
                 self.effects.timers.append((instance.next_at + TICK, instance))
             elif instance.state is TaskState.DEFERRED and not self.deferrals.wait(self.effects, instance):
-                self._go_on(instance, instance.scheduled_at)
-        self._look_everywhere()
+                self._resume(instance, instance.scheduled_at)
+        self._evaluate_all_later()
 
-    def _look_everywhere(self) -> None:
+    def _evaluate_all_later(self) -> None:
         self._know_sizes()
         self._pending.instances.update((i, None) for i in self if i.state in SCHEDULABLE)
 
@@ -92,7 +92,7 @@ class Board(ManualChanges, Expansion):
     def unpause(self) -> None:
         """The DAG is not paused any more: what was held back, and timers that have passed, act now."""
         self.is_paused = False
-        self._look_everywhere()
+        self._evaluate_all_later()
 
     def recall(self, instance: Instance, skipped: Iterable[str]) -> None:
         """Remember what a finished branch had decided (7.4): the ids of the downstreams that it skips.
@@ -112,18 +112,18 @@ class Board(ManualChanges, Expansion):
         """Know the runs before this one; until then tasks that look at them wait."""
         self._past = past
         if self.graph.lookback is not None:
-            self._past_news(self.graph.lookback.tasks)
+            self._release_held_back(self.graph.lookback.tasks)
 
     def past_changed(self, task_ids: Iterable[str]) -> None:
         """Instances of these tasks in the run before have ended there, or begin anew."""
         if self.graph.lookback is not None:
             concerned = self.graph.lookback.concerned
-            self._past_news({task for task_id in task_ids for task in concerned.get(task_id, ())})
+            self._release_held_back({task for task_id in task_ids for task in concerned.get(task_id, ())})
 
-    def _past_news(self, tasks: Iterable[int]) -> None:
+    def _release_held_back(self, tasks: Iterable[int]) -> None:
         for task in tasks:
             self._held_back.pop(task, None)
-            self._look_again(task)
+            self._evaluate_later(task)
 
     def wake(self, instance: Instance) -> None:
         """A timer of `instance` is due."""
@@ -133,12 +133,12 @@ class Board(ManualChanges, Expansion):
     def time_out_trigger(self, instance: Instance, now: datetime) -> None:
         """The timer of a deferral is due: when it is over its time, the task goes on by failing (25.5)."""
         if self.deferrals.overdue(self.effects, instance, self.key(instance), now):
-            self._go_on(instance, now)
+            self._resume(instance, now)
 
     def lose_trigger(self, instance: Instance, now: datetime) -> None:
         """What a deferred instance waits for is not stored any more: it goes on by failing."""
         if self.deferrals.vanished(self.effects, instance, self.key(instance)):
-            self._go_on(instance, now)
+            self._resume(instance, now)
 
     def grant(self, instance: Instance, now: datetime, incarnation: int) -> None:
         """The critical section gave `instance` a slot."""
@@ -146,8 +146,8 @@ class Board(ManualChanges, Expansion):
         instance.queued_at = now
         instance.queued_by = incarnation
         instance.reason = None
-        if (news := self.code.begins(instance)) is not None:
-            self.effects.sources.append(news)
+        if (source := self.code.begins(instance)) is not None:
+            self.effects.sources.append(source)
 
     def begins_deferred(self, instance: Instance) -> bool:
         """Whether `instance`, which is ready, begins in its trigger, and has not yet done so in this try (25.6)."""
@@ -175,7 +175,7 @@ class Board(ManualChanges, Expansion):
         outcome = report.outcome
         if instance.state in ENDING:
             if outcome is not Outcome.STARTED:
-                self._told_to_stop(instance, report, now)
+                self._end_stopped_try(instance, report, now)
             return True
         if outcome is Outcome.STARTED:
             if instance.state is TaskState.QUEUED:
@@ -226,10 +226,10 @@ class Board(ManualChanges, Expansion):
             self._keep_values(instance, report)
             self._end_try(instance, report, now)
         elif report.outcome is not Outcome.STARTED and self.deferrals.answered(self.effects, instance, report):
-            self._go_on(instance, now)
+            self._resume(instance, now)
         return True
 
-    def _told_to_stop(self, instance: Instance, report: Report, now: datetime) -> None:
+    def _end_stopped_try(self, instance: Instance, report: Report, now: datetime) -> None:
         """The attempt of a restarting or stopping instance has ended, somehow (2.3)."""
         if instance.state is TaskState.SHUTDOWN:
             instance.end_date = report.at
@@ -241,7 +241,7 @@ class Board(ManualChanges, Expansion):
         """The process of `instance` died with its scheduler."""
         report = Report(key=self.key(instance), outcome=Outcome.LOST, at=now, reason=reason)
         if instance.state in ENDING:
-            self._told_to_stop(instance, report, now)
+            self._end_stopped_try(instance, report, now)
         else:
             self._lose(instance, report, now)
 
@@ -281,7 +281,7 @@ class Board(ManualChanges, Expansion):
             instances, pending.instances = pending.instances, {}
             for instance in instances:
                 if instance.state in SCHEDULABLE:
-                    self._look(instance, self._upstream_counts.judge(instance), now)
+                    self._decide_instance(instance, self._upstream_counts.judge(instance), now)
         self._conclude(now)
 
     def _decide(self, task: int, now: datetime) -> None:
@@ -289,7 +289,7 @@ class Board(ManualChanges, Expansion):
         instances = self._upstream_counts.of(task)
         if len(instances) == 1:
             if instances[0].state in SCHEDULABLE:
-                self._look(instances[0], self._upstream_counts.judge(instances[0]), now)
+                self._decide_instance(instances[0], self._upstream_counts.judge(instances[0]), now)
             return
         verdict = self._upstream_counts.judge_all(task)
         if verdict is not None and task not in self._decided:
@@ -298,9 +298,9 @@ class Board(ManualChanges, Expansion):
             self._verdicts[task] = verdict
         for instance in tuple(instances):
             if instance.state in SCHEDULABLE:
-                self._look(instance, verdict or self._upstream_counts.judge(instance), now)
+                self._decide_instance(instance, verdict or self._upstream_counts.judge(instance), now)
 
-    def _look(self, instance: Instance, verdict: TriggerVerdict, now: datetime) -> None:
+    def _decide_instance(self, instance: Instance, verdict: TriggerVerdict, now: datetime) -> None:
         """Decide on one instance that waits, by what its dependencies say together."""
         branch = self.branch_against(instance) if instance.task in self._decided else None
         skips = branch is not None or verdict is TriggerVerdict.SKIPPED
@@ -365,7 +365,7 @@ class Board(ManualChanges, Expansion):
 
     # -- changing one instance --------------------------------------------------------------
 
-    def _go_on(self, instance: Instance, now: datetime | None) -> None:
+    def _resume(self, instance: Instance, now: datetime | None) -> None:
         """A deferral is over (25.2): same try, and it needs a slot as any other."""
         instance.scheduled_at = now
         instance.reason = None
@@ -453,7 +453,7 @@ class Board(ManualChanges, Expansion):
 
     def _fail_fast(self, failed: Instance, now: datetime) -> None:
         """22.5 and decision 13: the run will fail; all others end now, teardowns and mapped siblings apart."""
-        self._doom(str(TASK_FAILURE.reason))
+        self._expect_failure(str(TASK_FAILURE.reason))
         because = f"{self.graph.task_ids[failed.task]} failed (fail_fast)"
         for instance in self:
             running = instance.state is TaskState.RUNNING

@@ -87,7 +87,7 @@ class Expansion(RunRows):
         self._upstream_counts.expand(instance)
         self.effects.expanded.append(instance)
         self._create(instance.task, math.prod(sizes))
-        self._look_again(instance.task)
+        self._evaluate_later(instance.task)
 
     def _revise(self, task: int, sizes: tuple[int, ...], now: datetime) -> None:
         number = math.prod(sizes)
@@ -99,7 +99,7 @@ class Expansion(RunRows):
                 instance.start_date = instance.end_date = instance.reason = None
                 self._set(instance, TaskEvent.RESTORED)
         self._create(task, number)
-        self._look_again(task)
+        self._evaluate_later(task)
 
     def _create(self, task: int, number: int) -> None:
         """Make the instances that are missing to `number`."""
@@ -117,4 +117,4 @@ class Expansion(RunRows):
     def _resize(self, task: int, sizes: tuple[int, ...]) -> None:
         self._sizes[task] = sizes
         for concerned in self._upstream_counts.resize(task, sizes):
-            self._look_again(concerned)
+            self._evaluate_later(concerned)

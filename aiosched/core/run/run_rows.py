@@ -206,8 +206,8 @@ class RunRows:
 
     def _ran(self, instance: Instance, source: str | None) -> None:
         """Its worker says what it ran."""
-        if source is not None and (news := self.code.ended(instance, source)) is not None:
-            self.effects.sources.append(news)
+        if source is not None and (ran := self.code.ended(instance, source)) is not None:
+            self.effects.sources.append(ran)
 
     def _stop(self, instance: Instance, now: datetime, event: TaskEvent, reason: str) -> None:
         """As `_settle`, for one that may have an attempt: reports of that are stale from now on."""
@@ -224,12 +224,12 @@ class RunRows:
         effects.xcoms = [pushed for pushed in effects.xcoms if pushed[0] is not instance]
         effects.forget_xcoms.append(instance)
 
-    def _look_again(self, task: int) -> None:
+    def _evaluate_later(self, task: int) -> None:
         """There is news for the instances of `task` that their dependencies do not show."""
         self._verdicts.pop(task, None)
         self._pending.tasks.add(task)
 
-    def _doom(self, reason: str) -> None:
+    def _expect_failure(self, reason: str) -> None:
         """The run will fail, and goes on for its teardowns only. Kept in its row, since it may be read back."""
         if self.run.reason is None:
             self.run.reason = reason

@@ -107,9 +107,9 @@ def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
         found.append(Gate(name="assets", verdict=Verdict.NEVER, detail=left_out))
     elif facts.condition is not None:
         waits = why_not_triggered(AssetStatus(facts.condition, 0, 1), facts.queue, facts.aliases)
-        news = ", ".join(sorted(row.asset.name for row in facts.queue))
-        detail = f"{waits}; there is news of {news or 'none of them'}" if waits else None
-        found.append(gate("assets", detail, f"there is news of {news}"))
+        names = ", ".join(sorted(row.asset.name for row in facts.queue))
+        detail = f"{waits}; there are new events of {names or 'none of them'}" if waits else None
+        found.append(gate("assets", detail, f"there are new events of {names}"))
     if facts.condition is None and not facts.is_timed:
         if allows(status, RunType.MANUAL):
             how, commands = ": it runs when somebody triggers it", (f"aiosched dags trigger {status.dag_id}",)

@@ -26,7 +26,7 @@ def roots_of(board: Board, instance: Instance) -> list[Instance]:
         if each.state is TaskState.FAILED:
             roots[each] = None
             continue
-        behind = [up for up in looked_at(board, each) if up.state in FAILURES]
+        behind = [up for up in dependencies_of(board, each) if up.state in FAILURES]
         if not behind and each is not instance:
             roots[each] = None
         to_visit += (up for up in behind if up not in seen)
@@ -39,7 +39,7 @@ def failures_of(board: Board) -> list[Instance]:
     return [each for each in board if each.state is TaskState.FAILED]
 
 
-def looked_at(board: Board, instance: Instance) -> list[Instance]:
+def dependencies_of(board: Board, instance: Instance) -> list[Instance]:
     """On what `instance` depends: direct upstreams, setups further up, producers of what it maps over."""
     graph, task = board.graph, instance.task
     others = dict.fromkeys((*graph.upstream[task], *graph.indirect_setups[task]))

@@ -43,7 +43,7 @@ _REASONS = {
 }
 
 
-def nobody_knows(task_id: str) -> None:
+def unknown_duration(task_id: str) -> None:
     """How long a task usually takes, where that is not known."""
 
 
@@ -120,7 +120,7 @@ def why_queued(facts: RunFacts) -> str | None:
     return decision.waiting.get(run.key)
 
 
-def explain_run(facts: RunFacts, board: Board, usual: Usual = nobody_knows) -> Explanation:
+def explain_run(facts: RunFacts, board: Board, usual: Usual = unknown_duration) -> Explanation:
     """Why a run is where it is. `usual` says how long a task of it usually takes, in seconds."""
     run, now = facts.run, facts.now
     subject = f"{run.dag_id} · {run_label(run.run_id, run.logical_date)}"

@@ -34,7 +34,7 @@ from aiosched.core.why.explanation import (
     staged,
     stamp,
 )
-from aiosched.core.why.run import RunFacts, Usual, nobody_knows, run_gates
+from aiosched.core.why.run import RunFacts, Usual, run_gates, unknown_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class TaskFacts:
     queued_by: str | None = None  # name of the scheduler that claimed it
     deferred_since: datetime | None = None
     blocked: BlockedLoop | None = None
-    usual: Usual = nobody_knows
+    usual: Usual = unknown_duration
 
 
 def explain_task(facts: TaskFacts) -> Explanation:

@@ -158,8 +158,8 @@ class SecretStore:
             _check_existing(before, existing, "variables")
             for key in sorted(values):  # one order for all writers
                 new = values[key]
-                _, told = before.get(key, (None, None))
-                same = before.get(key) == (new.value, new.description if new.description is not None else told)
+                _, description = before.get(key, (None, None))
+                same = before.get(key) == (new.value, new.description if new.description is not None else description)
                 changes[key] = change = _fate(known=key in before, same=same, existing=existing)
                 about = {"name": key, "change": change}
                 if change in _WRITES and await _log(conn, "set_variable", about, requested_by, request):

@@ -59,10 +59,10 @@ PERHAPS_DUE: Final = f"""
 
 
 async def perhaps_due(
-    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, news_within: float
+    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, noticed_within: float
 ) -> list[DagRow]:
     """The DAGs of these partitions whose schedule may have a run for `now`, for which it must be asked.
 
-    Owners hear of a new version within `news_within` seconds.
+    Owners hear of a new version within `noticed_within` seconds.
     """
-    return [DagRow(*row) for row in await conn.fetch(PERHAPS_DUE, sorted(partitions), now, news_within)]
+    return [DagRow(*row) for row in await conn.fetch(PERHAPS_DUE, sorted(partitions), now, noticed_within)]

@@ -119,7 +119,7 @@ def embedded_data_dir(home: Path) -> Path:
 def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
     """The DSN of the running embedded server of `home`, None if it is not running. Starts nothing."""
     data_dir = embedded_data_dir(home).absolute()
-    with _told(data_dir):
+    with _named_errors(data_dir):
         found = read_postmaster(data_dir)
         return _dsn(found, database) if found is not None and ask(found.socket) is ServerAnswer.READY else None
 
@@ -167,13 +167,13 @@ class EmbeddedPostgres:
 
     def start_blocking(self) -> str:
         """`start` for callers without an event loop."""
-        with _told(self.data_dir):
+        with _named_errors(self.data_dir):
             self.data_dir.parent.mkdir(parents=True, exist_ok=True)
             with self._exclusively():
                 server = self._server = self._running() or self._launch()
                 self._folder = folder_id(self.data_dir)
                 if self._users is None:
-                    self._users = _open_lock(self._beside("users"))
+                    self._users = _open_lock(self._sibling("users"))
                     fcntl.flock(self._users, fcntl.LOCK_SH)
         return _dsn(server, self.database)
 
@@ -181,16 +181,16 @@ class EmbeddedPostgres:
         """`stop` for callers without an event loop. Does nothing if this object has not started."""
         if self._users is None:
             return
-        if self.look() is ServerStanding.FOLDER_GONE:
+        if self.check() is ServerStanding.FOLDER_GONE:
             self._leave()
             self._end_stray()
             return
-        with _told(self.data_dir), self._exclusively():
+        with _named_errors(self.data_dir), self._exclusively():
             self._leave()
             if self._is_unused():
                 self._shut_down()
 
-    def look(self) -> ServerStanding:
+    def check(self) -> ServerStanding:
         """How the server stands that this object has started or joined. Takes well under a millisecond."""
         if folder_id(self.data_dir) != self._folder or not (self.data_dir / "PG_VERSION").exists():
             return ServerStanding.FOLDER_GONE
@@ -217,12 +217,12 @@ class EmbeddedPostgres:
 
     # -- who uses it ---------------------------------------------------------------------------
 
-    def _beside(self, suffix: str) -> Path:
+    def _sibling(self, suffix: str) -> Path:
         return self.data_dir.with_name(f"{self.data_dir.name}.{suffix}")
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
-        with _open_lock(self._beside("lock")) as lock:
+        with _open_lock(self._sibling("lock")) as lock:
             deadline = time.monotonic() + _LOCK_SECONDS
             while not _try_lock(lock):
                 if time.monotonic() > deadline:
@@ -234,7 +234,7 @@ class EmbeddedPostgres:
             yield
 
     def _is_unused(self) -> bool:
-        with _open_lock(self._beside("users")) as users:
+        with _open_lock(self._sibling("users")) as users:
             return _try_lock(users)
 
     # -- starting ------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class EmbeddedPostgres:
 
     def _initialise(self, account: Account) -> None:
         """Make the data directory beside its place and move it there: it exists whole or not at all."""
-        fresh = self._beside("new")
+        fresh = self._sibling("new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         claim_folder(fresh, account)
@@ -440,7 +440,7 @@ def _try_lock(file: IO[Any]) -> bool:
 
 
 @contextlib.contextmanager
-def _told(data_dir: Path) -> Iterator[None]:
+def _named_errors(data_dir: Path) -> Iterator[None]:
     """Raise what the operating system refuses as a DatabaseError that names the folder."""
     try:
         yield

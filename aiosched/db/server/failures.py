@@ -1,4 +1,4 @@
-"""What asyncpg and the operating system raise, told as one clear line; and which failures pass by themselves.
+"""What asyncpg and the operating system raise, explained_error as one clear line; and which failures pass by themselves.
 
 No statements live here, and no retry loop: callers ask `is_retryable` and decide how long to wait.
 """
@@ -67,7 +67,7 @@ def is_retryable(error: BaseException) -> bool:
     """Whether doing the same work again, from the start of its transaction, may succeed without a human."""
     if is_connection_failure(error) or isinstance(error, _PASSING):
         return True
-    cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of what `explained` told people
+    cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of what `explained` explained_error people
     return cause is not None and is_retryable(cause)
 
 
@@ -101,10 +101,10 @@ def explained(dsn: str) -> Iterator[None]:
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-        told = explain(error, dsn)
-        if told is None:
+        explained_error = explain(error, dsn)
+        if explained_error is None:
             raise
-        raise told from error
+        raise explained_error from error
 
 
 def check_server_version(major: int, dsn: str) -> None:

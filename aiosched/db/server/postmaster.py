@@ -169,7 +169,7 @@ def tail(log: Path, *, since: int = 0, size: int = 4000) -> str:
 
 
 def last_lines(text: str) -> str:
-    """The end of a log on one line, without what was told to clients that knocked meanwhile."""
+    """The end of a log on one line, without what was complaint to clients that knocked meanwhile."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _TOLD_TO_CLIENTS.search(line)]
     return " | ".join(lines[-_LAST_LINES:]) or "nothing."
 
@@ -180,5 +180,5 @@ def last_complaint(text: str) -> str:
     complaints = [i for i, line in enumerate(lines) if any(word in line for word in ("FATAL:", "PANIC:", "error:"))]
     if not complaints:
         return lines[-1] if lines else "it left no message."
-    told = lines[complaints[-1] : complaints[-1] + 3]
-    return " ".join(_LOG_PREFIX.sub("", line) for line in told)
+    complaint = lines[complaints[-1] : complaints[-1] + 3]
+    return " ".join(_LOG_PREFIX.sub("", line) for line in complaint)

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: command ids, comma separated
 
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 10.0  # how long the connection is kept when nobody waits
 
 
@@ -39,13 +39,13 @@ class RequestAnswers:
     @contextlib.contextmanager
     def awaited(self, command_id: int) -> Iterator[asyncio.Event]:
         """An event that is set whenever it is worth looking for the answer to this request."""
-        heard = asyncio.Event()
-        self._waiting.setdefault(command_id, set()).add(heard)
+        notified = asyncio.Event()
+        self._waiting.setdefault(command_id, set()).add(notified)
         self._nobody.clear()
         try:
-            yield heard
+            yield notified
         finally:
-            self._waiting[command_id].remove(heard)
+            self._waiting[command_id].remove(notified)
             if not self._waiting[command_id]:
                 del self._waiting[command_id]
             self._left = time.monotonic()
@@ -72,25 +72,25 @@ class RequestAnswers:
                 await self._listen_once()
             except Exception as error:  # who waits looks meanwhile
                 logger.warning("news of answers: %s", error)
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
 
     async def _listen_once(self) -> None:
         conn = await self._db.connect(application_name="aiosched answers")
         try:
-            await conn.add_listener(APPLIED_CHANNEL, self._hear)
+            await conn.add_listener(APPLIED_CHANNEL, self._on_notification)
             self._wake_all()  # for what was answered before
             while not conn.is_closed() and (self._waiting or time.monotonic() < self._left + _REST_SECONDS):  # noqa: ASYNC110
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
         finally:
             with contextlib.suppress(OSError):
                 await conn.close(timeout=1.0)
 
-    def _hear(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
+    def _on_notification(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         for command_id in map(int, payload.split(",")):
-            for heard in self._waiting.get(command_id, ()):
-                heard.set()
+            for notified in self._waiting.get(command_id, ()):
+                notified.set()
 
     def _wake_all(self) -> None:
         for events in self._waiting.values():
-            for heard in events:
-                heard.set()
+            for notified in events:
+                notified.set()

@@ -26,7 +26,7 @@ from aiosched.errors import AioschedError, InternalError, NotFound, Refused
 
 logger = logging.getLogger(__name__)
 
-NEWS_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
+NOTIFY_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
 
 _ERRORS: Final[Mapping[int, type[AioschedError]]] = {kind.exit_code: kind for kind in (NotFound, InternalError)}
 _POLL_SECONDS: Final = 1.0
@@ -73,10 +73,10 @@ async def notify(conn: DatabaseConnection, kind: str, partitions: Iterable[int])
     For kind slots the numbers are incarnations instead: there are slots for them in a pool.
     """
     payload = f"{kind} {','.join(map(str, sorted(set(partitions))))}"
-    await conn.execute("SELECT pg_notify($1, $2)", NEWS_CHANNEL, payload)
+    await conn.execute("SELECT pg_notify($1, $2)", NOTIFY_CHANNEL, payload)
 
 
-def read_news(payload: str) -> tuple[str, frozenset[int]]:
+def read_notification(payload: str) -> tuple[str, frozenset[int]]:
     """The kind and the partitions of a NOTIFY payload; no partitions means all."""
     kind, _, numbers = payload.partition(" ")
     return kind, frozenset(int(n) for n in numbers.split(",") if n)
@@ -200,7 +200,7 @@ async def wait_applied(db: Database, command_id: int, *, timeout: float) -> Comm
             while True:
                 last = db.answers.closing
                 heard.clear()
-                answer = await _look(db, command_id)
+                answer = await _poll_answer(db, command_id)
                 if last or answer is not None:
                     break
                 db.answers.listen()
@@ -210,7 +210,7 @@ async def wait_applied(db: Database, command_id: int, *, timeout: float) -> Comm
     return answer
 
 
-async def _look(db: Database, command_id: int) -> CommandResult | None:
+async def _poll_answer(db: Database, command_id: int) -> CommandResult | None:
     """The answer, or None while there is none, and while the database cannot tell."""
     try:
         async with db.acquire() as conn:

@@ -122,7 +122,7 @@ LOOK: Final = f"""
 """
 
 
-async def look(conn: DatabaseConnection) -> FleetView:
+async def read_fleet(conn: DatabaseConnection) -> FleetView:
     """Who is there, who is dead, who has which partition: one statement."""
     at = time.monotonic()
     peers: list[Peer] = []

@@ -29,9 +29,9 @@ class Driven(Coroutine[Any, Any, T]):
     def throw(self, kind: Any, value: Any = None, traceback: TracebackType | None = None, /) -> Any:
         error = value if value is not None else kind() if isinstance(kind, type) else kind
         if issubclass(type(error), GeneratorExit):
-            told = RuntimeError("something that the attempt awaited raised GeneratorExit")
-            told.__cause__ = error
-            error = told
+            replacement = RuntimeError("something that the attempt awaited raised GeneratorExit")
+            replacement.__cause__ = error
+            error = replacement
         return self.inner.throw(error)
 
     def close(self) -> None:

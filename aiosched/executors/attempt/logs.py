@@ -121,7 +121,7 @@ class AttemptLog:
                 os.write(fd, data)
         except OSError as error:
             self._closed = True
-            _say_on_console(f"the log of {self.attempt.run.dag_id}.{self.attempt.task_id} cannot be written: {error}")
+            _write_to_console(f"the log of {self.attempt.run.dag_id}.{self.attempt.task_id} cannot be written: {error}")
         if self._room <= 0:
             self._closed = True
 
@@ -154,7 +154,7 @@ def _redact_file(path: Path) -> None:
             clean.unlink()
     except OSError as error:
         clean.unlink(missing_ok=True)
-        _say_on_console(f"the log {path} may hold secrets, because it cannot be written again: {error}")
+        _write_to_console(f"the log {path} may hold secrets, because it cannot be written again: {error}")
 
 
 def _hide_secrets(record: logging.LogRecord) -> bool:
@@ -255,6 +255,6 @@ class TaskLoggerCapture:
             cls._router = None
 
 
-def _say_on_console(text: str) -> None:
+def _write_to_console(text: str) -> None:
     if sys.__stderr__ is not None and not sys.__stderr__.closed:
         sys.__stderr__.write(text + "\n")

@@ -225,13 +225,13 @@ class InlineExecutor:
     def _run_in_thread(self, execution: Execution) -> None:
         current_guard.set(self._guard)
         if not execution.stop_requested:
-            self._tell(self._began, execution)
+            self._call_on_loop(self._began, execution)
             report = drive(execution.run(self._dags))
         else:
             report = _final(execution.attempt.key, Outcome.LOST, "was told to stop", self._surroundings)
-        self._tell(self._thread_ended, execution, report)
+        self._call_on_loop(self._thread_ended, execution, report)
 
-    def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _call_on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:  # the host closed its loop while a task that was given up went on
@@ -306,7 +306,7 @@ class InlineExecutor:
             self._strays.add(task)
             task.add_done_callback(self._strays.discard)
         else:
-            run_aside(lambda: self._tell(self._concluded, execution, drive(execution.conclude_aside(error))))
+            run_aside(lambda: self._call_on_loop(self._concluded, execution, drive(execution.conclude_aside(error))))
 
     async def _conclude(self, execution: Execution, error: BaseException) -> None:
         self._concluded(execution, await execution.conclude_aside(error))

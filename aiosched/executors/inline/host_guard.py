@@ -40,13 +40,13 @@ class HostGuard:
         """A command runs, in a process group of its own."""
         with self._changing:
             self._groups.add(group)
-            self._say(f"+{group}\n")
+            self._send(f"+{group}\n")
 
     def ended(self, group: int) -> None:
         """It does not any more."""
         with self._changing:
             self._groups.discard(group)
-            self._say(f"-{group}\n")
+            self._send(f"-{group}\n")
 
     def close(self) -> None:
         """Have it end what is left, and itself. Blocks."""
@@ -77,9 +77,9 @@ class HostGuard:
             )
         finally:
             theirs.close()
-        self._say("".join(f"+{group}\n" for group in self._groups))
+        self._send("".join(f"+{group}\n" for group in self._groups))
 
-    def _say(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         if self._line is not None:
             try:
                 self._line.sendall(text.encode())

@@ -56,7 +56,7 @@ class FileTimes:
         self._runs: dict[FileKey | None, float] = {}  # None: of all files
         self._imports: dict[FileKey | None, float] = {}
 
-    def saw(self, file: FileKey, run: float, imported: float) -> None:
+    def observe(self, file: FileKey, run: float, imported: float) -> None:
         """An attempt took `run` seconds besides `imported` seconds for its file (0 when that was loaded)."""
         self._learn(self._runs, file, min(run, _LONG))
         if imported:

@@ -52,7 +52,7 @@ class BlockedLoops:
         There are as many as `processes`, and others beside those that are blocked, but not without limit.
         """
         if self._timer is None:
-            self._timer = self._loop.call_later(PERIOD, self._look)
+            self._timer = self._loop.call_later(PERIOD, self._check)
         open_ = [link for link in workers if self._takes_new(link)] if self._now else workers
         if not open_ and len(workers) >= processes + _MOST_BLOCKED:
             open_ = workers
@@ -83,7 +83,7 @@ class BlockedLoops:
             if (blockage := self._now.get(link.number)) is not None
         ]
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         now = time.monotonic()
         links = [link for link in self._workers.values() if link.sign is not None and link.attempts]
@@ -97,7 +97,7 @@ class BlockedLoops:
                 logger.info("the event loop of worker process %s goes on", link.pid)
         self._now = found
         if links:
-            self._timer = self._loop.call_later(PERIOD, self._look)
+            self._timer = self._loop.call_later(PERIOD, self._check)
 
     def _blockage(self, link: WorkerLink, last: float) -> Blockage:
         blockage = self._now.get(link.number)
@@ -108,10 +108,10 @@ class BlockedLoops:
             blocker = link.sign.blocker if link.sign is not None else None
             if blocker is not None:
                 blockage.by, blockage.where = blocker.key, blocker.where
-                self._tell(link, blockage)
+                self._log_blocked(link, blockage)
         return blockage
 
-    def _tell(self, link: WorkerLink, blockage: Blockage) -> None:
+    def _log_blocked(self, link: WorkerLink, blockage: Blockage) -> None:
         attempt = link.attempts.get(blockage.by) if blockage.by is not None else None
         if attempt is not None:
             blockage.who = f"{attempt.run.dag_id}.{attempt.task_id} (run {attempt.run.run_id})"

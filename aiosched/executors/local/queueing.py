@@ -52,7 +52,7 @@ class AttemptQueue:
         self._passed_over = 0  # times in a row that the first in line was not the next
         self._throughput = Throughput()
         self._times = FileTimes()
-        self._look: asyncio.TimerHandle | None = None
+        self._line_check: asyncio.TimerHandle | None = None
         self._reaper: asyncio.TimerHandle | None = None
         self.closed = False
 
@@ -84,7 +84,7 @@ class AttemptQueue:
         for link in self._links.values():
             if len(link.attempts) > 1:  # what a worker has alone begins in a moment, if it has not yet
                 self.take_back(link)
-        for timer in (self._look, self._reaper):
+        for timer in (self._line_check, self._reaper):
             if timer is not None:
                 timer.cancel()
         left, self._backlog = list(self._backlog), deque()
@@ -121,7 +121,7 @@ class AttemptQueue:
         self._left(link, 1)
         self._throughput.ended(self._loop.time())
         if ended is not None:
-            self._times.saw(file_of(attempt), ended.took - ended.imported, ended.imported)
+            self._times.observe(file_of(attempt), ended.took - ended.imported, ended.imported)
 
     def idle(self, link: WorkerLink) -> None:
         """A worker has no work."""
@@ -148,8 +148,8 @@ class AttemptQueue:
     def _send(self, link: WorkerLink, attempt: Attempt) -> None:
         if not link.attempts:
             self._busy += 1
-        elif self._look is None:
-            self._look = self._loop.call_later(PATIENCE, self._look_at_lines)
+        elif self._line_check is None:
+            self._line_check = self._loop.call_later(PATIENCE, self._check_lines)
         self._sent += 1
         self._host.begin(link, attempt)
 
@@ -158,7 +158,7 @@ class AttemptQueue:
         if not link.attempts:
             self._busy -= 1
 
-    def _look_at_lines(self) -> None:
+    def _check_lines(self) -> None:
         """Take back the lines in which something has waited for too long, when that can help."""
         now = self._loop.time()
         free = bool(self._idle) or self._busy < self._slots
@@ -171,11 +171,11 @@ class AttemptQueue:
                     slow.append(link)
         for link in reversed(slow):
             self.take_back(link)
-        self._look = None
+        self._line_check = None
         if slow:
             self.pump(patient=False)
-        if self._sent > self._busy and self._look is None and not self.closed:
-            self._look = self._loop.call_later(PATIENCE, self._look_at_lines)
+        if self._sent > self._busy and self._line_check is None and not self.closed:
+            self._line_check = self._loop.call_later(PATIENCE, self._check_lines)
 
     def _reap(self) -> None:
         self._reaper = None

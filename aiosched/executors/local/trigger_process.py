@@ -39,7 +39,7 @@ class TriggerProcess:
         """Stop waiting for an attempt's trigger: it is reported as FAILED at once. Whether there was one."""
         if not self._forget(key, kill=True):
             return False
-        self._tell(key, Outcome.FAILED, reason)
+        self._report_end(key, Outcome.FAILED, reason)
         return True
 
     def forget(self, keys: Iterable[AttemptKey]) -> None:
@@ -66,13 +66,13 @@ class TriggerProcess:
                 if again:
                     self.submit(attempt)
                 else:
-                    self._tell(attempt.key, Outcome.LOST, reason)
+                    self._report_end(attempt.key, Outcome.LOST, reason)
 
     def close(self, reason: str) -> None:
         """Stop them all; they are LOST: durable as they are, another scheduler lets them wait again."""
         for key in list(self._waiting):
             self._forget(key, kill=False)
-            self._tell(key, Outcome.LOST, reason)
+            self._report_end(key, Outcome.LOST, reason)
 
     def _forget(self, key: AttemptKey, *, kill: bool) -> bool:
         number = self._waiting.pop(key, None)
@@ -82,7 +82,7 @@ class TriggerProcess:
             self._link.unwatch(number, kill=kill)
         return True
 
-    def _tell(self, key: AttemptKey, outcome: Outcome, reason: str) -> None:
+    def _report_end(self, key: AttemptKey, outcome: Outcome, reason: str) -> None:
         pid = self._link.pid if self._link is not None else None
         at = datetime.now(UTC)
         self._report(Report(key=key, outcome=outcome, at=at, reason=reason, hostname=self._hostname, pid=pid))
