@@ -38,7 +38,7 @@ def answer_for(path: str, member: str | None, root: str, limits: Limits, fd: int
 
     Call it in a child only.
     """
-    faulthandler.enable(file=2)  # a crash, and the SIGABRT of a supervisor that lost patience, say where
+    faulthandler.enable(file=2)  # a crash, and the SIGABRT of a supervisor after a timeout, print where
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115

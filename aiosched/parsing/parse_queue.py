@@ -1,6 +1,6 @@
 """Which file is parsed next: the memory of the parser between two listings. Pure.
 
-Three ranks: news (a file that is new or changed, or was asked for), dependants (a file
+Three ranks: changed (a file that is new or changed, or was asked for), dependants (a file
 that has imported something with another content than it has now), and routine: files may depend on the outside, so an
 unchanged one is parsed again now and then. Routine takes at most one per cent of a core.
 Within a rank the newest file goes first, or as `order` says. Nothing is parsed twice at a time.
@@ -49,7 +49,7 @@ def newest_first(file: DagFile) -> int:
 
 
 def order_of(mode: str, host: str) -> Callable[[DagFile], int]:
-    """The order of a `file_parsing_sort_mode`; that of chance differs from host to host, and stays."""
+    """The order of a `file_parsing_sort_mode`; a random one differs from host to host, but is stable."""
     if mode == "alphabetical":
         return lambda file: 0  # names decide between equals
     if mode == "random_seeded_by_host":
@@ -65,7 +65,7 @@ class ParseQueue:
         self._order = order or newest_first
         self._entries: dict[str, _QueuedFile] = {}
         self._modules: Mapping[str, str] | None = None
-        self._unchecked: dict[str, None] = {}  # files whose sources were not held against a listing yet
+        self._unchecked: dict[str, None] = {}  # files whose sources were not compared with a listing yet
         self._unlisted: set[str] = set()  # imported files that the listing does not have by itself
         self._queue: list[tuple[Rank, int, str]] = []  # some outdated: the entry's rank counts
         self._routine: list[tuple[float, str]] = []  # when due; some outdated
@@ -157,7 +157,7 @@ class ParseQueue:
         entry.failed = result.error is not None
         entry.sources = result.sources
         self._finish(entry, now)
-        if entry.waiting is not None:  # news came meanwhile
+        if entry.waiting is not None:  # it changed meanwhile
             self._push(entry)
         return True
 

@@ -81,7 +81,7 @@ class ParsingPool:
         await asyncio.to_thread(executor.shutdown, wait=True)
 
     async def close(self) -> None:
-        """End all supervisors and what they run. Files in work raise BrokenProcessPool."""
+        """End all supervisors and what they run. Files that are being parsed raise BrokenProcessPool."""
         self._closed = True
         self._context.terminate()
         await asyncio.to_thread(self._executor.shutdown, wait=True, cancel_futures=True)

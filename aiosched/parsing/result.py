@@ -1,4 +1,4 @@
-"""What became of parsing a file: the words between child, supervisor and scheduler.
+"""What became of parsing a file: the messages between child, supervisor and scheduler.
 
 The child answers its supervisor with the JSON of an `ChildAnswer`; user code ran in that
 process, so nothing in it is trusted or unpickled. The supervisor, which never runs user

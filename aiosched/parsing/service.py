@@ -46,7 +46,7 @@ T = TypeVar("T")
 BATCH_FILES: Final = 200
 GATHER: Final = 0.2  # seconds; a cold start stores many files in a transaction
 BATCH_BYTES: Final = 16_777_216  # of documents in one transaction
-LIST_EVERY: Final = 5.0  # seconds between two listings where no news comes,
+LIST_EVERY: Final = 5.0  # seconds between two listings without a notification,
 LISTING_SHARE: Final = 0.005  # unless they would take more than this share of the time
 LIST_AGAIN: Final = 0.5  # seconds until a folder is listed again that was not as its files were when they were read
 IDLE: Final = 60.0  # seconds without a file, after which the supervisors go
@@ -152,12 +152,8 @@ class Parser:
         file since this parser began: the folders of two machines may differ for a while.
         """
         listing = self._listing
-        if (
-            listing is None
-            or self._list_requested.is_set()
-            or self._again is not None
-            or self._partitions != self._owned()
-        ):
+        outdated = self._list_requested.is_set() or self._again is not None or self._partitions != self._owned()
+        if listing is None or outdated:
             return "the DAGs folder is being read"
         if unfinished := self._parse_queue.unfinished:
             return f"the file {min(unfinished)} is being read"
@@ -169,7 +165,7 @@ class Parser:
         return f"the file {min(left)} has not been read by the scheduler that it belongs to" if left else None
 
     def stop(self) -> None:
-        """End `run` soon: files in work are given up, what was found before is stored or found again."""
+        """End `run` soon: files being parsed are dropped, earlier results are stored or found again."""
         self._stopping.set()
 
     def refresh(self) -> None:
@@ -211,7 +207,7 @@ class Parser:
 
     async def _list(self) -> None:
         while True:
-            self._list_requested.clear()  # before the listing, so that later news survives
+            self._list_requested.clear()  # before the listing, so that a later change is not lost
             self._forget_again()
             began = time.monotonic()
             await self._list_once()
@@ -281,7 +277,7 @@ class Parser:
         await self._announce(stored)
 
     def _take_problems(self, listing: Listing) -> None:
-        """What cannot be read is stored like a file with an error, when it is news."""
+        """What cannot be read is stored like a file with an error, when it has changed."""
         found = {n: p.message for n, p in listing.problems.items() if self._is_mine(n)}
         changed = [problem_result(n, message) for n, message in found.items() if self._problems.get(n) != message]
         self._problems = found
@@ -426,7 +422,7 @@ class Parser:
             self._warned.discard(name)
 
     async def _announce(self, stored: StoredFiles) -> None:
-        """After a commit: tell this scheduler and the owners of the DAGs; let others have what became free."""
+        """After a commit: notify this scheduler and the owners of the DAGs; let others have what became free."""
         if stored.withdrawn:
             waiting = [n for n, found in self._conflicts.items() if any(c.dag_id in stored.withdrawn for c in found)]
             self.request(waiting)
@@ -436,7 +432,7 @@ class Parser:
         try:
             async with self._db.acquire() as conn:
                 await notify(conn, "dags", {partition_of(dag_id) for dag_id in stored.changed})
-        except _DATABASE_TROUBLE as error:  # the owners look by themselves now and then
+        except _DATABASE_TROUBLE as error:  # the owners also poll
             log.warning("news of %d DAGs could not be sent: %s", len(stored.changed), error)
 
     async def _in_database(self, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:

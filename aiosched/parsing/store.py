@@ -1,7 +1,7 @@
 """Storing what parsing found: a batch of files in one transaction.
 
-Lives here: the order of the steps. Does not live here: SQL (aiosched.db.statements.dags), whose a
-DAG is (claims.py), when to store (service.py).
+Lives here: the order of the steps. Does not live here: SQL (aiosched.db.statements.dags), which file owns a DAG
+(claims.py), when to store (service.py).
 
 Source: the semantics reference, sections 1.1, 30.4 and 31.2; section 34, decisions 16, 18 and 20.
 """
@@ -179,7 +179,7 @@ async def _define(
 
 
 def _has_changed(claim: Claim, old: dag_statements.StoredDag) -> bool:
-    """Whether the DAG means something else than its newest version, or its code is another."""
+    """Whether the meaning of the DAG, or its code, differs from its newest version."""
     return (old.content_hash, old.source_hash) != (claim.dag.content_hash, claim.source_hash)
 
 

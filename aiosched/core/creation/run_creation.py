@@ -288,8 +288,8 @@ def runs_to_start(
     Normal runs go first, by run_after; then backfill runs by `backfill_order` (run key to
     order number). A limit of 0 starts nothing. Runs whose backfill has no limit given wait.
 
-    Under each limit the `awaited` runs go before all others. One of them starts although the limit is reached, where
-    all runs under it stand still: they would wait for it for ever.
+    Under each limit the `awaited` runs go before all others. When all runs under a limit are blocked, one of them
+    starts although it is reached: they would wait for it for ever.
 
     Source: the semantics reference, sections 14.1 to 14.3.
     """

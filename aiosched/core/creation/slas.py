@@ -18,7 +18,7 @@ from aiosched.core.timetables import scheduled_between
 from aiosched.core.timetables.delta import EPOCH
 from aiosched.core.values.instants import LATEST, later
 
-MOST_AT_ONCE: Final = 100  # misses of one task that one look records; the next look goes on behind them
+MOST_AT_ONCE: Final = 100  # misses of one task that one check records; the next check continues after them
 _TICK: Final = timedelta(microseconds=1)
 
 
@@ -32,7 +32,7 @@ def slas_of(spec: DagSpec) -> dict[str, float]:
 def next_check(spec: DagSpec, now: datetime) -> datetime | None:
     """The earliest instant after `now` at which a schedule date becomes a miss, for a task that was not done in time.
 
-    It depends on the schedule alone, so it holds whatever becomes of the runs meanwhile.
+    It depends on the schedule alone, so it holds whatever happens to the runs meanwhile.
     """
     looks = []
     for sla in set(slas_of(spec).values()):
@@ -52,7 +52,7 @@ def missed_dates(
     """The schedule dates whose miss is to be recorded now for a task with this SLA (seconds), oldest first.
 
     `done` is the latest logical date at which the task is success or skipped, `recorded` the newest that has been
-    recorded as a miss: no date before that one is looked at again. At most `MOST_AT_ONCE` of them.
+    recorded as a miss: earlier dates are not checked again. At most `MOST_AT_ONCE` of them.
     """
     if done is None:
         return []

@@ -34,7 +34,7 @@ class Graph:
     teardown_scopes                  per teardown, the tasks between its setups and it (8.4)
     mappings                         of the mapped tasks (26); None for a DAG without any
     lookback                         of tasks that look at the run before (6); None for a DAG without any
-    followers                        task -> those that look at it without being direct downstreams: below a
+    followers                        task -> those that depend on it without being direct downstreams: below a
                                      setup, behind a scope, mapped over it
     members, group_roots             group id -> all its tasks; those without an upstream in the group
 

@@ -5,9 +5,8 @@ of a decision is proportional to what changed. Does not live here: the rows (ins
 is finished and what the rules say of it (upstream_counts.py, trigger_rules.py), who gets a slot
 (slots.py), storing what was decided (scheduler/journal/journal.py).
 
-A board is a cache of rows. What its decisions ask others to do is collected in
-`Board.effects` until somebody takes it: store the changed rows, queue the ready ones,
-set timers, stop attempts.
+A board is a cache of rows. What its decisions require is collected in `Board.effects` until the caller takes it: store
+the changed rows, queue the ready ones, set timers, stop attempts.
 
 Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
 """
@@ -60,7 +59,7 @@ class Board(ManualChanges, Expansion):
     # -- what happens -----------------------------------------------------------------------
 
     def start(self, now: datetime) -> None:
-        """The run starts (or is read back): look at every task."""
+        """The run starts (or is read from the database): evaluate every task."""
         if self.run.state is RunState.QUEUED:
             self.run.state = RunState.RUNNING
             self.run.start_date = now
@@ -71,7 +70,7 @@ class Board(ManualChanges, Expansion):
         self._evaluate_all_later()
 
     def resume(self) -> None:
-        """Ask again for what the rows of a re-read run wait for: slots and timers."""
+        """Request again the slots and timers that the rows of a run read from the database wait for."""
         for instance in self:
             if instance.state is TaskState.SCHEDULED:
                 self.effects.ready.append(instance)
@@ -97,7 +96,7 @@ class Board(ManualChanges, Expansion):
     def recall(self, instance: Instance, skipped: Iterable[str]) -> None:
         """Remember what a finished branch had decided (7.4): the ids of the downstreams that it skips.
 
-        For a run that is read back: the decision is stored as the branch's XCom
+        For a run that is read from the database: the decision is stored as the branch's XCom
         `SKIPPED_DOWNSTREAM`, a JSON list. Call it before `evaluate`.
         """
         index = self.graph.index
@@ -105,11 +104,11 @@ class Board(ManualChanges, Expansion):
 
     @property
     def past(self) -> Past | None:
-        """What it knows of the runs before; None: nothing needs it, or it is not known yet."""
+        """What is known of the runs before; None: not needed, or not known yet."""
         return self._past
 
     def look_back(self, past: Past | None) -> None:
-        """Know the runs before this one; until then tasks that look at them wait."""
+        """Set the runs before this one; until then tasks that depend on them wait."""
         self._past = past
         if self.graph.lookback is not None:
             self._release_held_back(self.graph.lookback.tasks)
@@ -131,12 +130,12 @@ class Board(ManualChanges, Expansion):
             self._pending.instances[instance] = None
 
     def time_out_trigger(self, instance: Instance, now: datetime) -> None:
-        """The timer of a deferral is due: when it is over its time, the task goes on by failing (25.5)."""
+        """The timer of a deferral is due: when its timeout has passed, the task resumes by failing (25.5)."""
         if self.deferrals.overdue(self.effects, instance, self.key(instance), now):
             self._resume(instance, now)
 
     def lose_trigger(self, instance: Instance, now: datetime) -> None:
-        """What a deferred instance waits for is not stored any more: it goes on by failing."""
+        """The deferral of an instance is not stored any more: it resumes by failing."""
         if self.deferrals.vanished(self.effects, instance, self.key(instance)):
             self._resume(instance, now)
 
@@ -161,7 +160,7 @@ class Board(ManualChanges, Expansion):
         self._set(instance, TaskEvent.DEFERRED)
 
     def apply(self, report: Report, now: datetime) -> bool:
-        """Apply a report; False when it is about an attempt that is over (stale: drop it)."""
+        """Apply a report; False when its attempt has already ended (stale: drop it)."""
         if is_trigger(report.key):
             return self._apply_of_trigger(report, now)
         instance = self.find(report.key.task_index, report.key.map_index)
@@ -230,7 +229,7 @@ class Board(ManualChanges, Expansion):
         return True
 
     def _end_stopped_try(self, instance: Instance, report: Report, now: datetime) -> None:
-        """The attempt of a restarting or stopping instance has ended, somehow (2.3)."""
+        """The attempt of a restarting or stopping instance has ended, whatever its outcome (2.3)."""
         if instance.state is TaskState.SHUTDOWN:
             instance.end_date = report.at
             self._fail_finally(instance, report, now)
@@ -267,7 +266,7 @@ class Board(ManualChanges, Expansion):
     def evaluate(self, now: datetime) -> None:
         """Decide until nothing more follows: who is ready, who is settled, whether the run is done.
 
-        Doing it twice without news in between changes nothing.
+        A second call without a change in between does nothing.
         """
         if self.run.state is not RunState.RUNNING:
             return
@@ -285,7 +284,8 @@ class Board(ManualChanges, Expansion):
         self._conclude(now)
 
     def _decide(self, task: int, now: datetime) -> None:
-        """Look at the instances of `task` that wait for their dependencies, if there is news for them (section 4)."""
+        """Decide on the instances of `task` that wait for their dependencies, if something changed for them (section
+        4)."""
         instances = self._upstream_counts.of(task)
         if len(instances) == 1:
             if instances[0].state in SCHEDULABLE:
@@ -366,14 +366,14 @@ class Board(ManualChanges, Expansion):
     # -- changing one instance --------------------------------------------------------------
 
     def _resume(self, instance: Instance, now: datetime | None) -> None:
-        """A deferral is over (25.2): same try, and it needs a slot as any other."""
+        """A deferral has ended (25.2): the same try needs a slot again, like any other."""
         instance.scheduled_at = now
         instance.reason = None
         self._set(instance, TaskEvent.TRIGGERED)
         self.effects.ready.append(instance)
 
     def _keep_values(self, instance: Instance, report: Report) -> None:
-        """An attempt has told something of itself: what it pushed counts."""
+        """An attempt has reported: the values that it pushed count."""
         instance.losses = 0
         for value in report.xcoms:
             self.effects.xcoms.append((instance, value))

@@ -48,13 +48,13 @@ class RunRows:
         self.graph = graph
         self.run = run
         self.info = info
-        self.is_paused = False  # its DAG is: what runs ends and settles what is behind it, nothing else changes (9.5)
+        self.is_paused = False  # its DAG is: what runs ends and settles its downstreams, nothing else changes (9.5)
         self.code = RunCode(run.key, info.source_hash, info.source_hash)
         self.effects = Effects()
         self.deferrals = Deferrals()
         self._upstream_counts = UpstreamCounts(graph, instances)
-        self._pending = Pending()  # what to look at
-        self._verdicts: dict[int, TriggerVerdict] = {}  # with which all instances of a task were looked at last
+        self._pending = Pending()  # what to evaluate
+        self._verdicts: dict[int, TriggerVerdict] = {}  # with which all instances of a task were evaluated last
         self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> downstreams that it skips
         self._decided: dict[int, set[int]] = {}  # tasks that some decision was about -> the branches
         self._past: Past | None = None  # None: not needed, or not known yet
@@ -110,7 +110,7 @@ class RunRows:
 
     @property
     def upstream_counts(self) -> UpstreamCounts:
-        """Who is finished and what the rules make of it, for reading."""
+        """Which instances are finished, and the verdicts that follow; to be read only."""
         return self._upstream_counts
 
     def branch_against(self, instance: Instance) -> Instance | None:
@@ -160,9 +160,9 @@ class RunRows:
 
     @property
     def stands_still(self) -> bool:
-        """Whether nothing of the run is under way, nor will be before something happens outside of it.
+        """Whether no task of the run is active, or will be before something outside of it changes.
 
-        For a run with tasks that look at the run before, as of its last evaluation.
+        For a run with tasks that depend on the run before, as of its last evaluation.
         """
         if not self._upstream_counts.unfinished or self._past is None:
             return False
@@ -225,12 +225,12 @@ class RunRows:
         effects.forget_xcoms.append(instance)
 
     def _evaluate_later(self, task: int) -> None:
-        """There is news for the instances of `task` that their dependencies do not show."""
+        """Evaluate the instances of `task` again: something changed that their dependencies do not show."""
         self._verdicts.pop(task, None)
         self._pending.tasks.add(task)
 
     def _expect_failure(self, reason: str) -> None:
-        """The run will fail, and goes on for its teardowns only. Kept in its row, since it may be read back."""
+        """The run will fail, and only its teardowns still run. Stored in its row, since it may be read again."""
         if self.run.reason is None:
             self.run.reason = reason
             self.effects.run_changed = True

@@ -1,8 +1,7 @@
 """Which waiting task instances get a slot: the decision inside the critical section.
 
-Lives here: the room that is left under every limit, the test of one candidate against
-it with the reason for a refusal, and the walk over a sorted list. Does not live here:
-keeping many waiting candidates between two passes (waiting.py), locking and SQL.
+Lives here: the room that is left under every limit, and the test of one candidate against it, with the reason for a
+refusal. Does not live here: keeping the waiting candidates and choosing among them (waiting.py), locking and SQL.
 
 Two kinds of room. Pools, executors and parallelism are shared: a `Room` is made for each
 pass from what was just read. The limits of DAGs, runs and tasks are local to the owner
@@ -57,8 +56,8 @@ class TaskRoom:
 class DagRoom:
     """The limits of one DAG and what is active of it, over all its runs.
 
-    `WaitingQueue` must be told when a count fell or a limit rose (`release`), and when
-    `per_run` or a limit of a task came or went (add its candidates again).
+    Call `WaitingQueue.release` when a count fell or a limit rose. When `per_run` or a limit of a task came or went, add
+    its candidates to the queue again.
     """
 
     dag_id: str
@@ -122,12 +121,12 @@ class PoolRoom:
     include_deferred: bool = False  # whether task instances that are deferred count
     competing_demands: list[CompetingDemand] = field(
         default_factory=list
-    )  # who else waits for its slots; first is who goes first
-    kept: int = 0  # slots that are open and left to those who go first
-    winners: list[int] = field(default_factory=list)  # the rivals that find all they need: to be told
+    )  # what other schedulers wait for; the first goes first
+    kept: int = 0  # open slots that are left to those who go first
+    winners: list[int] = field(default_factory=list)  # schedulers whose demand fits: to be notified
 
     def make_way(self, place: DemandPlace | None) -> None:
-        """Leave open slots to the rivals that go before `place` (None: to all of them).
+        """Leave open slots to the competing demands that go before `place` (None: to all of them).
 
         One that does not fit is passed over, unless it is overdue: for that, what is open is kept until it fits.
         """
@@ -140,7 +139,7 @@ class PoolRoom:
                 self.keep(min(demand.slots, self.open))
 
     def keep(self, slots: int) -> None:
-        """Leave that many of the open slots to somebody who goes first."""
+        """Leave that many of the open slots to a demand that goes first."""
         self.open -= slots
         self.kept += slots
 
@@ -211,7 +210,7 @@ class Room:
     def occupy(
         self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, *, defers: bool = False
     ) -> None:
-        """Hand out what `refusal` had no objection to."""
+        """Take what `refusal` did not refuse."""
         if defers:
             self.pools[pool_name].open -= slots if self.pools[pool_name].include_deferred else 0
             return
@@ -277,7 +276,7 @@ def precedence(candidate: Candidate) -> tuple[int, float, int]:
 
 
 class Grant(NamedTuple):
-    """Who may be queued, in order, and why each of the others that were looked at waits."""
+    """Who may be queued, in order, and why each of the others that were checked waits."""
 
     taken: list[Candidate]
     refused: list[tuple[Candidate, str]]

@@ -10,7 +10,7 @@ of each lane takes exactly what a walk over all of them, sorted, would take.
 
 Nobody starves: a lane that the limits of its DAG let start, and that got no slot for `limit` seconds, is *overdue*.
 It goes before all that is not, whatever its weight, and when it does not fit, the open slots of its pool are kept
-until it does. Being served makes it begin anew, so a long lane overtakes once every `limit` seconds.
+until it does. Once served it counts from zero again, so a long lane overtakes once every `limit` seconds.
 
 Source: the semantics reference, section 17.3; docs/architecture.md, "The loop" (no query window, no starvation).
 """
@@ -112,7 +112,7 @@ class WaitingQueue:
         return counts
 
     def add(self, candidate: Candidate) -> None:
-        """Let `candidate` wait. One with the same key is replaced. Equals go in order of their first arrival."""
+        """Add a candidate. One with the same key is replaced. Equals go in order of their first arrival."""
         key = candidate.key
         if key in self._places:
             self.discard(key)
@@ -130,7 +130,7 @@ class WaitingQueue:
             self._post(lane, rank)
 
     def discard(self, key: AttemptKey) -> bool:
-        """Let the candidate with `key` wait no longer; whether there was one."""
+        """Remove the candidate with `key`; whether there was one."""
         found = self._places.pop(key, None)
         if found is None:
             return False
@@ -204,7 +204,7 @@ class WaitingQueue:
         }
 
     def release(self, dag: DagRoom) -> None:
-        """Look at the DAG's parked candidates again: a count of it fell, or a limit rose."""
+        """Consider the DAG's parked candidates again: a count of it fell, or a limit rose."""
         for lane in self._parked.pop(dag, ()):
             lane.reason = None
             if lane.live:
@@ -352,7 +352,8 @@ class WaitingQueue:
         self._parked.setdefault(lane.dag, []).append(lane)
 
     def _drop(self, lane: _Lane) -> None:
-        """Forget an empty lane, and its bucket with the last one: what refers to each other there is let go by hand."""
+        """Remove an empty lane, and its bucket with the last one; breaks their reference cycles, so that no collector
+        has to."""
         lane.posted = lane.since = None
         lane.entries.clear()
         bucket = lane.bucket

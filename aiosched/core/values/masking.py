@@ -26,7 +26,7 @@ _SENSITIVE: Final = re.compile(
     r"passw|passphrase|passcode|secret|token|credential|authorization|keyfile_dict|service_account|cookie"
     r"|(^|_)pwd(_|$)|(api|access|account|private|encryption|signing|shared|fernet|master|ssh)_?keys?(_|$)"
 )
-# Values that stand in every log: to hide them hides nothing and spoils everything else.
+# Values that stand in every log: hiding them protects nothing and makes logs unreadable.
 _COMMON: Final = frozenset(
     {
         "admin", "airflow", "aiosched", "critical", "debug", "default", "error", "false", "info", "localhost", "none",

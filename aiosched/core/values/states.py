@@ -1,4 +1,4 @@
-"""The lives of task instances and DAG runs, as tables.
+"""The states of task instances and DAG runs, and the transitions of task instances as a table.
 
 Source: the semantics reference, sections 2 and 3. A task instance without a state yet
 has the state `None`; in memory it is `TaskState.NONE`, in the database SQL NULL.
@@ -14,7 +14,7 @@ from aiosched.errors import InvalidTransition
 
 
 class TaskState(StrEnum):
-    """Where a task instance is. `NONE` waits for its dependencies."""
+    """The state of a task instance. `NONE` waits for its dependencies."""
 
     NONE = "none"
     SCHEDULED = "scheduled"
@@ -43,7 +43,7 @@ class TaskState(StrEnum):
 
 
 class RunState(StrEnum):
-    """Where a DAG run is."""
+    """The state of a DAG run."""
 
     QUEUED = "queued"
     RUNNING = "running"

@@ -37,7 +37,7 @@ _NONE: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
 class DagFacts:
     """A DAG and what decides about its next run.
 
-    `condition` is that of its assets, `queue` those with news; `is_timed`: its schedule makes runs by the clock.
+    `condition` is that of its assets, `queue` those with new events; `is_timed`: its schedule makes runs by the clock.
     `active` are its queued and running runs, as far as they are known, `running` and `queued` their numbers;
     `last` is its newest run, in words, None where there never was one.
     """

@@ -1,6 +1,7 @@
 """What a task instance depends on, as gates: the run before, lengths, upstreams, times, triggers.
 
-The verdicts are those of the board and its tally. Source: the semantics reference, sections 4 to 8, 22, 25 and 26.
+The verdicts are those of the board and its upstream counts. Source: the semantics reference, sections 4 to 8, 22, 25
+and 26.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _upstream_gate(board: Board, instance: Instance, held: _Holders, *, asks: bo
 
 
 def _mapping_gate(board: Board, instance: Instance, held: _Holders, *, asks: bool) -> Gate:
-    """Whether it is known how often the task runs."""
+    """Whether the number of instances of the task is known."""
     graph, upstream_counts = board.graph, board.upstream_counts
     assert graph.mappings is not None
     producers = [each for other in graph.mappings.producers[instance.task] for each in upstream_counts.of(other)]

@@ -14,7 +14,7 @@ _NAMED = 3  # root failures that a summary names
 
 
 def roots_of(board: Board, instance: Instance) -> list[Instance]:
-    """The failures from which `instance`, which is upstream-failed, suffers: failed ones, however far upstream.
+    """The failures that made `instance` upstream-failed: failed ones, however far upstream.
 
     An upstream-failed one without a failed upstream (nothing was returned to map over) is a root itself.
     """
@@ -49,7 +49,7 @@ def dependencies_of(board: Board, instance: Instance) -> list[Instance]:
 
 
 def holder_of(board: Board, instance: Instance, now: datetime, usual: float | None = None) -> Holder:
-    """An instance of the run, as one that others wait for or suffer from."""
+    """An instance of the run, as one that others wait for or failed because of."""
     since = since_of(instance)
     return Holder(
         dag_id=board.run.dag_id,
@@ -64,7 +64,7 @@ def holder_of(board: Board, instance: Instance, now: datetime, usual: float | No
 
 
 def since_of(instance: Instance) -> datetime | None:
-    """From when an instance has been in its state, as far as its row tells."""
+    """From when an instance has been in its state, as far as its row says."""
     match instance.state:
         case TaskState.SCHEDULED:
             return instance.scheduled_at

@@ -1,4 +1,4 @@
-"""Why a run has not started, or does not get on. Source: docs/why.md."""
+"""Why a run has not started, or makes no progress. Source: docs/why.md."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _REASONS = {
 
 
 def unknown_duration(task_id: str) -> None:
-    """How long a task usually takes, where that is not known."""
+    """`Usual` where no durations are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

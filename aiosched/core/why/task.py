@@ -1,7 +1,7 @@
 """Why a task instance does not run, or what it does. Source: docs/why.md.
 
 The gates stand in stages, as the decisions do: the fleet, the DAG and the run; what the task depends on; the limits
-under which it gets a slot; the executor; the worker. A stage is asked when all before it are open.
+under which it gets a slot; the executor; the worker. A stage is checked when all before it are open.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from aiosched.core.why.run import RunFacts, Usual, run_gates, unknown_duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedLoop:
-    """The event loop of the worker process in which the attempt is does not go on; `who` does that, as far as known."""
+    """The event loop of the attempt's worker process is blocked, by `who` as far as known."""
 
     since: datetime
     who: str
@@ -52,7 +52,7 @@ class TaskFacts:
     """A task instance and all that decides when it runs.
 
     `board` is its run as the rows have it. `candidate` says what it needs, `room` what there is; without `has_figures`
-    nobody knows what executors and parallelism of its scheduler leave (it is a second old at best).
+    it is unknown what executors and parallelism of its scheduler leave (known figures are a second old at best).
     The holders are who has slots of its pool, and who is active in its DAG. `ahead` are how many of the fleet go
     before it in its pool and the slots that these need; None when that is not known. `executor` is the default one.
     """

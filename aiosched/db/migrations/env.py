@@ -9,7 +9,7 @@ from aiosched.db.schema.schema import metadata
 
 def run() -> None:
     """Run the pending revisions inside the caller's transaction, or write them down as SQL."""
-    if context.is_offline_mode():  # `aiosched db migrate --sql`, which sees to the transaction
+    if context.is_offline_mode():  # `aiosched db migrate --sql`, which opens the transaction
         context.configure(
             dialect_name="postgresql",
             target_metadata=metadata,

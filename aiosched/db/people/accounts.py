@@ -28,7 +28,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What proves a person: the hash of the password, and how often sessions were ended."""
+    """What a login is checked against: the hash of the password, and how often sessions were ended."""
 
     name: str
     role: str
@@ -87,7 +87,7 @@ USE_TOKEN: Final = """
      WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
 """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
-# Guard: a person with a password is somebody else.
+# Guard: a person with a password is another one.
 ADMIT: Final = """
     INSERT INTO web_user (name, role) VALUES ($1, $2)
     ON CONFLICT (name) DO UPDATE
@@ -150,7 +150,7 @@ async def admit(db: Database, name: str, role: str) -> Login:
 
 
 async def read_login(db: Database, name: str) -> Login | None:
-    """What proves a person; None for nobody."""
+    """What the login of a person is checked against; None for an unknown one."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(READ_LOGIN, name)
     return None if row is None else Login(**dict(row))

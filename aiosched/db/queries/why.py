@@ -1,6 +1,6 @@
 """What the answer to "why does it not run?" needs of the rows. Read only; no decisions live here.
 
-Every statement is bounded: by the unfinished runs, of which the oldest are looked at, and by its limit.
+Every statement is bounded: by the unfinished runs, of which the oldest are read, and by its limit.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ RUNNING_RUNS: Final = """
 
 
 async def more_run_than_are_read(conn: DatabaseConnection) -> bool:
-    """Whether more than `MOST_RUNS` runs are running, so that contenders of the younger ones are not seen."""
+    """Whether more than `MOST_RUNS` runs are running, so that contenders of the younger ones are not read."""
     return int(await conn.fetchval(RUNNING_RUNS, list(range(PARTITIONS)), MOST_RUNS + 1)) > MOST_RUNS
 
 

@@ -2,8 +2,8 @@
 
 A backup is made with the pg_dump of the server's version, so that the server's own pg_restore reads it. Where there is
 only a newer one, it is plain SQL without the few lines that only newer servers and clients know. A restore takes both,
-from any version to any other: it turns the file into such SQL and runs that in one transaction, which ends with a look
-at what came of it.
+from any version to any other: it turns the file into such SQL and runs that in one transaction, which ends with a check
+of the result.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ async def backup(dsn: str, path: Path) -> Backup:
 
 
 async def restore(dsn: str, path: Path) -> Restored:
-    """Load a backup into an empty database, all or nothing, and check what came of it.
+    """Load a backup into an empty database, all or nothing, and check the result.
 
     Takes archives and plain SQL of pg_dump, of this version of PostgreSQL or another. Raises NotFound if there is no
     such file, Refused if the database is not empty, DatabaseError with what is wrong with the file or the server.

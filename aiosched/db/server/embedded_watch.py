@@ -1,6 +1,6 @@
-"""Looking after the embedded server for as long as its process uses it: it is started again when it ends.
+"""Keeps the embedded server running for as long as its process uses it: it is started again when it ends.
 
-Every process that goes on (a scheduler, a web server, a parser) looks after the server that it has started or joined.
+Every long-running process (a scheduler, a web server, a parser) watches the server that it has started or joined.
 When the server ends, each of them starts it again or joins the one that another has started: starts exclude each other
 (embedded.py), the address stays the same, and all that use it see a restart of the database.
 """

@@ -1,4 +1,4 @@
-"""What asyncpg and the operating system raise, explained_error as one clear line; and which failures pass by themselves.
+"""The errors of asyncpg and the operating system as one clear line; and which failures are temporary.
 
 No statements live here, and no retry loop: callers ask `is_retryable` and decide how long to wait.
 """
@@ -37,7 +37,7 @@ _SERVER_GONE: Final = (
     TooManyConnections,
 )
 
-# What asyncpg raises on a connection whose end has arrived and is not dealt with yet.
+# What asyncpg raises on a connection that was closed, before it has noticed.
 _DRIVER_CONFUSED: Final = (asyncpg.InternalClientError,)
 
 # The statement failed, the connection is fine, and the same transaction may succeed next time.
@@ -67,7 +67,7 @@ def is_retryable(error: BaseException) -> bool:
     """Whether doing the same work again, from the start of its transaction, may succeed without a human."""
     if is_connection_failure(error) or isinstance(error, _PASSING):
         return True
-    cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of what `explained` explained_error people
+    cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of an error that `explained` raised
     return cause is not None and is_retryable(cause)
 
 

@@ -1,8 +1,9 @@
 """What can be learned of a PostgreSQL server from outside: its pid file, its socket, its process, its log.
 
 A pid file outlives a server that is killed, and the number in it soon belongs to another process: in a container each
-start hands out the same few numbers, often to the new server itself. So no file is believed by its number. A server is
-there when it answers on its socket, or when the process is a PostgreSQL whose working folder is the data directory.
+start hands out the same few numbers, often to the new server itself. So the number in a pid file proves nothing. A
+server is there when it answers on its socket, or when the process is a PostgreSQL whose working folder is the data
+directory.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def read_postmaster(data_dir: Path) -> Postmaster | None:
 
 
 def ask(path: Path) -> ServerAnswer:
-    """Knock at a server's socket as a client does; only the server can answer, in a folder that is its own."""
+    """Connect to a server's socket as a client does; in a folder that is its own only the server can answer."""
     with socket.socket(socket.AF_UNIX) as knock:
         knock.settimeout(5.0)
         try:
@@ -169,7 +170,7 @@ def tail(log: Path, *, since: int = 0, size: int = 4000) -> str:
 
 
 def last_lines(text: str) -> str:
-    """The end of a log on one line, without what was complaint to clients that knocked meanwhile."""
+    """The end of a log on one line, without what was sent to clients that connected meanwhile."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _TOLD_TO_CLIENTS.search(line)]
     return " | ".join(lines[-_LAST_LINES:]) or "nothing."
 

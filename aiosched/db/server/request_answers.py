@@ -1,7 +1,7 @@
-"""Who waits for the answers to requests: one connection of a `Database` hears of all of them.
+"""Waiting for the answers to requests: one connection of a `Database` listens for all of them.
 
-It is opened for the first who waits and closed when nobody has waited for a while. It only saves time: who
-waits also looks now and then (`inbox.wait_applied`), so nothing is lost with a NOTIFY or with the connection.
+It is opened for the first waiter and closed when there has been none for a while. It only saves time: waiters also poll
+(`inbox.wait_applied`), so nothing is lost with a NOTIFY or with the connection.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RequestAnswers:
 
     @contextlib.contextmanager
     def awaited(self, command_id: int) -> Iterator[asyncio.Event]:
-        """An event that is set whenever it is worth looking for the answer to this request."""
+        """An event that is set whenever the answer to this request may be there."""
         notified = asyncio.Event()
         self._waiting.setdefault(command_id, set()).add(notified)
         self._nobody.clear()
@@ -53,12 +53,12 @@ class RequestAnswers:
                 self._nobody.set()
 
     def listen(self) -> None:
-        """See to it that somebody listens, where that is of use; returns at once."""
+        """Start listening, where that is of use; returns at once."""
         if self._db.keeps_sessions and not self.closing and (self._listening is None or self._listening.done()):
             self._listening = asyncio.create_task(self._listen(), name="answers")
 
     async def close(self) -> None:
-        """Hang up, and return when all who wait have looked once more and left."""
+        """Close the connection, and return when all waiters have polled once more and left."""
         self.closing = True
         self._wake_all()
         if self._listening is not None:
@@ -70,7 +70,7 @@ class RequestAnswers:
         while self._waiting:
             try:
                 await self._listen_once()
-            except Exception as error:  # who waits looks meanwhile
+            except Exception as error:  # waiters poll meanwhile
                 logger.warning("news of answers: %s", error)
                 await asyncio.sleep(_POLL_SECONDS)
 

@@ -1,6 +1,5 @@
-"""Statements on DAGs and runs outside the hot transaction: creating, loading, looking back.
-
-No decisions live here. What a statement returns are rows as the core knows them.
+"""Statements on DAGs and runs outside the hot transaction: creating, loading, reading earlier ones. No decisions live
+here. What a statement returns are rows as the core knows them.
 """
 
 from __future__ import annotations

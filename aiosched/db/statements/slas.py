@@ -102,7 +102,7 @@ async def newest_misses(conn: DatabaseConnection, tasks: Sequence[tuple[str, str
     return {(row[0], row[1]): row[2] for row in rows}
 
 
-# Guard: recorded once, whoever looks first; not for a DAG that was deleted meanwhile.
+# Guard: recorded once, whichever scheduler checks first; not for a DAG that was deleted meanwhile.
 INSERT_MISSES: Final = """
     INSERT INTO sla_miss (partition, dag_id, task_id, logical_date, missed_at)
     SELECT m.partition, m.dag_id, m.task_id, m.logical_date, $5
@@ -112,7 +112,7 @@ INSERT_MISSES: Final = """
     ON CONFLICT (dag_id, task_id, logical_date) DO NOTHING
     RETURNING dag_id, task_id
 """
-# All misses of the DAGs that nobody was requests of, older ones too, go with these. Index: ix_sla_miss_callback_id.
+# All misses of the DAGs that no callback has reported, older ones too, go with these. Index: ix_sla_miss_callback_id.
 ASSIGN_MISSES: Final = """
     UPDATE sla_miss AS m SET callback_id = c.id
       FROM callback_outbox AS c
@@ -151,7 +151,7 @@ MISSES_OF_CALLBACK: Final = """
 
 
 async def misses_of_callback(conn: DatabaseConnection, run: int, callback: int) -> list[RecordedMiss]:
-    """The misses that a callback tells of, by date; `run` is the run that it goes with."""
+    """The misses that a callback reports, by date; `run` is the run that it goes with."""
     return [RecordedMiss(*row) for row in await conn.fetch(MISSES_OF_CALLBACK, run, callback)]
 
 

@@ -77,7 +77,7 @@ class TriggerExecution(Execution):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.trigger: BaseTrigger | None = None
-        self.killed = False  # stopped because nobody wants the event any more, not because it goes elsewhere
+        self.killed = False  # stopped because the event is not needed any more, not because it moves elsewhere
         self._file: AttemptLog | None = None
         self._blocked_at: set[str] = set()
         self.on_event: Callable[[Report], None] = lambda report: None  # of an asset watcher's trigger: each event
@@ -105,7 +105,7 @@ class TriggerExecution(Execution):
         return self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"))
 
     async def _every_event(self, trigger: BaseTrigger) -> Any:
-        """Tell all events of an asset watcher's trigger; its end is one without an event."""
+        """Report all events of an asset watcher's trigger; its end is one without an event."""
         async for event in trigger.run():
             payload = getattr(event, "payload", event)
             self.on_event(self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"), more=True))
@@ -120,7 +120,8 @@ class TriggerExecution(Execution):
         return f"the trigger {kind} of {attempt.run.dag_id}.{attempt.task_id}{index} (run {attempt.run.run_id})"
 
     def log_blocked_loop(self, frame: FrameType) -> str | None:
-        """Put into the task's log that the trigger holds the event loop up; the same for others, each line once."""
+        """Write into the task's log that the trigger blocks the event loop; returns it for other logs. Each line
+        once."""
         line = line_of(frame, type(self.trigger).__module__)
         if line in self._blocked_at:
             return None
@@ -144,7 +145,7 @@ class TriggerExecution(Execution):
             self._log("ERROR", f"{name} took longer than {KILL_GRACE:g} s and was broken off")
 
     async def _end_task(self, event: TaskEndEvent, dags: DagSource) -> Report:
-        """The report of a trigger that ends its task: all that a worker would tell, too."""
+        """The report of a trigger that ends its task: with all that a worker would report."""
         limit = self._surroundings.max_xcom_bytes
         xcoms = collect_xcoms(None, event.xcoms.items(), push_result=False, multiple_outputs=False, limit=limit)
         assets: tuple[AssetTouch, ...] = ()

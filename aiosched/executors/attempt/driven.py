@@ -1,7 +1,7 @@
 """Coroutines of attempts, safe from exceptions that the interpreter and asyncio keep for themselves.
 
 A GeneratorExit that comes out of a future closes every coroutine on its way, up to the task that waits for it;
-a StopIteration never arrives (Python 3.11); and asyncio looks at exceptions, which hostile ones do not survive.
+a StopIteration never arrives (Python 3.11); and asyncio inspects exceptions, which fails for hostile ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Driven(Coroutine[Any, Any, T]):
 
     @property
     def begun(self) -> bool:
-        """Whether its task has come to it: cancelled before that, it never runs."""
+        """Whether its task has started it: cancelled before that, it never runs."""
         return not inspect.iscoroutine(self.inner) or inspect.getcoroutinestate(self.inner) != inspect.CORO_CREATED
 
 

@@ -1,8 +1,7 @@
-"""STARTED reports for attempts that are not over in a blink.
+"""STARTED reports for attempts that take longer than a moment.
 
 An attempt that ends within `delay` seconds sends its final report alone (which carries
-`started_at`): at thousands of short attempts a second the other half of the reports
-would only say what is already past.
+`started_at`): at thousands of short attempts a second half of the reports would be outdated before they are read.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class StartNotices:
             self._timer = self._loop.call_later(self._delay, self._report_started)
 
     def ended(self, key: AttemptKey) -> datetime | None:
-        """An attempt is over: nothing more is said about its start. When that was, if it had begun."""
+        """An attempt has ended: its start is not reported any more. When that was, if it had begun."""
         self._reported.discard(key)
         begun = self._open.pop(key, None)
         return begun[0] if begun else None
@@ -56,7 +55,7 @@ class StartNotices:
         self._open.pop(key, None)
 
     def close(self) -> None:
-        """Say nothing more."""
+        """Report nothing more."""
         self._open.clear()
         self._reported.clear()
         self._due.clear()

@@ -1,4 +1,4 @@
-"""The triggers that wait in one process: an asyncio task each, by a key of whoever runs them.
+"""The triggers that wait in one process: an asyncio task each, by a key of the caller.
 
 One that blocks the loop is reported: to the log of this process, and to that of the task which waits.
 """
@@ -27,7 +27,7 @@ _CANCEL_AGAIN_AFTER: Final = (
 
 
 class TriggerTasks(Generic[K]):
-    """Runs triggers on the current loop; `on_end(key, report)` is message of each that was not stopped."""
+    """Runs triggers on the current loop; `on_end(key, report)` is called for each that was not stopped."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class TriggerTasks(Generic[K]):
         self._dags, self._on_end = dags, on_end
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[K, tuple[asyncio.Task[None], TriggerExecution]] = {}
-        self._executions: dict[asyncio.Task[Any], TriggerExecution] = {}  # of those that wait and those that leave
+        self._executions: dict[asyncio.Task[Any], TriggerExecution] = {}  # of those that wait or clean up
         self._leaving: set[asyncio.Task[None]] = set()  # stopped, in their clean-up
         self._watch = LoopWatch(self._blocked, patience=patience)
         self._cancel_again_after = cancel_again_after
@@ -71,7 +71,7 @@ class TriggerTasks(Generic[K]):
         return True
 
     def stop_all(self) -> list[K]:
-        """Stop all triggers without reports, as when they go on elsewhere; returns their keys."""
+        """Stop all triggers without reports, as when they move elsewhere; returns their keys."""
         keys = list(self._waiting)
         for key in keys:
             self.stop(key, kill=False)
@@ -101,7 +101,7 @@ class TriggerTasks(Generic[K]):
             self._watch.turn(False)
 
     def _cancel_again(self, task: asyncio.Task[None], execution: TriggerExecution) -> None:
-        """A trigger that caught its cancellation goes on: say so, and cancel it again."""
+        """A trigger that caught its cancellation still runs: log that, and cancel it again."""
         if not task.done():
             logger.warning("%s was message to stop and goes on: it must not catch CancelledError", execution.title)
             task.cancel()

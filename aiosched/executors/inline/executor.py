@@ -2,10 +2,9 @@
 
 `async def` tasks are asyncio tasks on the caller's loop, plain functions run in a bounded
 set of threads. The process is the host's: nothing of it is redirected (logs.py says
-what is captured), no signal handler is set, nothing is forked. What cannot be had that
-way is said: a thread cannot be killed, so a plain function that must stop is told by its
-`on_kill`, reported after its grace period, and keeps its slot until it ends by itself.
-The commands of operators end with their attempts, also when the host is killed (host_guard.py).
+what is captured), no signal handler is set, nothing is forked. This has its price: a thread cannot be killed, so a
+plain function that must stop gets its `on_kill`, is reported after its grace period, and keeps its slot until it ends
+by itself. The commands of operators end with their attempts, also when the host is killed (host_guard.py).
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class InlineExecutor:
         cleanup_time: float = 60.0,
         kill_after: float = 5.0,
     ) -> None:
-        self.lease_deadline = LeaseDeadline()  # whoever keeps a lease writes there until when it lasts
+        self.lease_deadline = LeaseDeadline()  # the lease thread writes there until when the lease lasts
         self._guard = HostGuard(self.lease_deadline)
         self._dags: DagSource = RegisteredDags(dags) if isinstance(dags, Mapping) or callable(dags) else dags
         self._dags_for_loop = InBackground(self._dags)
@@ -296,7 +295,7 @@ class InlineExecutor:
         self._timers[key] = self._loop.call_later(seconds + patience, self._overdue, execution, seconds)
 
     def _overdue(self, execution: Execution, seconds: float) -> None:
-        """An attempt exceeded its time and cannot be interrupted: conclude it beside its thread or task."""
+        """An attempt exceeded its time and cannot be interrupted: conclude it apart from its thread or task."""
         if self._running.get(execution.attempt.key) is not execution:
             return
         self._let_go(execution)
@@ -334,7 +333,7 @@ class InlineExecutor:
 
 
 def _has_begun(task: asyncio.Task[None]) -> bool:
-    """Whether the loop has come to it: cancelled before that, its coroutine never runs and reports nothing."""
+    """Whether the loop has started it: cancelled before that, its coroutine never runs and reports nothing."""
     coroutine = task.get_coro()
     return not isinstance(coroutine, Driven) or coroutine.begun
 

@@ -57,7 +57,7 @@ class FileTimes:
         self._imports: dict[FileKey | None, float] = {}
 
     def observe(self, file: FileKey, run: float, imported: float) -> None:
-        """An attempt took `run` seconds besides `imported` seconds for its file (0 when that was loaded)."""
+        """An attempt took `run` seconds, and `imported` seconds more for its file (0 when that was loaded)."""
         self._learn(self._runs, file, min(run, _LONG))
         if imported:
             self._learn(self._imports, file, imported)

@@ -1,6 +1,7 @@
-"""Workers for coroutines whose event loop is blocked: found, named, counted, and given nothing new.
+"""Workers for coroutines whose event loop is blocked: found, named and counted; they get no new attempts.
 
-One task that calls `time.sleep` stops all others in its worker. None of them is ended: the loop may go on in a moment.
+One task that calls `time.sleep` stops all others in its worker. None of them is ended: the loop may run again in a
+moment.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from aiosched.executors.worker.loop_sign import PERIOD
 
 logger = logging.getLogger(__name__)
 
-NOTICED: Final = 1.0  # seconds without a sign after which a loop is said to be blocked
+NOTICED: Final = 1.0  # seconds without a heartbeat after which a loop counts as blocked
 MOST_SHOWN: Final = 1000  # attempts of one worker
 _MOST_BLOCKED: Final = 4  # workers that are blocked, beside which others are started
 
 
 @dataclass(slots=True)
 class Blockage:
-    """A loop that does not go on. `since`: monotonic second of its last sign."""
+    """A blocked loop. `since`: monotonic second of its last heartbeat."""
 
     since: float
     by: AttemptKey | None = None  # None: not known (yet)
@@ -34,7 +35,7 @@ class Blockage:
 
 
 class BlockedLoops:
-    """Looks at those of `workers` (by their numbers) in which coroutines run, four times a second while there are any.
+    """Checks those of `workers` (by their numbers) in which coroutines run, four times a second while there are any.
 
     One that is blocked for longer than `limit` seconds gets no new attempts.
     """
@@ -60,7 +61,7 @@ class BlockedLoops:
         return None if best is None or (best.attempts and len(open_) < processes) else best
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,4 +1,4 @@
-"""The scheduler's side of the forkserver: starts it, asks it for workers, hears of their ends."""
+"""The scheduler's side of the forkserver: starts it, asks it for workers, receives their ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE = 5.0  # seconds in which all processes must have ended
 
 
 class ForkserverListener(Protocol):
-    """Who is told what happens. All calls come from the event loop."""
+    """Receives what happens. All calls come from the event loop."""
 
     def worker_forked(self, worker: int, pid: int) -> None: ...
     def worker_exited(self, exited: Exited) -> None: ...
@@ -105,7 +105,7 @@ class ForkserverClient:
                 pass  # as above
 
     def _read(self) -> None:
-        """Read all there is: of a socket that is broken and still holds something, uvloop tells only once."""
+        """Read all there is: of a socket that is broken and still holds something, uvloop reports it only once."""
         while self._open:
             try:
                 data = self._control.recv(_READ, socket.MSG_DONTWAIT)

@@ -3,8 +3,8 @@
 An attempt waits here until a worker is free. While attempts are short, it may instead be sent to
 a worker that still runs another one, and waits in that worker's *line*: the worker that has
 loaded its DAG file, so that a file is imported by few workers, and no worker waits for the scheduler
-between two attempts. What stays in a line for too long is taken back (claim_pipe.py), and goes to
-whoever is free. Source: decision 20.
+between two attempts. What stays in a line for too long is taken back (claim_pipe.py), and goes to any free worker.
+Source: decision 20.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_AHEAD: Final = 16  # attempts for each slot that may wait
 
 
 class Host(Protocol):
-    """Who starts the workers and speaks with them."""
+    """Starts the workers and sends them attempts."""
 
     def spawn(self, *, is_async: bool) -> WorkerLink: ...
     def begin(self, link: WorkerLink, attempt: Attempt) -> None: ...
@@ -61,7 +61,7 @@ class AttemptQueue:
 
     @property
     def room(self) -> int:
-        """Free slots, and as many more as are passed through in a moment at the present pace (see Pace)."""
+        """Free slots, and as many more as end in a moment at the present pace (see Throughput)."""
         if self.closed:
             return 0
         ahead = min(self._throughput.ahead(self._loop.time()), _MOST_AHEAD * self._slots)
@@ -91,7 +91,7 @@ class AttemptQueue:
         return left
 
     def pump(self, *, patient: bool = True) -> None:
-        """Hand out what waits, in order. Impatiently: whoever is free comes before whoever knows the file."""
+        """Hand out what waits, in order. Without `patient` a free worker goes before one that knows the file."""
         now = self._loop.time()
         while self._backlog and not self.closed:
             spawns = self._busy + len(self._idle) < self._slots

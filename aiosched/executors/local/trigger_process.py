@@ -1,8 +1,7 @@
 """The triggers of the local executor: all in one worker process of their own, none in a slot.
 
-A trigger has a number that is never used again, so that the last words of one that was
-cancelled cannot be taken for those of the attempt that goes on in its place: both have the
-attempt's key.
+A trigger has a number that is never used again, so that the last report of a cancelled one cannot be taken for one of
+the attempt that replaces it: both have the attempt's key.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from aiosched.executors.local.worker_link import WorkerLink
 
 
 class TriggerProcess:
-    """Who waits for what, and the worker process in which they do. `spawn` starts that process."""
+    """The triggers that wait, and the worker process in which they do. `spawn` starts that process."""
 
     def __init__(self, spawn: Callable[[], WorkerLink], report: Callable[[Report], None], hostname: str) -> None:
         self._spawn, self._report, self._hostname = spawn, report, hostname
@@ -69,7 +68,7 @@ class TriggerProcess:
                     self._report_end(attempt.key, Outcome.LOST, reason)
 
     def close(self, reason: str) -> None:
-        """Stop them all; they are LOST: durable as they are, another scheduler lets them wait again."""
+        """Stop them all; they are LOST: being stored, they wait again in another scheduler."""
         for key in list(self._waiting):
             self._forget(key, kill=False)
             self._report_end(key, Outcome.LOST, reason)

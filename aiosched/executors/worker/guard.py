@@ -4,7 +4,7 @@
     host ── guard                                 `python -m aiosched.executors.worker.guard FD TRUST MARK`, for inline
 
 Above a forkserver it inherits whatever that leaves behind and ends all of it when the forkserver or the
-scheduler is gone. Beside a host, which starts the commands of its tasks itself, it is signals of their process groups
+scheduler is gone. Beside a host, which starts the commands of its tasks itself, it receives their process groups
 and ends them when the host is gone, or has been silent for longer than its lease. It does nothing else and imports
 little, so there is nothing in it that could fail or be killed for its memory.
 """

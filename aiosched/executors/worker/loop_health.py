@@ -1,4 +1,4 @@
-"""In a worker for coroutines: signs that its loop goes on, and the name of whoever blocks it."""
+"""In a worker for coroutines: the heartbeat of its loop, and the attempt that blocks it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LoopHealth:
         self._sign, self._running = sign, running
         self._loop = asyncio.get_running_loop()
         self._watch = LoopWatch(self._blocked, on_end=self._goes_on)
-        self._logged: set[tuple[AttemptKey, str]] = set()  # each line of an attempt is message once
+        self._logged: set[tuple[AttemptKey, str]] = set()  # each line of an attempt is logged once
         self._is_on = False
 
     def turn_on(self) -> None:
@@ -48,7 +48,7 @@ class LoopHealth:
             self._logged.clear()
 
     def _blocked(self, task: asyncio.Task[Any] | None, frame: FrameType) -> None:
-        """Called in the thread of the watch, while the loop stands still."""
+        """Called in the thread of the watch, while the loop is blocked."""
         context = context_of(task) if task is not None else None
         log = context.get(current_log) if context is not None else None
         where = line_of(frame, _DAG_MODULE)
