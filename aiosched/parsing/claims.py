@@ -1,4 +1,4 @@
-"""Which file a DAG belongs to, and what a file's row says. Pure.
+"""Which file a DAG belongs to, and what the row of a file holds. Pure.
 
 One DAG id in two files: the file that has it keeps it for as long as it is there and
 yields it; the other file gets an error that names the first. Its other DAGs are not affected.
@@ -112,7 +112,7 @@ def file_row(
 
 
 def conflict_message(conflicts: Sequence[Conflict], file: str) -> str | None:
-    """What to tell the author of `file` about DAGs that are not its own; None when all are."""
+    """The error for the author of `file` about DAGs that are not its own; None when all are."""
     if not conflicts:
         return None
     parts = [

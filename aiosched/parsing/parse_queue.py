@@ -89,7 +89,7 @@ class ParseQueue:
 
     @property
     def unlisted(self) -> frozenset[str]:
-        """Files that DAG files have imported and that a listing must look for: their folder may be ignored."""
+        """Files that DAG files have imported and that a listing must include: their folder may be ignored."""
         return frozenset(self._unlisted)
 
     def update(
@@ -162,7 +162,8 @@ class ParseQueue:
         return True
 
     def is_as_listed(self, result: ParsedFile) -> bool:
-        """Whether a parse read what the latest listing has; else one of them is older, and only a new listing tells."""
+        """Whether a parse read what the latest listing has; else one of them is older, and only a new listing shows
+        which."""
         entry, modules = self._entries.get(result.name), self._modules or {}
         if entry is None or not result.digest:
             return True

@@ -34,7 +34,7 @@ class FileError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the child says: the canonical documents of `encode_spec`, or an error. At most one of the two."""
+    """The child's answer: the canonical documents of `encode_spec`, or an error. At most one of the two."""
 
     dags: tuple[msgspec.Raw, ...] = ()
     error: FileError | None = None

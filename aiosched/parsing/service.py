@@ -148,8 +148,8 @@ class Parser:
     async def unread(self, conn: DatabaseConnection) -> str | None:
         """What of the folder is not read and stored as it is now; None when all of it is.
 
-        A file that belongs to another scheduler is read when that one has stored this content, or has looked at the
-        file since this parser began: the folders of two machines may differ for a while.
+        A file that belongs to another scheduler is read when that one has stored this content, or has read the file
+        since this parser began: the folders of two machines may differ for a while.
         """
         listing = self._listing
         outdated = self._list_requested.is_set() or self._again is not None or self._partitions != self._owned()
@@ -289,7 +289,7 @@ class Parser:
         batch, self._unchanged = list(self._unchanged.values()), {}
         if batch:
             intact = await self._in_database(lambda conn: dag_statements.touch_files(conn, batch))
-            self.request({name for name, _, _ in batch} - intact)  # somebody deleted their rows
+            self.request({name for name, _, _ in batch} - intact)  # their rows were deleted
 
     def _begin_first_pass(self, names: Collection[str]) -> None:
         if self._first is None:
@@ -433,7 +433,7 @@ class Parser:
             async with self._db.acquire() as conn:
                 await notify(conn, "dags", {partition_of(dag_id) for dag_id in stored.changed})
         except _DATABASE_TROUBLE as error:  # the owners also poll
-            log.warning("news of %d DAGs could not be sent: %s", len(stored.changed), error)
+            log.warning("the owners of %d DAGs could not be notified: %s", len(stored.changed), error)
 
     async def _in_database(self, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
         """The result of `work`, done in one transaction; tries again for as long as the database is in trouble."""

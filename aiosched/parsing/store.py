@@ -150,7 +150,7 @@ async def _locked(
     dags = await dag_statements.lock_dags(conn, dag_ids)
     if missing := sorted(set(needed) - dags.keys()):
         names = ", ".join(missing)
-        raise DatabaseError(f"Somebody deleted the rows of {names} while they were stored. Store them again.")
+        raise DatabaseError(f"The rows of {names} were deleted while they were stored. Store them again.")
     return dags
 
 

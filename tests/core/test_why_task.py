@@ -184,9 +184,9 @@ class TestTheWayToASlot:
 
         said = ask(board, queued_by="one", room=room(plain=0, etl=0))
 
-        assert said.summary == "queued for 4 m 12 s, no worker has said that it began"
+        assert said.summary == "queued for 4 m 12 s, no worker has reported that it began"
         assert [gate.detail for gate in said.in_the_way()] == [
-            "scheduler one has it for 4 m 12 s, no worker has said that it began"
+            "scheduler one has it for 4 m 12 s, no worker has reported that it began"
         ]
 
     def test_running_says_for_how_long_and_how_long_usually(self) -> None:
@@ -211,7 +211,7 @@ class TestTheFleetTheDagAndTheRun:
             (Owner(), "no scheduler is alive", SERVE),
             (Owner(others=1), "no living scheduler owns its partition yet", ()),
             (Owner(name="one"), "no scheduler is alive", SERVE),
-            (Owner(name="one", others=2), "one gives no life sign; another one takes over when its lease ends", ()),
+            (Owner(name="one", others=2), "one does not respond; another one takes over when its lease ends", ()),
             (DRAINING, "one is draining: it begins nothing more, no other one is alive", SERVE),
             (HANDED_OVER, "one is draining: it begins nothing more, another one takes its DAGs over", ()),
         ],
@@ -309,7 +309,7 @@ class TestDependencies:
 
         said = ask(board)
 
-        assert said.summary == "waiting for its condition, looking again at 2026-01-01 00:10:00 UTC"
+        assert said.summary == "waiting for its condition, next check at 2026-01-01 00:10:00 UTC"
         assert [gate.name for gate in said.in_the_way()] == ["reschedule"]
 
     def test_a_deferred_task_says_on_what_since_when_and_until_when(self) -> None:
@@ -349,7 +349,7 @@ class TestDependencies:
 
         assert gate.verdict is Verdict.NEVER
         assert gate.detail == (
-            "0 of 1 succeeded (all_success); 1 failed: it fails with its upstreams when its scheduler looks next"
+            "0 of 1 succeeded (all_success); 1 failed: it fails with its upstreams at the next pass of its scheduler"
         )
 
 

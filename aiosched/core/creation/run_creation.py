@@ -392,7 +392,7 @@ def check_schedule(spec: DagSpec) -> None:
     required = [key for key, param in spec.params.items() if param.required]
     if required:
         raise ParamError(
-            f"{name} has a schedule, but nobody gives scheduled runs its required param {_listed(required)}; "
+            f"{name} has a schedule, but scheduled runs have no value for its required param {_listed(required)}; "
             "give it a default value, or set schedule=None."
         )
 

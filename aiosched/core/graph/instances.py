@@ -149,7 +149,7 @@ def held_pool(instance: Instance) -> bool:
 
 
 def holds_pool(instance: Instance, pool: str, include_deferred: Collection[str]) -> bool:
-    """Whether they count from now on. What a pool says of deferred tasks is asked when a task defers."""
+    """Whether they count from now on. Whether a pool includes deferred tasks is read when a task defers."""
     if instance.state is TaskState.DEFERRED:
         return instance.holds_pool if instance.stored_state is TaskState.DEFERRED else pool in include_deferred
     return instance.state in HOLDING_SLOT

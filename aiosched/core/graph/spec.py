@@ -219,7 +219,7 @@ def _mention(role: str, ref: AssetRef, task_id: str) -> AssetReference:
 
 
 def content_hash(document: bytes) -> str:
-    """The digest by which versions are told apart."""
+    """The digest that distinguishes versions."""
     return hashlib.sha256(document).hexdigest()
 
 

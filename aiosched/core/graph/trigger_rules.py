@@ -153,13 +153,13 @@ def judge(
 def judge_setups(counts: StateCounts, total: int, map_index: int = -1) -> TriggerVerdict:
     """What the relevant setups that are no direct upstreams say of a normal task (`Graph.indirect_setups`).
 
-    When this settles the task, its trigger rule is not asked. Source: section 8.3.
+    When this settles the task, its trigger rule does not apply. Source: section 8.3.
     """
     return _all_success(counts, total, 0, map_index) if total else RUN
 
 
 def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "upstream") -> str:
-    """One line for people: how far the upstreams are, in the terms of the rule. Without a `noun` where it is said."""
+    """One line for people: how far the upstreams are, in the terms of the rule. `noun` names the upstreams."""
     if total == 0:
         return "no upstreams"
     if rule is TriggerRule.ALWAYS:

@@ -42,7 +42,7 @@ class Expansion(RunRows):
                 self._sizes[task] = sizes
 
     def _take_place(self, instance: Instance, now: datetime) -> bool:
-        """Whether a mapped instance whose dependencies are met may go on under its index.
+        """Whether a mapped instance whose dependencies are met may continue under its index.
 
         An unexpanded one is expanded first; when the number of instances has changed, they are
         revised. Then all of them are evaluated again. One whose number of instances is unknown fails when everything

@@ -146,7 +146,7 @@ class RunRows:
         if not (spec.depends_on_past or spec.wait_for_downstream):
             return None
         if self._past is None:
-            return "the run before is being looked for"
+            return "the run before is being read"
         if task not in self._held_back:
             downstream = [self.graph.task_ids[down] for down in self.graph.downstream[task]]
             catchup = self.graph.spec.catchup

@@ -24,7 +24,7 @@ from aiosched.core.timetables.zones import schedule_timezone
 from aiosched.errors import TimetableError
 
 AnyTimetable = TimedTimetable | AssetTriggeredTimetable | AssetOrTimeSchedule
-"""Every timetable that a serialized DAG may hold; `kind` tells them apart in the JSON."""
+"""Every timetable that a serialized DAG may hold; `kind` distinguishes them in the JSON."""
 
 ScheduleArg = (
     str

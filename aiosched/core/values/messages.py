@@ -165,8 +165,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     skip: SkipDecision | None = None
     deferral: Deferral | None = None
     event: str | None = None  # JSON, of a trigger
-    more: bool = False  # of an asset watcher's trigger: it goes on
-    ends: bool = False  # of a trigger: the outcome is that of its task, which does not go on
+    more: bool = False  # of an asset watcher's trigger: it still runs
+    ends: bool = False  # of a trigger: the outcome is that of its task, which does not resume
     assets: tuple[AssetTouch, ...] = ()
     map_length: int | None = None  # of the return value, when a downstream task maps over it
     map_label: str | None = None  # rendered map_index_template

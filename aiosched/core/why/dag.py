@@ -112,7 +112,7 @@ def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
         found.append(gate("assets", detail, f"there are new events of {names}"))
     if facts.condition is None and not facts.is_timed:
         if allows(status, RunType.MANUAL):
-            how, commands = ": it runs when somebody triggers it", (f"aiosched dags trigger {status.dag_id}",)
+            how, commands = ": it runs only when it is triggered", (f"aiosched dags trigger {status.dag_id}",)
         else:
             how, commands = ", and its allowed_run_types leave out 'manual'", ()
         detail = f"it has no schedule{how}"

@@ -19,9 +19,9 @@ from aiosched.core.why.explanation import MOST_HOLDERS, Gate, Holder, Verdict, a
 from aiosched.core.why.run import Usual
 
 _SETTLES = {
-    Judgement.SKIPPED: "it is skipped when its scheduler looks next",
-    Judgement.UPSTREAM_FAILED: "it fails with its upstreams when its scheduler looks next",
-    Judgement.REMOVED: "it is removed when its scheduler looks next",
+    Judgement.SKIPPED: "it is skipped at the next pass of its scheduler",
+    Judgement.UPSTREAM_FAILED: "it fails with its upstreams at the next pass of its scheduler",
+    Judgement.REMOVED: "it is removed at the next pass of its scheduler",
 }
 
 
@@ -130,7 +130,7 @@ def _trigger_gate(board: Board, instance: Instance, now: datetime, since: dateti
     if waited is None:
         return Gate(name="trigger", verdict=Verdict.UNKNOWN, detail="what it waits for is not stored (any more)")
     if waited.resume is not None:
-        return gate("trigger", None, "has fired; the task goes on when its scheduler looks next")
+        return gate("trigger", None, "has fired; the task resumes at the next pass of its scheduler")
     detail = f"waits for {waited.deferral.classpath}{ago(seconds_since(since, now))}"
     if waited.timeout_at is not None:
         detail += f", until {stamp(waited.timeout_at)} at the latest"

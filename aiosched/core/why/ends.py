@@ -99,7 +99,7 @@ def explain_end(board: Board, instance: Instance, subject: str, now: datetime) -
             summary = "succeeded" + (f" in {duration(took)}" if took is not None else "")
             gates = (Gate(name="worker", verdict=Verdict.OK, detail=f"try {instance.try_number}"),)
         case TaskState.FAILED:
-            summary = f"failed: {reason or 'its log tells why'}"
+            summary = f"failed: {reason or 'see its log'}"
             detail = f"try {instance.try_number} of {instance.max_tries + 1}"
             gates = (Gate(name="worker", verdict=Verdict.NEVER, detail=detail),)
             commands = (f"aiosched tasks logs {place} {board.graph.task_ids[instance.task]}", _clear(board, [instance]))

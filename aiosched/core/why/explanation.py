@@ -57,7 +57,7 @@ class Holder:
 
     @property
     def label(self) -> str:
-        """It in words, as short as it can be told apart."""
+        """The shortest words that identify it."""
         words = [self.dag_id, run_label(self.run_id, self.logical_date)]
         if self.task_id is not None:
             words.append(self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]")
@@ -138,7 +138,7 @@ def scheduler_gate(owner: Owner) -> Gate:
     if owner.name is None or (not owner.is_alive and not owner.others):
         detail = "no living scheduler owns its partition yet" if owner.others else "no scheduler is alive"
     elif not owner.is_alive:
-        detail = f"{owner.name} gives no life sign; another one takes over when its lease ends"
+        detail = f"{owner.name} does not respond; another one takes over when its lease ends"
     elif owner.is_draining:
         after = "another one takes its DAGs over" if owner.others else "no other one is alive"
         detail = f"{owner.name} is draining: it begins nothing more, {after}"

@@ -37,9 +37,9 @@ Usual = Callable[[str], float | None]  # task id -> seconds that its successes u
 
 _REASONS = {
     "task_failure": "a task failed",
-    "all_tasks_deadlocked": "no task could go on",
+    "all_tasks_deadlocked": "no task can start any more",
     "timed_out": "it ran longer than its dagrun_timeout",
-    "cancelled": "somebody cancelled it",
+    "cancelled": "a user cancelled it",
 }
 
 
@@ -84,11 +84,11 @@ def run_gates(facts: RunFacts) -> list[Gate]:
         if facts.beyond is not None:
             detail += f": {facts.beyond}"
         if run.reason is not None:
-            detail += f"; it goes on for its teardowns only: {_REASONS.get(run.reason, run.reason)}"
+            detail += f"; only its teardowns still run: {_REASONS.get(run.reason, run.reason)}"
         return [Gate(name="run is running", verdict=Verdict.OK, detail=detail)]
     reason = why_queued(facts)
     if reason is None:
-        return [Gate(name="run may start", verdict=Verdict.OK, detail="it starts when its scheduler looks next")]
+        return [Gate(name="run may start", verdict=Verdict.OK, detail="it starts at the next pass of its scheduler")]
     if run.run_after > facts.now:
         return [Gate(name="start time", verdict=Verdict.WAIT, detail=reason, opens_at=run.run_after)]
     if facts.backfill_is_paused:

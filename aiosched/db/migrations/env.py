@@ -21,7 +21,7 @@ def run() -> None:
         return
     connection = context.config.attributes.get("connection")
     if connection is None:
-        raise RuntimeError("Migrations run through `aiosched db migrate` only: it brings the connection along.")
+        raise RuntimeError("Migrations run through `aiosched db migrate` only: it provides the connection.")
     context.configure(connection=connection, target_metadata=metadata, transaction_per_migration=False)
     with context.begin_transaction():
         context.run_migrations()

@@ -199,7 +199,7 @@ async def use_token(db: Database, token_hash: str) -> TokenOwner | None:
 
 
 async def signing_key(db: Database) -> bytes:
-    """The key that signs sessions; made by whoever asks first."""
+    """The key that signs sessions; the first call makes it."""
     async with db.acquire() as conn:
         while (key := await conn.fetchval("SELECT key FROM web_key")) is None:
             await conn.execute(MAKE_KEY, secrets.token_bytes(32))

@@ -155,7 +155,7 @@ SCHEDULERS: Final = """
 
 
 async def list_schedulers(db: Database) -> list[SchedulerRow]:
-    """All incarnations that are known, oldest first; dead ones until somebody has taken them over."""
+    """All incarnations that are known, oldest first; dead ones until they have been taken over."""
     async with db.acquire() as conn:
         view = await read_fleet(conn)
         rows = await conn.fetch(SCHEDULERS)

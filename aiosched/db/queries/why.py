@@ -236,6 +236,6 @@ OWNER_OF: Final = "SELECT incarnation FROM partition_lease WHERE partition = $1"
 
 
 async def owner_of(conn: DatabaseConnection, partition: int) -> int | None:
-    """The incarnation that owns a partition; None: nobody does."""
+    """The incarnation that owns a partition; None: no scheduler does."""
     found: int | None = await conn.fetchval(OWNER_OF, partition)
     return found

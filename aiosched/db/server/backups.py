@@ -103,7 +103,7 @@ class Restored:
 
 
 async def backup(dsn: str, path: Path) -> Backup:
-    """Write the database to `path`: a consistent snapshot; schedulers may go on meanwhile.
+    """Write the database to `path`: a consistent snapshot; schedulers may run meanwhile.
 
     An archive for the server's own pg_restore, or plain SQL where no pg_dump of the server's version is here. `path`
     appears once it is complete. Raises Refused if it exists, UnsupportedDatabase if there is no pg_dump new enough for
@@ -360,5 +360,5 @@ def _major_version(program: str) -> int:
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
     number = re.search(r"(\d+)", said)
     if number is None:
-        raise DatabaseError(f"{program} does not tell its version: {said.strip()!r}. Reinstall it.")
+        raise DatabaseError(f"{program} does not state its version: {said.strip()!r}. Reinstall it.")
     return int(number[1])

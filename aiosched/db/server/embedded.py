@@ -253,7 +253,7 @@ class EmbeddedPostgres:
                 case ServerAnswer.NOBODY if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
                     return None
             if time.monotonic() > deadline:
-                raise self._failed(f"takes no connections since {_START_SECONDS:.0f} s")
+                raise self._failed(f"has taken no connections for {_START_SECONDS:.0f} s")
             time.sleep(0.01)
         return None
 

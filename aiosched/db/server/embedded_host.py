@@ -142,7 +142,7 @@ def _fits(folder: Path) -> bool:
 
 
 def _make_private(folder: Path, account: Account) -> bool:
-    """Make `folder` accessible to the account alone; False if somebody else has put something there."""
+    """Make `folder` accessible to the account alone; False if another user has put something there."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:

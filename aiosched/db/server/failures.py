@@ -119,7 +119,7 @@ def check_server_version(major: int, dsn: str) -> None:
 
 
 def _explain_embedded(error: BaseException, where: Address) -> DatabaseError | None:
-    """What is said of the embedded server: there is no address to correct, and its log is at hand."""
+    """As `_explain_answer`, for the embedded server: it has no address to correct, and its log is on this machine."""
     said = _one_line(error) if isinstance(error, asyncpg.PostgresError) else _cause(error)
     log = "Its log is server.log in the folder of its data."
     match error:

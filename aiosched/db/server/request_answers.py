@@ -71,7 +71,7 @@ class RequestAnswers:
             try:
                 await self._listen_once()
             except Exception as error:  # waiters poll meanwhile
-                logger.warning("news of answers: %s", error)
+                logger.warning("cannot listen for answers: %s", error)
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def _listen_once(self) -> None:

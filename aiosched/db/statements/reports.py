@@ -67,7 +67,7 @@ WANTED: Final = """
 async def wanted_attempts(
     conn: DatabaseConnection, attempts: Sequence[AttemptKey], *, incarnation: int
 ) -> set[AttemptKey]:
-    """Those of the attempts, queued by `incarnation`, whose result somebody still waits for."""
+    """Those of the attempts, queued by `incarnation`, whose result is still needed."""
     rows = await conn.fetch(WANTED, *map(list, zip(*attempts, strict=True)), incarnation)
     return {AttemptKey(*row) for row in rows}
 
@@ -76,5 +76,5 @@ LIVING: Final = "SELECT incarnation FROM scheduler"
 
 
 async def living(conn: DatabaseConnection) -> set[int]:
-    """The incarnations that nobody has taken over: their attempts may still run and report."""
+    """The incarnations that were not taken over: their attempts may still run and report."""
     return {row["incarnation"] for row in await conn.fetch(LIVING)}

@@ -3,8 +3,8 @@ more.
 
 Everything goes in small batches, each a short transaction. Unfinished runs are never touched: a
 run that is cleared at the same moment is either gone for its owner, or stays. Of each DAG the
-newest run that its schedule made is kept, because it goes on from there; asset events are kept while a run of a DAG may
-still have to consume them. DAGs stay, and of their versions the newest and those that runs use.
+newest run that its schedule made is kept, because the schedule continues from there; asset events are kept while a run
+of a DAG may still have to consume them. DAGs stay, and of their versions the newest and those that runs use.
 """
 
 from __future__ import annotations

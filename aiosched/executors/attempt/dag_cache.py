@@ -200,7 +200,7 @@ class InBackground:
         return self._source.cached(run)
 
     async def load(self, run: RunInfo) -> DAG:
-        """As the source's; other attempts go on meanwhile."""
+        """As the source's; other attempts run meanwhile."""
         place = (run.file, run.source_hash)
         lock = self._loading.setdefault(place, asyncio.Lock())
         try:

@@ -1,4 +1,4 @@
-"""What is said of a failure: one line and a traceback without our own frames, as text that can be stored."""
+"""The text of a failure: one line and a traceback without our own frames, both fit to be stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def presentable(error: BaseException) -> BaseException:
     try:
         isinstance(error, TaskSignal)
     except BaseException as problem:
-        return RuntimeError(f"{_name(error)}: its class cannot be had ({_name(problem)})").with_traceback(
+        return RuntimeError(f"{_name(error)}: its class cannot be read ({_name(problem)})").with_traceback(
             error.__traceback__
         )
     return error
@@ -36,7 +36,7 @@ def reason_of(error: BaseException) -> str:
     try:
         text = secrets.redact(str(error))
     except BaseException:  # user code: it may raise anything
-        text = "<its text cannot be had: __str__ raised>"
+        text = "<its text cannot be read: __str__ raised>"
     text = " ".join(_storable(text[: 2 * _LONGEST_REASON]).split())
     name = _name(error)
     line = text if isinstance(error, TaskSignal) and text else f"{name}: {text}" if text else name
@@ -49,8 +49,8 @@ def details_of(error: BaseException) -> str:
         summary = traceback.TracebackException.from_exception(error, compact=True)
         _drop_our_frames(summary)
         text = _storable(secrets.redact("".join(summary.format())))
-    except BaseException as problem:  # an exception class may do anything when it is looked at
-        text = f"{_name(error)}: its traceback cannot be had ({_name(problem)})\n"
+    except BaseException as problem:  # an exception class may do anything when it is inspected
+        text = f"{_name(error)}: its traceback cannot be read ({_name(problem)})\n"
     if len(text) <= _LONGEST_DETAILS:
         return text
     half = _LONGEST_DETAILS // 2
@@ -86,7 +86,7 @@ def storable_report(report: Report) -> Report:
 def _json_error(text: str) -> str | None:
     """What is wrong with a JSON text; halves of surrogate pairs, which only Python writes, are not."""
     try:
-        msgspec.json.decode(text, type=msgspec.Raw)  # looks at it and makes nothing
+        msgspec.json.decode(text, type=msgspec.Raw)  # checks it without building objects
     except msgspec.DecodeError:
         try:
             json.loads(text, parse_constant=_refuse_constant)

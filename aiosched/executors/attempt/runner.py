@@ -300,7 +300,7 @@ class Execution:
             return self._report(Outcome.FAILED, reason=str(error), details=error.details, dag_missing=missing)
         if self.stop_requested or isinstance(error, AttemptStopped):
             await self.kill()
-            reason = str(error) if isinstance(error, AttemptStopped) else "was message to stop"
+            reason = str(error) if isinstance(error, AttemptStopped) else "was told to stop"
             if (log := current_log.get()) is not None and log.begun:  # thousands may be stopped at a time
                 self._log("WARNING", f"the attempt {reason}")
             return self._report(Outcome.LOST, reason=reason)

@@ -21,9 +21,7 @@ logger = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
-_CANCEL_AGAIN_AFTER: Final = (
-    2 * KILL_GRACE + 5.0
-)  # seconds after which a stopped trigger that goes on is cancelled again
+_CANCEL_AGAIN_AFTER: Final = 2 * KILL_GRACE + 5.0  # seconds; for a stopped trigger that still runs
 
 
 class TriggerTasks(Generic[K]):
@@ -103,7 +101,7 @@ class TriggerTasks(Generic[K]):
     def _cancel_again(self, task: asyncio.Task[None], execution: TriggerExecution) -> None:
         """A trigger that caught its cancellation still runs: log that, and cancel it again."""
         if not task.done():
-            logger.warning("%s was message to stop and goes on: it must not catch CancelledError", execution.title)
+            logger.warning("%s was told to stop and still runs: it must not catch CancelledError", execution.title)
             task.cancel()
 
     def _blocked(self, task: asyncio.Task[Any] | None, frame: FrameType) -> None:

@@ -157,7 +157,7 @@ class InlineExecutor:
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         """Ask an attempt to stop and return at once; its report (FAILED) follows within `grace` seconds.
 
-        One that does not stop is given up: it is reported, and goes on in this process.
+        One that does not stop is given up: it is reported, and still runs in this process.
         """
         if self._triggers.stop(attempt, kill=True):
             self._report(_final(attempt, Outcome.FAILED, _ON_REQUEST, self._surroundings))
@@ -174,7 +174,7 @@ class InlineExecutor:
         return []
 
     async def stop(self, grace: float) -> None:
-        """Wait up to `grace` seconds for what runs, then cancel it, then give up what goes on.
+        """Wait up to `grace` seconds for what runs, then cancel it, then give up what still runs.
 
         What had to be stopped is reported as LOST: it costs no retry. Calling it again
         with a shorter grace hurries a stop that is under way.
@@ -299,7 +299,7 @@ class InlineExecutor:
         if self._running.get(execution.attempt.key) is not execution:
             return
         self._let_go(execution)
-        error = TaskTimeout(f"{timeout_reason(seconds)}; it cannot be interrupted and goes on in this process")
+        error = TaskTimeout(f"{timeout_reason(seconds)}; it cannot be interrupted and still runs in this process")
         if execution.attempt.is_async:
             task = self._loop.create_task(self._conclude(execution, error))
             self._strays.add(task)
@@ -321,9 +321,9 @@ class InlineExecutor:
         if (task := self._tasks.get(key)) is not None:
             task.cancel()  # once more: a command that waits for its end is killed
         self._let_go(execution)
-        log.warning("task %s.%s does not stop and goes on", execution.attempt.run.dag_id, execution.attempt.task_id)
+        log.warning("task %s.%s does not stop and still runs", execution.attempt.run.dag_id, execution.attempt.task_id)
         self._verdicts.pop(key, None)
-        self._finish(_final(key, outcome, f"{reason}, but goes on: this process cannot end it", self._surroundings))
+        self._finish(_final(key, outcome, f"{reason}, but still runs: this process cannot end it", self._surroundings))
 
     def _let_go(self, execution: Execution) -> None:
         task = self._tasks.pop(execution.attempt.key, None)

@@ -95,7 +95,7 @@ class BlockedLoops:
                 found[link.number] = self._blockage(link, last)
         for link in links:
             if link.number in self._now and link.number not in found:
-                logger.info("the event loop of worker process %s goes on", link.pid)
+                logger.info("the event loop of worker process %s runs again", link.pid)
         self._now = found
         if links:
             self._timer = self._loop.call_later(PERIOD, self._check)

@@ -82,7 +82,7 @@ class ForkserverClient:
             if self._open:
                 socket.send_fds(self._control, [frame(Fork(worker, is_async))], [theirs.fileno(), shared])
         except OSError:
-            pass  # it is gone: the next read says so
+            pass  # it is gone: the next read notices
         finally:
             theirs.close()
         return ours

@@ -35,7 +35,7 @@ class QuestionAnswers:
         task.add_done_callback(lambda _: self._under_way.pop(place, None))
 
     def gone(self, link: WorkerLink) -> None:
-        """The worker is gone, and whoever asked in it."""
+        """The worker is gone, and with it the attempts that asked."""
         for place, task in self._under_way.items():
             if place[0] is link:
                 task.cancel()

@@ -165,7 +165,7 @@ class WorkerLink(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._socket is not None:
             # The transport closes the descriptor. The socket object must not do so again when it is
-            # collected (uvloop, when the worker dies within the first turn): it may be somebody else's by then.
+            # collected (uvloop, when the worker dies within the first turn): it may be another file's by then.
             self._loop.call_soon(self._socket.detach)
         if not self.lost.done():
             self.lost.set_result(None)

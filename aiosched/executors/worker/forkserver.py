@@ -167,7 +167,7 @@ class Forkserver:
         try:
             self._control.sendall(frame(message))
         except OSError:
-            return  # the scheduler is gone: the next read says so
+            return  # the scheduler is gone: the next read notices
 
 
 def main(fd: int, lease_deadline: int, lifeline: int) -> None:

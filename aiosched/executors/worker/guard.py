@@ -1,4 +1,4 @@
-"""The process that ends what is left, whoever else was killed: a parent of the forkserver, or a watcher beside a host.
+"""The process that ends what is left when others were killed: a parent of the forkserver, or a watcher beside a host.
 
     scheduler ── guard ── forkserver ── workers   `stand_guard`, for the local executor
     host ── guard                                 `python -m aiosched.executors.worker.guard FD TRUST MARK`, for inline
@@ -50,7 +50,7 @@ def stand_guard(lifeline: int) -> None:
     try:
         _keep_only(lifeline, wake, written)
         _set_name()
-        die_with_parent(scheduler, signal.SIGTERM)  # in case somebody else holds the other end, too
+        die_with_parent(scheduler, signal.SIGTERM)  # in case another process holds the other end, too
         _end_like(_watch_child(child, lifeline, wake))
     finally:
         os._exit(70)
@@ -153,7 +153,7 @@ def _wake_on(*signals: signal.Signals) -> tuple[int, int]:
 
 
 def _keep_only(*descriptors: int) -> None:
-    """Close all that this process does not need: whoever is at the other end must see others close theirs."""
+    """Close all that this process does not need, so that the other end of each is notified when its owner closes it."""
     listed = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"  # noqa: PTH112
     for fd in map(int, os.listdir(listed)):  # noqa: PTH208
         if fd not in (0, 1, 2, *descriptors):
@@ -172,7 +172,7 @@ def main(fd: int, lease_deadline: int, mark: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wake, _ = _wake_on(signal.SIGTERM)
     _set_name()
-    die_with_parent(parent, signal.SIGTERM)  # in case somebody else holds the other end, too
+    die_with_parent(parent, signal.SIGTERM)  # in case another process holds the other end, too
     Watcher(socket.socket(fileno=fd), LeaseDeadline(lease_deadline), mark).serve(wake)
 
 

@@ -1,6 +1,6 @@
 """The event loop of a worker for coroutines: processes that an attempt starts through it carry its name.
 
-Many attempts share such a worker, so whose a process is cannot be told from its parents.
+Many attempts share such a worker, so the parents of a process do not show which attempt started it.
 """
 
 from __future__ import annotations

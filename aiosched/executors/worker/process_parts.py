@@ -208,7 +208,7 @@ def _left_threads(was: Sequence[threading.Thread], now: Sequence[threading.Threa
     return _listed([f"the thread {thread.name!r}" for thread in left])
 
 
-# -- Functions that everybody uses --------------------------------------------------------------------------
+# -- Functions that all attempts use --------------------------------------------------------------------------
 
 
 def _read_functions() -> tuple[Any, ...]:
@@ -330,7 +330,7 @@ def _decimal_context() -> ProcessPart:
 
 
 def _set_filters(was: Sequence[Any]) -> None:
-    with warnings.catch_warnings():  # leaving it tells the interpreter that the filters have changed
+    with warnings.catch_warnings():  # leaving it makes the interpreter notice that the filters have changed
         pass
     warnings.filters[:] = was  # type: ignore[index]
 

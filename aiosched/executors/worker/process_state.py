@@ -118,8 +118,8 @@ def _are_equal(was: Any, now: Any) -> bool:
 class SharedProcessState:
     """As ProcessState, of a process in which many attempts run at a time.
 
-    What is changed while others run may be meant so by one of them, for a time. So it is looked at when all that ran
-    when it was found have ended. Then nobody who could have meant it is there, and if it is still so, it is left over.
+    A change that is found while others run may be intended by one of them, for a time. So it is checked again when all
+    that ran when it was found have ended. If it is still there, it was left behind.
     """
 
     def __init__(self, parts: Sequence[ProcessPart], log_of: Callable[[Attempt], AttemptLog]) -> None:

@@ -334,10 +334,7 @@ class _Reader:
         room, used = await room_for(self.conn, candidate, self.figures)
         competing_demands = await competition(self.cache, self.conn, candidate, room, instance, self.now)
         self.notes += competing_demands.notes
-        names = {
-            graph.task_ids[instance.task],
-            *(graph.task_ids[each.task] for each in dependencies_of(board, instance)),
-        }
+        names = {graph.task_ids[each.task] for each in (instance, *dependencies_of(board, instance))}
         await usual.learn({(dag_id, name) for name in names} | competing_demands.tasks())
         return TaskFacts(
             run=run,
