@@ -28,7 +28,7 @@ ROUTINE_SHARE: Final = 0.01  # of one core
 class Rank(IntEnum):
     """Smaller goes first."""
 
-    NEWS = 0
+    CHANGED = 0
     DEPENDANT = 1
     ROUTINE = 2
 
@@ -113,13 +113,13 @@ class ParseQueue:
                     entry.digest, entry.sources = file.digest, known.sources
                     self._finish(entry, now)
                 else:
-                    self._add(entry, Rank.NEWS)
+                    self._add(entry, Rank.CHANGED)
             else:
                 settled = entry.running is None and entry.waiting is None
                 before = entry.digest if settled else entry.file.digest
                 entry.file = file
                 if before != file.digest:
-                    self._add(entry, Rank.NEWS)
+                    self._add(entry, Rank.CHANGED)
         self._take_in_modules(listing)
         return gone
 
@@ -127,7 +127,7 @@ class ParseQueue:
         """Parse these files again soon; unknown names are passed over."""
         for name in names:
             if (entry := self._entries.get(name)) is not None:
-                self._add(entry, Rank.NEWS)
+                self._add(entry, Rank.CHANGED)
 
     def take(self, now: float) -> tuple[DagFile, Rank] | None:
         """The next file, which is being parsed from now on; None when nothing is due."""

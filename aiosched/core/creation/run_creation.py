@@ -26,6 +26,7 @@ from aiosched.core.timetables import (
     scheduled_between,
 )
 from aiosched.core.values.ids import ALLOWED_RUN_ID, make_run_id
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError, ParamError, Refused, TimetableError
 
@@ -121,10 +122,10 @@ def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
     elif next_run is None:
         schedule = "its schedule has no further run"
     elif next_run.run_after > now:
-        schedule = f"its next run is due at {_stamp(next_run.run_after)}"
+        schedule = f"its next run is due at {stamp(next_run.run_after)}"
         if dag.failures:
             failed = "its last run" if dag.failures == 1 else f"its last {dag.failures} runs"
-            schedule = f"it pauses because {failed} failed; the next is due at {_stamp(next_run.run_after)}"
+            schedule = f"it pauses because {failed} failed; the next is due at {stamp(next_run.run_after)}"
     limit = None
     if dag.active_runs >= dag.max_active_runs:
         limit = f"max_active_runs={dag.max_active_runs} reached: {dag.active_runs} runs are queued or running"
@@ -310,7 +311,7 @@ def runs_to_start(
         if blocked is not None:
             waiting[run.key] = blocked
         elif run.run_after > now:
-            waiting[run.key] = f"may start at {_stamp(run.run_after)}"
+            waiting[run.key] = f"may start at {stamp(run.run_after)}"
         elif group in closed:
             waiting[run.key] = closed[group]
         elif (runs := count.get(group, 0)) >= (limit := limits.get(group, 0)) and not (
@@ -348,9 +349,9 @@ def backfill_runs(
         )
     first, final = _aware(first, "first date"), _aware(final, "last date")
     if first > final:
-        raise Refused(f"The backfill ends at {_stamp(final)}, before it begins ({_stamp(first)}); swap the two dates.")
+        raise Refused(f"The backfill ends at {stamp(final)}, before it begins ({stamp(first)}); swap the two dates.")
     if first > now:
-        raise Refused(f"The backfill begins at {_stamp(first)}, in the future; choose dates that have passed.")
+        raise Refused(f"The backfill begins at {stamp(first)}, in the future; choose dates that have passed.")
     past = next((task.task_id for task in spec.tasks if task.depends_on_past), None)
     if backwards and past is not None:
         raise Refused(f"Task {past!r} of {name} depends on its past; it cannot be backfilled backwards.")
@@ -358,7 +359,7 @@ def backfill_runs(
     runs = list(scheduled_between(spec.timetable, first, final, now=now, anchor=anchor))
     if not runs:
         raise Refused(
-            f"{name} has no complete data interval that starts between {_stamp(first)} and {_stamp(final)}; "
+            f"{name} has no complete data interval that starts between {stamp(first)} and {stamp(final)}; "
             f"see `aiosched dags next {spec.dag_id}`."
         )
     return runs[::-1] if backwards else runs
@@ -405,7 +406,3 @@ def _aware(value: datetime, name: str) -> datetime:
     if value.tzinfo is None:
         raise Refused(f"The {name} {value.isoformat()} has no time zone; add one, e.g. {value.isoformat()}+00:00.")
     return value.astimezone(UTC)
-
-
-def _stamp(t: datetime) -> str:
-    return t.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -34,7 +34,7 @@ def next_check(spec: DagSpec, now: datetime) -> datetime | None:
 
     It depends on the schedule alone, so it holds whatever happens to the runs meanwhile.
     """
-    looks = []
+    checks = []
     for sla in set(slas_of(spec).values()):
         try:
             passed = now - timedelta(seconds=sla)
@@ -42,8 +42,8 @@ def next_check(spec: DagSpec, now: datetime) -> datetime | None:
             continue
         coming = next(_dates(spec, passed, EPOCH), None)
         if coming is not None and (at := later(coming, sla)) < LATEST:
-            looks.append(at + _TICK)
-    return min(looks, default=None)
+            checks.append(at + _TICK)
+    return min(checks, default=None)
 
 
 def missed_dates(

@@ -5,12 +5,11 @@ Source: the semantics reference, section 18.2.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from aiosched.errors import DagError
+from aiosched.core.graph.names import rule_named
 
 MIN_WEIGHT: Final = -(2**31)
 MAX_WEIGHT: Final = 2**31 - 1
@@ -28,12 +27,7 @@ class WeightRule(StrEnum):
     @classmethod
     def parse(cls, name: str) -> WeightRule:
         """The rule called `name`; DagError naming the nearest one otherwise."""
-        try:
-            return cls(name)
-        except ValueError:
-            near = difflib.get_close_matches(str(name), list(cls), n=1)
-            hint = f"did you mean {near[0]!s}?" if near else f"choose one of {', '.join(cls)}."
-            raise DagError(f"There is no weight rule {name!r}; {hint}") from None
+        return rule_named(cls, name, "weight rule")
 
 
 def effective_weights(

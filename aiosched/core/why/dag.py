@@ -11,6 +11,7 @@ from typing import Final
 from aiosched.core.assets.conditions import AssetExpression, AssetStatus, QueuedAsset, why_not_triggered
 from aiosched.core.creation.run_creation import DagStatus, allows, due_questions
 from aiosched.core.values.durations import duration
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
 from aiosched.core.why.explanation import (
     MOST_HOLDERS,
@@ -27,7 +28,6 @@ from aiosched.core.why.explanation import (
     scheduler_gate,
     seconds_since,
     staged,
-    stamp,
 )
 
 _NONE: Final[Mapping[str, Collection[str]]] = MappingProxyType({})

@@ -13,9 +13,10 @@ from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
 from aiosched.core.graph.trigger_rules import explain
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.run_rows import is_due
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, SCHEDULABLE, SUCCEEDED, TaskState
 from aiosched.core.why.ends import holder_of, name_of
-from aiosched.core.why.explanation import MOST_HOLDERS, Gate, Holder, Verdict, ago, counted, gate, seconds_since, stamp
+from aiosched.core.why.explanation import MOST_HOLDERS, Gate, Holder, Verdict, ago, counted, gate, seconds_since
 from aiosched.core.why.run import Usual
 
 _SETTLES = {

@@ -220,11 +220,6 @@ def run_label(run_id: str, logical_date: datetime | None) -> str:
     return text.removesuffix(":00")
 
 
-def stamp(instant: datetime) -> str:
-    """An instant in words, to the second."""
-    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
 def ago(seconds: float | None) -> str:
     """` for 4 m 12 s`, or nothing when it is not known."""
     return "" if seconds is None else f" for {duration(seconds)}"

@@ -11,6 +11,7 @@ from aiosched.core.creation.awaited import NOBODY, Awaited
 from aiosched.core.creation.run_creation import runs_to_start
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.durations import duration
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, RUN_FINISHED, RunState, TaskState
 from aiosched.core.why.ends import failures_of, holder_of, name_of
 from aiosched.core.why.explanation import (
@@ -30,7 +31,6 @@ from aiosched.core.why.explanation import (
     scheduler_gate,
     seconds_since,
     staged,
-    stamp,
 )
 
 Usual = Callable[[str], float | None]  # task id -> seconds that its successes usually take

@@ -12,6 +12,7 @@ from datetime import datetime
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.slots.allocation import Candidate, Room
 from aiosched.core.values.durations import duration
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TaskState
 from aiosched.core.why.dependencies import dependency_gates
 from aiosched.core.why.ends import explain_end, name_of, since_of
@@ -32,7 +33,6 @@ from aiosched.core.why.explanation import (
     scheduler_gate,
     seconds_since,
     staged,
-    stamp,
 )
 from aiosched.core.why.run import RunFacts, Usual, run_gates, unknown_duration
 

@@ -30,7 +30,7 @@ from aiosched.executors.attempt.runner import DagSource, DagUnavailable, TimeLim
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
 
-LOOK_AGAIN: Final = 1.0  # seconds after which a file that is not as the scheduler says is checked again
+CHECK_AGAIN: Final = 1.0  # seconds after which a file that is not as the scheduler says is checked again
 
 
 @dataclass(slots=True)
@@ -42,15 +42,15 @@ class _Imported:
     digest: str  # of its content
     asked: str | None = None  # the source hash that an attempt asked for last
     ran: str | None = None  # the source hash of what it got
-    looked_at: float = 0.0  # monotonic second
+    checked_at: float = 0.0  # monotonic second
 
     def serves(self, run: RunInfo, now: float) -> bool:
         """Whether it is what `run` asks for, as far as that is known without reading files."""
-        return self.asked == run.source_hash and (self.ran == self.asked or now - self.looked_at < LOOK_AGAIN)
+        return self.asked == run.source_hash and (self.ran == self.asked or now - self.checked_at < CHECK_AGAIN)
 
     def answer(self, run: RunInfo, root: Path) -> None:
         """Record what `run` asked for, and what it gets."""
-        self.asked, self.looked_at = run.source_hash, time.monotonic()
+        self.asked, self.checked_at = run.source_hash, time.monotonic()
         self.ran = source_hash({self.source: self.digest, **finder.digests(root, run.modules)})
         for dag in self.dags.values():
             dag._source_hash = self.ran
