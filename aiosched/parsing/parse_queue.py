@@ -162,8 +162,7 @@ class ParseQueue:
         return True
 
     def is_as_listed(self, result: ParsedFile) -> bool:
-        """Whether a parse read what the latest listing has; else one of them is older, and only a new listing shows
-        which."""
+        """Whether a parse read what the latest listing has; else a new listing has to show which of them is older."""
         entry, modules = self._entries.get(result.name), self._modules or {}
         if entry is None or not result.digest:
             return True

@@ -284,8 +284,7 @@ class Board(ManualChanges, Expansion):
         self._conclude(now)
 
     def _decide(self, task: int, now: datetime) -> None:
-        """Decide on the instances of `task` that wait for their dependencies, if something changed for them (section
-        4)."""
+        """Decide on the instances of `task` that wait for their dependencies, if these have changed (section 4)."""
         instances = self._upstream_counts.of(task)
         if len(instances) == 1:
             if instances[0].state in SCHEDULABLE:

@@ -1,7 +1,8 @@
-"""What the deferred task instances of a run wait for, and how they resume. Pure. Does not live here: their states
-(board.py), the rows (db/statements/triggers.py), who runs the triggers (scheduler/effects/triggers.py). A trigger is an
-attempt without a slot; its key is that of the try with the number negated, so that a trigger that is being stopped is
-never taken for the try that resumes.
+"""What the deferred task instances of a run wait for, and how they resume. Pure.
+
+Does not live here: their states (board.py), the rows (db/statements/triggers.py), who runs the triggers
+(scheduler/effects/triggers.py). A trigger is an attempt without a slot; its key is that of the try with the number
+negated, so that a trigger that is being stopped is never taken for the try that resumes.
 
 Source: the semantics reference, section 25.
 """
@@ -108,8 +109,7 @@ class Deferrals(dict[Instance, Deferred]):
         return True
 
     def overdue(self, effects: Effects, instance: Instance, key: AttemptKey, now: datetime) -> bool:
-        """Whether the timeout of a deferral has passed (strictly): then its trigger is stopped, and the task
-        resumes."""
+        """Whether the timeout of a deferral has passed (strictly): then its trigger is stopped, its task resumes."""
         waited = self.get(instance)
         if waited is None or waited.resume is not None or waited.timeout_at is None or waited.timeout_at >= now:
             return False

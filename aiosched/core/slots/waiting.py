@@ -352,8 +352,8 @@ class WaitingQueue:
         self._parked.setdefault(lane.dag, []).append(lane)
 
     def _drop(self, lane: _Lane) -> None:
-        """Remove an empty lane, and its bucket with the last one; breaks their reference cycles, so that no collector
-        has to."""
+        """Remove an empty lane, and its bucket with the last one; breaks their reference cycles, to spare the
+        collector."""
         lane.posted = lane.since = None
         lane.entries.clear()
         bucket = lane.bucket

@@ -78,8 +78,7 @@ class Keyring:
         return self.encrypt(self.decrypt(token, what=what))
 
     def add_key(self) -> bool:
-        """Put a new key before those of the key file; False without one: keys in the settings are the user's to
-        change."""
+        """Put a new key before those of the key file; False without a file: the user changes keys in the settings."""
         if self.file is None:
             return False
         if self.file.exists():

@@ -73,8 +73,7 @@ class _PooledConnection(_CountedConnection):
 
 
 def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
-    """The address for sessions when statements go to `dsn`; raises ConfigError for a pgbouncer without a direct
-    address."""
+    """The address for sessions when statements go to `dsn`; ConfigError for a pgbouncer without a direct one."""
     if settings.pgbouncer and settings.direct_dsn is None:
         raise ConfigError(
             f"This needs a session, and the pgbouncer at {address_of(dsn)} keeps none. Set [database] direct_dsn "

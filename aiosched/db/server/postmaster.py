@@ -23,7 +23,7 @@ from typing import Final
 SUPERUSER: Final = "postgres"
 
 _LOG_PREFIX: Final = re.compile(r"^.*?\b(FATAL|PANIC|ERROR|HINT|DETAIL|LOG|WARNING):\s+")
-_TOLD_TO_CLIENTS: Final = re.compile(
+_SENT_TO_CLIENTS: Final = re.compile(
     "the database system is (starting up|shutting down|not yet accepting|in recovery)|Consistent recovery state"
     "|due to administrator command"
 )
@@ -76,12 +76,12 @@ def read_postmaster(data_dir: Path) -> Postmaster | None:
 
 def ask(path: Path) -> ServerAnswer:
     """Connect to a server's socket as a client does; in a folder that is its own only the server can answer."""
-    with socket.socket(socket.AF_UNIX) as knock:
-        knock.settimeout(5.0)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(5.0)
         try:
-            knock.connect(str(path))
-            knock.sendall(_HELLO)
-            first = knock.recv(1)
+            client.connect(str(path))
+            client.sendall(_HELLO)
+            first = client.recv(1)
         except PermissionError:
             raise
         except TimeoutError:
@@ -171,7 +171,7 @@ def tail(log: Path, *, since: int = 0, size: int = 4000) -> str:
 
 def last_lines(text: str) -> str:
     """The end of a log on one line, without what was sent to clients that connected meanwhile."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not _TOLD_TO_CLIENTS.search(line)]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _SENT_TO_CLIENTS.search(line)]
     return " | ".join(lines[-_LAST_LINES:]) or "nothing."
 
 

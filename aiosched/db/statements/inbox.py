@@ -195,18 +195,18 @@ async def wait_applied(db: Database, command_id: int, *, timeout: float) -> Comm
     case the notification was lost. A database that is away for a moment is waited for: the request is stored.
     """
     answer: CommandResult | None = None
-    with db.answers.awaited(command_id) as heard, contextlib.suppress(TimeoutError):
+    with db.answers.awaited(command_id) as notified, contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout):
             while True:
                 last = db.answers.closing
-                heard.clear()
+                notified.clear()
                 answer = await _poll_answer(db, command_id)
                 if last or answer is not None:
                     break
                 db.answers.listen()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_SECONDS):
-                        await heard.wait()
+                        await notified.wait()
     return answer
 
 

@@ -112,7 +112,7 @@ _PROCESS_GONE: Final = f"""
            AND l.classid = {LOCK_CLASS} AND l.objid = (s.incarnation % 2147483648)::bigint::oid
     )
 """
-LOOK: Final = f"""
+READ_FLEET: Final = f"""
     SELECT s.incarnation, s.draining, s.protocol, s.lease_expires_at < now() AS expired,
            {_PROCESS_GONE} AS process_gone,
            array(SELECT partition FROM partition_lease AS p WHERE p.incarnation = s.incarnation) AS partitions
@@ -127,7 +127,7 @@ async def read_fleet(conn: DatabaseConnection) -> FleetView:
     at = time.monotonic()
     peers: list[Peer] = []
     leases: dict[int, int | None] = {}
-    for row in await conn.fetch(LOOK):
+    for row in await conn.fetch(READ_FLEET):
         leases.update(dict.fromkeys(row["partitions"], row["incarnation"]))
         if row["incarnation"] is not None:
             gone, expired = row["process_gone"], row["expired"]

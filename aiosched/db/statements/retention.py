@@ -1,5 +1,4 @@
-"""Removing old history: finished runs with all that belongs to them, answered requests, and what else is not needed any
-more.
+"""Removing old history: finished runs with all that belongs to them, answered requests, and what else is obsolete.
 
 Everything goes in small batches, each a short transaction. Unfinished runs are never touched: a
 run that is cleared at the same moment is either gone for its owner, or stays. Of each DAG the

@@ -120,8 +120,7 @@ class TriggerExecution(Execution):
         return f"the trigger {kind} of {attempt.run.dag_id}.{attempt.task_id}{index} (run {attempt.run.run_id})"
 
     def log_blocked_loop(self, frame: FrameType) -> str | None:
-        """Write into the task's log that the trigger blocks the event loop; returns it for other logs. Each line
-        once."""
+        """Write into the task's log that the trigger blocks the event loop; returns the message. Each line once."""
         line = line_of(frame, type(self.trigger).__module__)
         if line in self._blocked_at:
             return None

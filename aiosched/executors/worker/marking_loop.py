@@ -20,8 +20,7 @@ def name_of(key: AttemptKey) -> str:
 
 
 class _MarkingLoop:
-    """Adds the name to the environment of a subprocess. A process that has one is a command of an operator, which ends
-    it itself."""
+    """Adds the name to the environment of a subprocess. One that has a name belongs to an operator, which ends it."""
 
     async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
         return await super().subprocess_exec(*args, **_marked(kwargs))  # type: ignore[misc]

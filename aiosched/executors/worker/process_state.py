@@ -68,8 +68,7 @@ class ProcessState:
         return [what for _, _, what in self._changed()]
 
     def tidy(self, logs: Sequence[AttemptLog]) -> bool:
-        """Put back what the attempts of these logs have changed, and log it there; False when something stays
-        changed."""
+        """Put back what the attempts of these logs have changed, and log it; False when something stays changed."""
         if not self.differs():
             return True
         done, remaining = self.put_back()
