@@ -172,7 +172,7 @@ def manual_run(
     run_after: datetime | None = None,
     allowed_run_id: re.Pattern[str] = ALLOWED_RUN_ID,
 ) -> PlannedRun:
-    """The run that somebody asks for; it may start at `run_after`, by default `now`.
+    """The run that a user asks for; it may start at `run_after`, by default `now`.
 
     The logical date is cut to whole seconds; without one the run has no data interval
     (decision 8). Raises Refused for a run id or a date that cannot be.

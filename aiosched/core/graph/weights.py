@@ -1,4 +1,4 @@
-"""Effective priority weights: who goes first when slots are short.
+"""Effective priority weights: which tasks go first when slots are short.
 
 Source: the semantics reference, section 18.2.
 """
@@ -18,7 +18,7 @@ Edges = Sequence[Sequence[int]]  # for each task index its direct neighbours in 
 
 
 class WeightRule(StrEnum):
-    """Whose weights add to a task's own."""
+    """Which weights add to a task's own."""
 
     DOWNSTREAM = "downstream"
     UPSTREAM = "upstream"

@@ -1,9 +1,9 @@
-"""One unfinished run in memory: who may start, who is settled, when the run is done.
+"""One unfinished run in memory: which tasks may start, which are settled, when the run is done.
 
 Lives here: every decision about a run's task instances, as plain code without I/O; the cost
-of a decision is proportional to what changed. Does not live here: the rows (instances.py), who
-is finished and what the rules say of it (upstream_counts.py, trigger_rules.py), who gets a slot
-(slots.py), storing what was decided (scheduler/journal/journal.py).
+of a decision is proportional to what changed. Does not live here: the rows (instances.py), which tasks are finished and
+what follows by the rules (upstream_counts.py, trigger_rules.py), which get a slot (slots.py), storing what was decided
+(scheduler/journal/journal.py).
 
 A board is a cache of rows. What its decisions require is collected in `Board.effects` until the caller takes it: store
 the changed rows, queue the ready ones, set timers, stop attempts.
@@ -264,7 +264,7 @@ class Board(ManualChanges, Expansion):
     # -- deciding ---------------------------------------------------------------------------
 
     def evaluate(self, now: datetime) -> None:
-        """Decide until nothing more follows: who is ready, who is settled, whether the run is done.
+        """Decide until nothing more follows: which tasks are ready or settled, whether the run is done.
 
         A second call without a change in between does nothing.
         """

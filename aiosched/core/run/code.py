@@ -1,4 +1,4 @@
-"""Whose code the tries of a run have run: that of its own version, unless its file has changed since.
+"""Which code the tries of a run have run: that of its own version, unless its file has changed since.
 
 A run keeps the version that it was created with; what its tasks do is what their file says when an attempt
 starts. Only tries that ran other code than that of the run's version are stored.

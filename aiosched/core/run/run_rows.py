@@ -1,7 +1,7 @@
 """The rows of one unfinished run in memory, and how one of them changes.
 
-Lives here: reading them, the primitive changes, and the record of what a change asks others
-to do. Does not live here: any decision (board.py, manual_changes.py), who is finished (upstream_counts.py).
+Lives here: reading them, the primitive changes, and the record of what a change requires. Does not live here: any
+decision (board.py, manual_changes.py), which tasks are finished (upstream_counts.py).
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ def precedence(candidate: Candidate) -> tuple[int, float, int]:
 
 
 class Grant(NamedTuple):
-    """Who may be queued, in order, and why each of the others that were checked waits."""
+    """Which candidates may be queued, in order, and why each of the others that were checked waits."""
 
     taken: list[Candidate]
     refused: list[tuple[Candidate, str]]

@@ -1,4 +1,4 @@
-"""Who goes first when several schedulers want slots of one pool.
+"""Which scheduler goes first when several want slots of one pool.
 
 Each scheduler publishes in the pool's row what it waits for there: its *demand*, which is what its
 first candidate wants and how much all of them want at most. The scheduler that holds the pool's lock and finds slots

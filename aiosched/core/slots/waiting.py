@@ -352,8 +352,7 @@ class WaitingQueue:
         self._parked.setdefault(lane.dag, []).append(lane)
 
     def _drop(self, lane: _Lane) -> None:
-        """Remove an empty lane, and its bucket with the last one; breaks their reference cycles, to spare the
-        collector."""
+        """Remove an empty lane, and its bucket with the last one; their reference cycles are broken at once."""
         lane.posted = lane.since = None
         lane.entries.clear()
         bucket = lane.bucket

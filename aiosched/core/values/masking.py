@@ -1,4 +1,4 @@
-"""Secrets become `***` in whatever people read: logs, reasons, tracebacks, rendered fields.
+"""Secrets become `***` in everything that people read: logs, reasons, tracebacks, rendered fields.
 
 Lives here: which names mark a secret, and the `Redactor` that knows the secrets of this
 process. Reading a connection or a variable with such a name registers what it holds; an

@@ -1,8 +1,8 @@
 """Why something does not run: the vocabulary of the answer, and what its parts have in common.
 
 An *explanation* walks the gates between a DAG, a run or a task instance and its running, in the order in which they
-are decided. Whether a gate is open is decided by the functions that schedule; these modules add only words, and who
-holds what is missing. Pure: the facts are handed over (scheduler/why/why.py reads them).
+are decided. Whether a gate is open is decided by the functions that schedule; these modules add only words, and the
+holders of what is missing. Pure: the facts are handed over (scheduler/why/why.py reads them).
 
     why.py        gates, holders, explanations; the scheduler's gate; when something may be free
     dag.py    a DAG              run.py    a run
@@ -39,7 +39,7 @@ CLOSED: Final = frozenset({Verdict.WAIT, Verdict.NEVER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who has, or is to deliver, what is missing.
+    """The run or task instance that has, or will deliver, what is missing.
 
     `seconds` is for how long it has been in `state`, `usual_seconds` the median of its latest successes. A run has
     no `task_id`. `slots` are those of a pool, 1 elsewhere.

@@ -53,8 +53,9 @@ class TaskFacts:
 
     `board` is its run as the rows have it. `candidate` says what it needs, `room` what there is; without `has_figures`
     it is unknown what executors and parallelism of its scheduler leave (known figures are a second old at best).
-    The holders are who has slots of its pool, and who is active in its DAG. `ahead` are how many of the fleet go
-    before it in its pool and the slots that these need; None when that is not known. `executor` is the default one.
+    The holders are those that have slots of its pool, and those that are active in its DAG. `ahead` are how many of the
+    fleet go before it in its pool and the slots that these need; None when that is not known. `executor` is the default
+    one.
     """
 
     run: RunFacts

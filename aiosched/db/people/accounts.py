@@ -52,7 +52,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenOwner:
-    """Whom a token stands for: its own role and its owner's."""
+    """The owner of a token, with the token's own role and the owner's."""
 
     id: int
     owner: str
@@ -188,7 +188,7 @@ async def delete_token(db: Database, token: int, owner: str | None) -> None:
 
 
 async def use_token(db: Database, token_hash: str) -> TokenOwner | None:
-    """Whom a token stands for; None when it is unknown, expired, or its owner is disabled."""
+    """The owner of a token; None when it is unknown, expired, or its owner is disabled."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(USE_TOKEN, token_hash)
         if row is None:

@@ -1,4 +1,4 @@
-"""What people read of parsing and of the schedulers: import errors, counts, who is alive. Read only."""
+"""What people read of parsing and of the schedulers: import errors, counts, which schedulers are alive. Read only."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ ACTIVE_OF_DAG: Final = """
 
 
 async def active_instances(conn: DatabaseConnection, dag_id: str, partition: int) -> list[ActiveCount]:
-    """Who of a DAG counts against its limits."""
+    """The task instances of a DAG that count against its limits."""
     states = [state.value for state in (*HOLDING_SLOT, TaskState.DEFERRED)]
     rows = await conn.fetch(ACTIVE_OF_DAG, partition, dag_id, states)
     return [ActiveCount(run, version, task, TaskState.of(state), number) for run, version, task, state, number in rows]
@@ -120,13 +120,13 @@ async def more_run_than_are_read(conn: DatabaseConnection) -> bool:
 
 
 async def waiting_instances(conn: DatabaseConnection) -> list[Contender] | None:
-    """Who of the oldest `MOST_RUNS` runs waits for a slot; None when these are more than `MOST_INSTANCES`."""
+    """Those of the oldest `MOST_RUNS` runs that wait for a slot; None when these are more than `MOST_INSTANCES`."""
     found = await _contenders(conn, [TaskState.SCHEDULED], None, without_paused=True)
     return None if len(found) > MOST_INSTANCES else found
 
 
 async def holding_instances(conn: DatabaseConnection, dag_id: str | None = None) -> list[Contender]:
-    """Who of the oldest `MOST_RUNS` runs, or those of a DAG, holds slots (deferred ones too), the oldest first.
+    """Those of the oldest `MOST_RUNS` runs, or of a DAG, that hold slots (deferred ones too), the oldest first.
 
     At most `MOST_INSTANCES` and one more, which says that there are others.
     """

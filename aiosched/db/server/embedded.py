@@ -213,7 +213,7 @@ class EmbeddedPostgres:
         users, self._users = self._users, None
         if users is not None:
             with users:
-                fcntl.flock(users, fcntl.LOCK_UN)  # also lets go of what a forked child has inherited
+                fcntl.flock(users, fcntl.LOCK_UN)  # also releases what a forked child has inherited
 
     # -- who uses it ---------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ _SOCKET_NAME: Final = "/.s.PGSQL.5432"  # any four digits
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who the server runs as. `switch` is set if we are root and have to become that user."""
+    """The user that the server runs as. `switch` is set if we are root and have to become that user."""
 
     uid: int
     gid: int

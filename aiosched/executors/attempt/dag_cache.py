@@ -196,7 +196,7 @@ class InBackground:
         self._loading: dict[tuple[str | None, str | None], asyncio.Lock] = {}
 
     def cached(self, run: RunInfo) -> DAG | None:
-        """The DAG of `run`, if it is at hand already."""
+        """The DAG of `run`, if it is already loaded."""
         return self._source.cached(run)
 
     async def load(self, run: RunInfo) -> DAG:

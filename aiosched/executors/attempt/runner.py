@@ -88,7 +88,7 @@ class DagSource(Protocol):
     """Where a runner gets the DAG of an attempt."""
 
     def cached(self, run: RunInfo) -> DAG | None:
-        """The DAG if it is at hand already."""
+        """The DAG, if it is already loaded."""
         ...
 
     async def load(self, run: RunInfo) -> DAG:

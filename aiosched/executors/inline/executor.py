@@ -233,7 +233,7 @@ class InlineExecutor:
     def _call_on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(call, *arguments)
-        except RuntimeError:  # the host closed its loop while a task that was given up went on
+        except RuntimeError:  # the host closed its loop while a task that was given up still ran
             log.warning("a task ended after its event loop was closed; its result is dropped")
 
     def _began(self, execution: Execution) -> None:

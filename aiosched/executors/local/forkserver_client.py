@@ -74,7 +74,7 @@ class ForkserverClient:
     def fork(self, worker: int, shared: int, *, is_async: bool) -> socket.socket:
         """Ask for a worker; returns our end of its socket at once. Its process is announced later.
 
-        `shared` is the descriptor that the worker gets besides (see Fork).
+        `shared` is a second descriptor for the worker (see Fork).
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)

@@ -51,7 +51,7 @@ class ClaimPipe:
 
 
 def draw(descriptor: int) -> int | None:
-    """The next ticket, in the worker; None when there is none. Raises OSError when the pipe is no more."""
+    """The next ticket, in the worker; None when there is none. Raises OSError when the pipe is gone."""
     try:
         ticket = os.read(descriptor, _TICKET.size)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""The heartbeat of the event loop of a worker for coroutines, and who blocks it.
+"""The heartbeat of the event loop of a worker for coroutines, and the attempt that blocks it.
 
 The loop writes one four times a second while attempts run. When none comes, a thread of the worker (loop_watch.py)
 says which attempt blocks the loop, and where. Both stand in a page that the scheduler reads (blocked_loops.py): a
@@ -25,7 +25,7 @@ _MOST: Final = mmap.PAGESIZE - _TEXT_AT  # bytes
 
 
 class Blocker(msgspec.Struct, frozen=True):
-    """Who blocks a loop, as far as that is known, and the line at which it does."""
+    """The attempt that blocks a loop, as far as that is known, and the line at which it does."""
 
     key: AttemptKey | None
     where: str
@@ -50,7 +50,7 @@ class LoopSign(SharedPage):
 
     @property
     def blocker(self) -> Blocker | None:
-        """Who blocks the loop; None when none does, or it is not known."""
+        """What blocks the loop; None when nothing does, or it is not known."""
         size = _SIZE.unpack_from(self.memory, _SIZE_AT)[0]
         try:
             return _decoder.decode(self.memory[_TEXT_AT : _TEXT_AT + size]) if size else None
