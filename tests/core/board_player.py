@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any
 
 from board_oracle import verdict
-from run_transitions import RUN_TRANSITIONS
+from run_transitions import RUN_TRANSITIONS, RunTimes, run_times_after
 from trigger_rule_oracle import RUN, WAIT
 
 from aiosched.core.graph.branching import skipped_by
@@ -37,6 +37,10 @@ EFFECTS = [name for name in Effects.__struct_fields__ if name != "run_changed"]
 
 _row = attrgetter(*(f.name for f in dataclasses.fields(Instance) if f.name not in ("stored_state", "stored_try")))
 _run_row = attrgetter(*(f.name for f in dataclasses.fields(Run)))
+
+
+def _times(run: Run) -> RunTimes:
+    return RunTimes(run.queued_at, run.start_date, run.end_date)
 
 
 def counts_of(board: Board, task: int) -> tuple[StateCounts, int]:
@@ -296,9 +300,11 @@ class Player:
         """Call the board; everything that changed must have been allowed."""
         board = self.board
         before = {i: (i.state, i.try_number) for i in board}
-        run_before = board.run.state
+        state, times = board.run.state, _times(board.run)
         result = call(self.now)
-        assert board.run.state is run_before or (run_before, board.run.state) in LEGAL_FOR_RUNS
+        if board.run.state is not state:
+            assert (state, board.run.state) in LEGAL_FOR_RUNS
+            assert _times(board.run) == run_times_after(state, board.run.state, times, self.now)
         afresh = UpstreamCounts(self.graph, board)
         for task in range(len(self.graph)):
             assert counts_of(board, task) == (afresh.counts(task), afresh.total(task)), "counts do not drift"
